@@ -1,0 +1,120 @@
+# What can be done here. `make` alone lists it.
+#
+# Everything works on a machine that has only Python 3.11 or newer, make and a package index: the
+# targets build their environment in .venv, once, and again when pyproject.toml changes. Paths are
+# relative throughout, because make cannot handle a target with a space in its name.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench bench-peers clean FORCE
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.SILENT:
+
+# Give PYTHON=/path/to/python to choose one; otherwise the first of these that really runs.
+PYTHON :=
+PYTHONS := python3.13 python3.12 python3.11 python3 python
+# Extra words for pytest, as in: make test ARGS="-k drift -x"
+ARGS :=
+
+PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check --no-input
+
+# An environment belongs to one place: its editable install points there. If this folder was copied
+# or moved together with its environment, or the environment's Python is gone, it is built again;
+# otherwise the tests would silently test the old place.
+STALE := $(shell [ ! -e .venv/.place ] || { [ "`cat .venv/.place`" = "`pwd -P`" ] \
+	&& .venv/bin/python -c '' 2>/dev/null; } || echo FORCE)
+
+help:
+	echo "make demo         watch an agent being killed, with and without nottwice (a minute)"
+	echo "make test         ruff, mypy and all tests; ARGS=\"-k word\" is passed to pytest"
+	echo "make check        ruff, mypy and the house rules: quick, before every commit"
+	echo "make bench        the speed of the guard, beside bare SQLite"
+	echo "make bench-peers  the same work through similar libraries, each in .venv-peers"
+	echo "make clean        remove the environments and what the tools left behind"
+	echo
+	echo "Each builds what it needs in .venv. PYTHON=/path/to/python chooses the interpreter."
+
+demo: .venv/.runtime
+	.venv/bin/nottwice demo
+
+test: .venv/.dev
+	echo "ruff:   style and likely mistakes"
+	.venv/bin/python -m ruff check --quiet .
+	echo "mypy:   types, strictly"
+	.venv/bin/python -m mypy --no-error-summary
+	echo "pytest: everything else"
+	.venv/bin/python -m pytest -q -n 2 -rs $(ARGS)
+
+check: .venv/.dev
+	echo "ruff:   style and likely mistakes"
+	.venv/bin/python -m ruff check --quiet .
+	echo "mypy:   types, strictly"
+	.venv/bin/python -m mypy --no-error-summary
+	echo "tidy:   the house rules"
+	.venv/bin/python -m pytest -q -rs tests/test_tidy.py tests/test_public_names.py
+
+bench: .venv/.dev
+	.venv/bin/python bench/run.py
+
+bench-peers: .venv/.place
+	.venv/bin/python bench/peers.py
+
+clean:
+	echo "Removing the environments that make built, build output and caches."
+	[ ! -e .venv/.built-by-make ] || rm -rf .venv
+	rm -rf .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} + \
+		2>/dev/null || true
+
+# The runtime stamp is enough for the demo; the dev stamp includes it.
+.venv/.runtime: pyproject.toml .venv/.place
+	echo "Installing nottwice into .venv"
+	.venv/bin/python $(PIP_INSTALL) --editable . || { $(explain_install); }
+	touch $@
+
+.venv/.dev: pyproject.toml .venv/.place
+	echo "Installing nottwice and its development tools into .venv (once)"
+	.venv/bin/python $(PIP_INSTALL) --editable '.[dev]' || { $(explain_install); }
+	touch .venv/.runtime $@
+
+explain_install = \
+	echo "The installation failed; pip says why above. It needs a package index:" >&2; \
+	echo "set PIP_INDEX_URL if yours is not pypi.org, then run the same command again." >&2; \
+	exit 1
+
+# A name on PATH proves nothing (version managers put up names that do not run), so each candidate
+# is asked: are you new enough, and can you make an environment? The first mark says that the folder
+# is ours to remove, even half built; the second, that it is whole and where it belongs.
+.venv/.place: $(STALE)
+	if [ -e .venv ] && [ ! -e .venv/.built-by-make ]; then \
+		echo "There is a .venv here that make did not build; it was left alone." >&2; \
+		echo "Move or remove it, then run the same command again." >&2; \
+		exit 1; \
+	fi; \
+	found=; old=; bare=; \
+	for candidate in $(if $(PYTHON),"$(PYTHON)",$(PYTHONS)); do \
+		"$$candidate" -c '' >/dev/null 2>&1 || continue; \
+		if ! "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+			old="$$old $$candidate"; \
+		elif ! "$$candidate" -c 'import venv, ensurepip' >/dev/null 2>&1; then \
+			bare="$$bare $$candidate"; \
+		else \
+			found=$$candidate; break; \
+		fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "No Python here can build .venv; nothing was installed." >&2; \
+		[ -z "$$old" ] || echo "Older than 3.11:$$old" >&2; \
+		[ -z "$$bare" ] || echo "Without the venv module:$$bare" >&2; \
+		echo "Install Python 3.11 or newer with venv (Debian and Ubuntu: apt install" >&2; \
+		echo "python3 python3-venv; macOS: brew install python), or name one that you have:" >&2; \
+		echo "make PYTHON=/path/to/python ..." >&2; \
+		exit 1; \
+	fi; \
+	echo "Building .venv with `"$$found" -V`"; \
+	rm -rf .venv && mkdir .venv && touch .venv/.built-by-make; \
+	"$$found" -m venv .venv || { rm -rf .venv; exit 1; }; \
+	pwd -P > $@
+
+FORCE:

@@ -1,0 +1,1 @@
+"""How a call happens: decided, recorded, fired, reconciled."""

@@ -1,0 +1,92 @@
+"""What the engine asks for. The engine is generators that yield these; drivers answer them.
+
+No generator does I/O of its own, so sync, async and the crash kit share every line of logic, and
+a driver can stop between any two of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nottwice.model.call import Call
+from nottwice.model.tool import Tool
+from nottwice.store.interface import Commit, Store
+
+if TYPE_CHECKING:
+    from nottwice.engine.session import InFlight
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Look something up. Answer: what the query returns."""
+
+    query: Callable[[Store], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Make a change durable. Answer: None, once it is."""
+
+    commit: Commit
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """Invoke a tool once. Answer: an :class:`Outcome`; a tool's exception is never raised."""
+
+    tool: Tool
+    call: Call
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    in_flight: InFlight
+    late: Callable[[Outcome], None]
+    """Called, in whatever thread, when an attempt ends after its time limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Ask a tool's ``verify`` hook about a call. Answer: an :class:`Outcome`."""
+
+    tool: Tool
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CanInvoke:
+    """Whether a tool and its hook can be invoked from here. Answer: yes or no."""
+
+    tool: Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let time pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Wait until another attempt in this process is over. Answer: whether it is."""
+
+    in_flight: InFlight
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an invocation ended: a value, an error, or not within its time limit."""
+
+    value: Any = None
+    error: BaseException | None = None
+    still_running: bool = False
+    invoked: bool = False
+    """The tool was invoked just now, and ``value`` is what it returned."""
+
+
+Ask = Read | Write | Fire | Verify | CanInvoke | Pause | Join
+Doing = Generator[Ask, Any, T]

@@ -1,0 +1,166 @@
+"""One attempt: the intent becomes durable, the tool is invoked, the outcome is recorded (L2).
+
+Promises kept here: P11 (no effect without a durable intent that names attempt and holder, for
+every attempt), P12 (an outcome that was seen is recorded or left as evidence, never dropped),
+P13 (a failure is classed before anything is tried again).
+
+In steady state an effectful call costs two durable commits: the intent, and the result. What
+rides (steps, pure results) goes along with them and is durable before the effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.engine import blocking
+from nottwice.engine.asks import Doing, Fire, Outcome, Write
+from nottwice.engine.drivers import drive
+from nottwice.engine.session import InFlight, Session
+from nottwice.errors import Fenced, StoreError
+from nottwice.model.call import CallRow, CallStatus, call_from_row
+from nottwice.model.failure import FailureClass, classify, is_interruption
+from nottwice.model.review import Evidence
+from nottwice.model.run import RunStatus
+from nottwice.model.tool import Tool
+from nottwice.store.interface import CallWrite, Commit, ReviewWrite, RunUpdate
+
+Invocation = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """A row after an attempt, with the live outcome that led to it."""
+
+    row: CallRow
+    outcome: Outcome
+
+
+class StillRunning(Exception):
+    """An attempt outlives its time limit; it leaves the session by itself when it ends."""
+
+    def __init__(self, blocked: Exception) -> None:
+        super().__init__(str(blocked))
+        self.blocked = blocked
+
+
+def attempt(
+    session: Session,
+    tool: Tool,
+    intent: CallRow,
+    mine: InFlight,
+    *,
+    before: CallRow | None,
+    invocation: Invocation,
+    failed: int = 0,
+    reviews: tuple[ReviewWrite, ...] = (),
+) -> Doing[Attempted]:
+    """Record ``intent``, invoke the tool, record what came of it.
+
+    Durable: the intent before the tool is invoked; the outcome before this returns.
+    """
+    mine.begun = True
+    yield from session.commit(
+        calls=(CallWrite(intent, before.state if before else None),),
+        reviews=reviews,
+        run=RunUpdate(RunStatus.RUNNING, intent.started_at) if reviews else None,
+        # Another attempt at a call in doubt is not a new effect; a review of it is no obstacle.
+        unless_blocked=not intent.ambiguous,
+    )
+    mine.call = call_from_row(intent)
+
+    def record_late(outcome: Outcome) -> None:
+        drive(_record_late(session, tool, intent, outcome, mine), session)
+
+    outcome: Outcome = yield Fire(tool, mine.call, *invocation, mine, record_late)
+    if outcome.still_running:
+        reason = (
+            f"attempt {intent.attempt} passed its time limit of {tool.time_limit_seconds:g} s, "
+            "cannot be stopped, and is still running"
+        )
+        raise StillRunning((yield from blocking.open_review(session, intent, reason)))
+    row = _after(session, tool, intent, outcome, failed=failed)
+    closing: tuple[ReviewWrite, ...] = ()
+    if intent.ambiguous and row.status is CallStatus.DONE:
+        closing = yield from blocking.closing_reviews(session, row, by="a new attempt")
+    yield from _record(session, intent, row, outcome, closing=closing)
+    if outcome.error is not None and is_interruption(outcome.error):
+        raise outcome.error
+    return Attempted(row, outcome)
+
+
+def _after(
+    session: Session, tool: Tool, intent: CallRow, outcome: Outcome, *, failed: int
+) -> CallRow:
+    """The row that an outcome leads to."""
+    now = session.clock.now()
+    if outcome.error is None:
+        return intent.done(tool.encode_result(outcome.value), now=now)
+    failure = classify(outcome.error, effectful=True, classifier=tool.classify, now=now)
+    if intent.ambiguous or failure.failure_class is FailureClass.AMBIGUOUS:
+        # After one ambiguous attempt only success, verify or a person ends the call (D4).
+        return intent.unknown(failure, now=now)
+    if failure.failure_class is FailureClass.POISON:
+        return intent.failed(failure, now=now)
+    delay = tool.retry.delay_seconds(
+        failed_attempts=failed + 1,
+        random_unit=session.clock.random_unit(),
+        retry_after_seconds=failure.retry_after_seconds,
+    )
+    return intent.failed(failure, now=now, retry_at=None if delay is None else now + delay)
+
+
+def _record(
+    session: Session,
+    intent: CallRow,
+    row: CallRow,
+    outcome: Outcome,
+    *,
+    closing: tuple[ReviewWrite, ...] = (),
+) -> Doing[None]:
+    """Make an outcome durable; what cannot be written to the ledger is kept as evidence."""
+    write = CallWrite(row, intent.state)
+    running = RunUpdate(RunStatus.RUNNING, session.clock.now()) if closing else None
+    try:
+        yield from session.commit(calls=(write,), reviews=closing, run=running)
+    except Fenced:
+        yield Write(_evidence_of(session, row, outcome))
+        raise
+    except StoreError:
+        session.unrecorded[row.identity] = write
+        raise
+
+
+def _record_late(
+    session: Session, tool: Tool, intent: CallRow, outcome: Outcome, mine: InFlight
+) -> Doing[None]:
+    """An attempt ended after its caller stopped waiting: it still is what happened."""
+    try:
+        row = _after(session, tool, intent, outcome, failed=tool.retry.attempts)
+        session.say("record the late outcome", row)
+        closing: tuple[ReviewWrite, ...] = ()
+        if not row.status.in_doubt:
+            closing = yield from blocking.closing_reviews(session, row, by="the late outcome")
+        yield from _record(session, intent, row, outcome, closing=closing)
+    finally:
+        session.leave(mine)
+
+
+def _evidence_of(session: Session, row: CallRow, outcome: Outcome) -> Commit:
+    """What an overtaken holder learned: never a ledger row, but never dropped either (D9)."""
+    if outcome.error is None:
+        text = "the overtaken holder reports: it happened"
+    else:
+        said = f"{type(outcome.error).__name__}: {outcome.error}"
+        text = f"the overtaken holder reports: it raised {said}"
+    item = Evidence(
+        workflow_id=session.run_id,
+        call_id=row.call_id,
+        attempt_id=row.attempt_id,
+        at=session.clock.now(),
+        source=f"holder {session.holder.describe()}",
+        text=text.encode("utf-8", "replace").decode()[:2000],
+        result=row.result,
+    )
+    session.say("leave evidence", row, f"text={text!r}")
+    return Commit(workflow_id=session.run_id, evidence=(item,))

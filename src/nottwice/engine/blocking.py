@@ -1,0 +1,126 @@
+"""How a run comes to wait for a person: the review, and the error that tells where to decide.
+
+Promise kept here: P14 (the review is written by the same commit that stops the run).
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from collections.abc import Sequence
+
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.session import Session
+from nottwice.errors import ReplayDriftError, ReplayUnsafeError, RunBlocked
+from nottwice.model import values
+from nottwice.model.call import CallRow, call_from_row
+from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
+from nottwice.model.run import RunStatus
+from nottwice.store.interface import ReviewWrite, RunUpdate
+
+MOST_ARGUMENT_CHARACTERS = 200
+
+
+def open_review(
+    session: Session,
+    row: CallRow,
+    reason: str,
+    *,
+    kind: ReviewKind = ReviewKind.UNKNOWN,
+) -> Doing[RunBlocked]:
+    """Make the run wait for a person, and return the error that says so.
+
+    Durable: review, reason and the run's status, when it returns.
+    """
+    now = session.clock.now()
+    found = yield Read(lambda store: store.open_reviews(session.run_id))
+    review = next((one for one in found if _is_about(one, row, kind)), None)
+    writes: tuple[ReviewWrite, ...] = ()
+    if review is None:
+        review = Review(
+            review_id=secrets.token_hex(4),
+            kind=kind,
+            status=ReviewStatus.OPEN,
+            identity=row.identity,
+            call_id=row.call_id,
+            attempt_id=row.attempt_id,
+            summary=reason,
+            opened_at=now,
+        )
+        writes = (ReviewWrite(review),)
+    item = Evidence(
+        workflow_id=session.run_id,
+        call_id=row.call_id,
+        attempt_id=row.attempt_id,
+        at=now,
+        source="engine",
+        text=reason,
+    )
+    yield from session.commit(
+        reviews=writes, evidence=(item,), run=RunUpdate(RunStatus.WAITING, now)
+    )
+    session.say("ask a person", row, f"review={review.review_id} reason={reason!r}")
+    known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
+    return blocked_by(session, review, row=row, evidence=known)
+
+
+def _is_about(review: Review, row: CallRow, kind: ReviewKind) -> bool:
+    return (
+        review.status is ReviewStatus.OPEN
+        and review.kind is kind
+        and review.identity == row.identity
+        and review.attempt_id == row.attempt_id
+    )
+
+
+def blocked_by(
+    session: Session,
+    review: Review,
+    *,
+    row: CallRow | None = None,
+    evidence: Sequence[Evidence] = (),
+) -> RunBlocked:
+    """The error of a run that waits for this review."""
+    command = decide_command(review.review_id, session.store.location)
+    if review.kind is ReviewKind.DRIFT:
+        kind: type[RunBlocked] = ReplayDriftError
+        did_not = "The new effect was not sent."
+    else:
+        kind = ReplayUnsafeError
+        did_not = "It was not run again, and no result was invented."
+    call = call_text(row) if row else review.identity.tool_name
+    return kind(
+        f"{call} in run {session.run_id!r}: {review.summary}. {did_not} The run waits for a "
+        f"person. Decide with: {command}",
+        review_id=review.review_id,
+        run_id=session.run_id,
+        call=call_from_row(row) if row else None,
+        call_id=review.call_id,
+        evidence=tuple(f"{item.source}: {item.text}" for item in evidence),
+        command=command,
+    )
+
+
+def decide_command(review_id: str, location: str) -> str:
+    """The command a person types to decide."""
+    return f"nottwice decide {review_id} --store {shlex.quote(location)}"
+
+
+def call_text(row: CallRow) -> str:
+    """A call as a person would write it, shortened."""
+    plain = values.decode(row.args_json)
+    inside = ", ".join(f"{name}={value!r}" for name, value in plain.items())
+    if len(inside) > MOST_ARGUMENT_CHARACTERS:
+        inside = inside[:MOST_ARGUMENT_CHARACTERS] + "…"
+    return f"{row.identity.tool_name}({inside})"
+
+
+def closing_reviews(session: Session, row: CallRow, *, by: str) -> Doing[tuple[ReviewWrite, ...]]:
+    """The writes that close what is still open about a call whose doubt has ended."""
+    now = session.clock.now()
+    found = yield Read(lambda store: store.open_reviews(session.run_id))
+    return tuple(
+        ReviewWrite(review.closed(by, now=now), review.version)
+        for review in found
+        if review.identity == row.identity and review.kind is ReviewKind.UNKNOWN
+    )

@@ -1,0 +1,38 @@
+"""The one seam for time and chance; tests bring their own."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the engine knows of time. Durations are seconds."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, UTC."""
+
+    def pause(self, seconds: float) -> None: ...
+
+    async def pause_async(self, seconds: float) -> None: ...
+
+    def random_unit(self) -> float:
+        """A random number from 0 to 1, for jitter."""
+
+
+class SystemClock:
+    """The real time."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def pause_async(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def random_unit(self) -> float:
+        return random.random()

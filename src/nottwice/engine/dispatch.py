@@ -1,0 +1,327 @@
+"""How one call happens: look it up, decide, do what was decided, return its receipt (D1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from nottwice.engine import reconcile, steps
+from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
+from nottwice.engine.attempt import Attempted, StillRunning, attempt
+from nottwice.engine.session import InFlight, Scope, check_usable
+from nottwice.errors import (
+    Ambiguous,
+    Poison,
+    ReplayUnsafeError,
+    ResultNotKept,
+    Retryable,
+    ToolFailure,
+)
+from nottwice.model import values
+from nottwice.model.call import (
+    CallIdentity,
+    CallRow,
+    CallStatus,
+    ResultKind,
+    call_from_row,
+    stricter,
+)
+from nottwice.model.decision import Action, Facts, decide
+from nottwice.model.failure import FailureClass, classify, is_interruption
+from nottwice.model.tool import Tool
+from nottwice.store.interface import Blocked, CallWrite, Outdated
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a caller wants: one call, with everything its record needs."""
+
+    tool: Tool
+    scope: Scope
+    identity: CallIdentity
+    args_json: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    key: str | None = None
+    label: str | None = None
+    retry: bool = False
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt(Generic[T]):
+    """The proof that a call happened, and what it returned (L6)."""
+
+    value: T
+    replayed: bool
+    """False: it was produced just now. True: it is an earlier receipt."""
+    id: str
+    """The call's id, the same live and replayed; ingest by it, once."""
+    attempts: int
+    tool: str
+    settled_by: str | None = None
+    """What ended a doubt about it: ``verify`` or a decision; None if there was none."""
+
+
+def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
+    """Make one call happen, once, and return its receipt."""
+    session = request.scope.session
+    while True:
+        check_usable(session)
+        mine, ours = session.enter(request.identity, parent)
+        if ours:
+            break
+        over = yield Join(mine, request.tool.time_limit_seconds)
+        if parent is not None:
+            parent.waits_for = None
+        if not over:
+            raise _still_running(request.identity)
+    late = False
+    try:
+        return (yield from _Dispatch(request, mine).run())
+    except StillRunning as error:
+        late = True
+        raise error.blocked from None
+    finally:
+        if not late:
+            session.leave(mine)
+
+
+class _Dispatch:
+    """One call on its way: the row as last seen, and what this caller has tried."""
+
+    def __init__(self, request: Request, mine: InFlight) -> None:
+        self.request = request
+        self.session = request.scope.session
+        self.tool = request.tool
+        self.mine = mine
+        self.row: CallRow | None = None
+        self.retry = request.retry
+        self.failed = 0
+
+    def run(self) -> Doing[Receipt[Any]]:
+        self.row = self.session.riding.find_call(self.request.identity)
+        if self.row is None:
+            yield from self._load()
+        steps.asked_again(self.request.scope, self.request.identity)
+        while True:
+            action = decide(self._facts())
+            self.session.say(action.value, self.row or self.request.identity)
+            attempted = yield from self._do(action)
+            if attempted is None:
+                continue
+            self.row = attempted.row
+            if self.row.status is CallStatus.DONE:
+                return self._receipt(self.row, attempted.outcome)
+            if self.row.status is CallStatus.FAILED and self.row.retry_at is None:
+                raise failure_error(self.tool, self.row) from attempted.outcome.error
+
+    def _facts(self) -> Facts:
+        row, tool = self.row, self.tool
+        if row is None:
+            return Facts(replay_class=tool.replay_class, status=None)
+        return Facts(
+            replay_class=stricter(row.replay_class, tool.replay_class),
+            status=row.status,
+            retry_granted=self.retry or row.retry_at is not None,
+            result_kept=row.result is None or row.result.kind is not ResultKind.NOT_KEPT,
+            can_verify=tool.verify is not None,
+        )
+
+    def _do(self, action: Action) -> Doing[Attempted | None]:
+        """Carry one decision out; None: look at the row again."""
+        row = self.row
+        match action:
+            case Action.RUN:
+                return (yield from self._run_pure())
+            case Action.RECORD_AND_RUN:
+                return (yield from self._record_and_run())
+            case Action.RETURN_RECEIPT:
+                assert row is not None
+                return Attempted(row, Outcome())
+            case Action.RETURN_FAILURE:
+                assert row is not None
+                raise failure_error(self.tool, row)
+            case Action.RAISE_NOT_KEPT:
+                assert row is not None
+                raise _not_kept(row)
+            case _:
+                assert row is not None
+                self.row, attempted = yield from reconcile.resolve(
+                    self.session,
+                    self.tool,
+                    row,
+                    self.mine,
+                    invocation=(self.request.args, self.request.kwargs),
+                )
+                return attempted
+
+    def _record_and_run(self) -> Doing[Attempted | None]:
+        """The intent of a new call, or of one more attempt at a failed one, and the attempt."""
+        session, row = self.session, self.row
+        if row is not None and row.retry_at is not None:
+            yield Pause(max(0.0, row.retry_at - session.clock.now()))
+            self.failed = max(self.failed, row.attempt)
+        if row is None:
+            yield from steps.admit(self.request.scope, self.request.identity)
+            intent = yield from self._new_intent()
+        else:
+            intent = row.next_attempt(
+                attempt_id=session.new_attempt_id(),
+                holder_id=session.holder.holder_id,
+                now=session.clock.now(),
+            )
+        try:
+            attempted = yield from attempt(
+                session,
+                self.tool,
+                intent,
+                self.mine,
+                before=row,
+                invocation=(self.request.args, self.request.kwargs),
+                failed=self.failed,
+            )
+        except Blocked:
+            # Decisions that nobody has used yet may lift the block; an open review raises.
+            yield from reconcile.raise_if_blocked(session)
+            return None
+        except Outdated:
+            yield from self._load()
+            return None
+        self.retry = False
+        self.failed += 1
+        return attempted
+
+    def _new_intent(self) -> Doing[CallRow]:
+        request, tool, now = self.request, self.tool, self.session.clock.now()
+        key, since, window = request.key, None, None
+        if key is not None:
+            since, window = now, tool.window_seconds or 0.0
+            used = yield Read(lambda store: store.last_use_of_key(tool.name, key))
+            if used is not None and used.key_since is not None and used.key_since + window > now:
+                # The upstream counts from the first use of the key, whichever run that was.
+                since = used.key_since
+        return replace(self._blank_row(now), key=key, key_since=since, window_seconds=window)
+
+    def _blank_row(self, now: float) -> CallRow:
+        request = self.request
+        return CallRow(
+            identity=request.identity,
+            call_id=request.identity.call_id,
+            status=CallStatus.PENDING,
+            replay_class=self.tool.replay_class,
+            attempt=1,
+            attempt_id=self.session.new_attempt_id(),
+            holder_id=self.session.holder.holder_id,
+            args_json=request.args_json,
+            created_at=now,
+            started_at=now,
+            label=request.label,
+            trace_id=request.trace_id,
+        )
+
+    def _run_pure(self) -> Doing[Attempted]:
+        """Run a pure tool; its result rides in the next commit, of whatever kind."""
+        session, tool, request, before = self.session, self.tool, self.request, self.row
+        intent = self._blank_row(session.clock.now())
+        failed = 0
+        while True:
+            self.mine.call = call_from_row(intent)
+            outcome: Outcome = yield Fire(
+                tool,
+                self.mine.call,
+                request.args,
+                request.kwargs,
+                self.mine,
+                lambda late: session.leave(self.mine),
+            )
+            if outcome.still_running:
+                raise StillRunning(_still_running(request.identity))
+            if outcome.error is not None and is_interruption(outcome.error):
+                raise outcome.error
+            now = session.clock.now()
+            if outcome.error is None:
+                row = intent.done(tool.encode_result(outcome.value), now=now)
+                break
+            failed += 1
+            failure = classify(outcome.error, effectful=False, classifier=tool.classify, now=now)
+            delay = None
+            if failure.failure_class is FailureClass.RETRYABLE:
+                delay = tool.retry.delay_seconds(
+                    failed_attempts=failed,
+                    random_unit=session.clock.random_unit(),
+                    retry_after_seconds=failure.retry_after_seconds,
+                )
+            if delay is None:
+                row = intent.failed(failure, now=now)
+                break
+            yield Pause(delay)
+            intent = replace(intent, attempt=intent.attempt + 1)
+        session.riding.add_call(CallWrite(row, before.state if before else None))
+        yield from session.flush_if_heavy()
+        self.retry = False
+        return Attempted(row, outcome)
+
+    def _load(self) -> Doing[None]:
+        identity = self.request.identity
+        self.row = yield Read(lambda store: store.load_call(identity))
+
+    def _receipt(self, row: CallRow, outcome: Outcome) -> Receipt[Any]:
+        live = outcome.invoked
+        if live:
+            value = outcome.value
+        else:
+            assert row.result is not None
+            value = self.tool.decode_result(row.result)
+        return Receipt(
+            value=value,
+            replayed=not live,
+            id=row.call_id,
+            attempts=row.attempt,
+            tool=self.tool.name,
+            settled_by=row.settled_by,
+        )
+
+
+def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
+    """The recorded failure as an exception: the same live and on replay."""
+    failure = row.failure
+    assert failure is not None
+    kinds: dict[FailureClass, type[ToolFailure]] = {
+        FailureClass.RETRYABLE: Retryable,
+        FailureClass.POISON: Poison,
+        FailureClass.AMBIGUOUS: Ambiguous,
+    }
+    tried = f" after {row.attempt} attempts" if row.attempt > 1 else ""
+    own_words = failure.error_type in ("Retryable", "Poison", "Ambiguous")
+    what = failure.message if own_words else f"{failure.error_type}: {failure.message}"
+    effect = " and took no effect" if tool.replay_class.effectful else ""
+    return kinds[failure.failure_class](
+        f"{tool.name} failed{tried}{effect}: {what}",
+        call_id=row.call_id,
+        error_type=failure.error_type,
+        detail=failure.message,
+        attempts=row.attempt,
+    )
+
+
+def _not_kept(row: CallRow) -> ResultNotKept:
+    assert row.result is not None
+    about = values.decode(row.result.json)
+    return ResultNotKept(
+        f"{row.identity.tool_name} took effect (call {row.call_id}), but its result could not be "
+        f"kept: {about['why']}. It was not run again, and nothing was handed out in its place. "
+        f"See: nottwice show {row.identity.workflow_id}",
+        call_id=row.call_id,
+        about=about,
+    )
+
+
+def _still_running(identity: CallIdentity) -> ReplayUnsafeError:
+    return ReplayUnsafeError(
+        f"Tool {identity.tool_name!r} passed its time limit and is still running in this process. "
+        "It was not started again. The run is held until it ends; its outcome will be recorded.",
+        call_id=identity.call_id,
+    )

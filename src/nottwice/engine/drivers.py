@@ -1,0 +1,236 @@
+"""Sync and async: do what the engine asks for. All I/O of the engine happens here.
+
+The place that invokes a tool is here, too. A waiter that is cancelled never cancels the effect:
+the async driver runs a whole call in a task of its own. A sync tool with a time limit runs in a
+thread that is not a daemon, so an attempt that cannot be stopped keeps its process alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, Protocol, TypeVar, assert_never
+
+from nottwice.engine.asks import (
+    Ask,
+    CanInvoke,
+    Doing,
+    Fire,
+    Join,
+    Outcome,
+    Pause,
+    Read,
+    Verify,
+    Write,
+)
+from nottwice.engine.clock import Clock
+from nottwice.engine.session import InFlight, current_attempt
+from nottwice.model.tool import Tool
+from nottwice.store.interface import Store
+
+T = TypeVar("T")
+
+
+class Seat(Protocol):
+    """Where a driver sits: the store it asks and the clock it waits by."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+
+def drive(doing: Doing[T], seat: Seat) -> T:
+    """Run an engine generator to its end in this thread."""
+    try:
+        ask = next(doing)
+        while True:
+            try:
+                answer = _answer(ask, seat)
+            except BaseException as error:
+                ask = doing.throw(error)
+            else:
+                ask = doing.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+async def drive_async(doing: Doing[T], seat: Seat) -> T:
+    """Run an engine generator to its end without blocking the event loop."""
+    try:
+        ask = next(doing)
+        while True:
+            try:
+                answer = await _answer_async(ask, seat)
+            except BaseException as error:
+                ask = doing.throw(error)
+            else:
+                ask = doing.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def _answer(ask: Ask, seat: Seat) -> Any:
+    match ask:
+        case Read():
+            return ask.query(seat.store)
+        case Write():
+            return seat.store.commit(ask.commit)
+        case Fire():
+            return _fire(ask)
+        case Verify():
+            return _limited(_verifier(ask), None, ask.tool.verify_limit_seconds, lambda late: None)
+        case CanInvoke():
+            return not _is_async(ask.tool) or not loop_is_running()
+        case Pause():
+            return seat.clock.pause(ask.seconds)
+        case Join():
+            return _join(ask)
+        case _:
+            assert_never(ask)
+
+
+async def _answer_async(ask: Ask, seat: Seat) -> Any:
+    match ask:
+        case Read():
+            return ask.query(seat.store)
+        case Write():
+            return await asyncio.wrap_future(seat.store.commit_soon(ask.commit))
+        case Fire():
+            if ask.tool.is_async:
+                limit = ask.tool.time_limit_seconds
+                return await _await(
+                    lambda: ask.tool.function(*ask.args, **ask.kwargs), ask.in_flight, limit
+                )
+            return await _in_thread(_fire, ask)
+        case Verify():
+            verify = ask.tool.verify
+            assert verify is not None
+            if inspect.iscoroutinefunction(verify):
+                limit = ask.tool.verify_limit_seconds
+                return await _await(lambda: verify(ask.call), None, limit)
+            return await _in_thread(_answer, ask, seat)
+        case CanInvoke():
+            return True
+        case Pause():
+            return await seat.clock.pause_async(ask.seconds)
+        case Join():
+            assert ask.in_flight.over is not None
+            over = asyncio.wrap_future(ask.in_flight.over)
+            done, _ = await asyncio.wait([over], timeout=ask.seconds)
+            return bool(done)
+        case _:
+            assert_never(ask)
+
+
+def _fire(fire: Fire) -> Outcome:
+    tool = fire.tool
+    call: Callable[[], Any] = lambda: tool.function(*fire.args, **fire.kwargs)  # noqa: E731
+    if tool.is_async:
+        awaited = call
+        call = lambda: asyncio.run(_coroutine(awaited()))  # noqa: E731
+    if tool.time_limit_seconds is None:
+        return _invoke(call, fire.in_flight)
+    return _limited(call, fire.in_flight, tool.time_limit_seconds, fire.late)
+
+
+def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Outcome:
+    """The one place where a sync tool is invoked."""
+    token = current_attempt.set(in_flight)
+    try:
+        return Outcome(value=call(), invoked=True)
+    except BaseException as error:
+        return Outcome(error=error)
+    finally:
+        current_attempt.reset(token)
+
+
+async def _await(
+    call: Callable[[], Any], in_flight: InFlight | None, limit_seconds: float | None
+) -> Outcome:
+    """The one place where an async tool is invoked."""
+    token = current_attempt.set(in_flight)
+    try:
+        async with asyncio.timeout(limit_seconds):
+            return Outcome(value=await call(), invoked=True)
+    except BaseException as error:
+        return Outcome(error=error)
+    finally:
+        current_attempt.reset(token)
+
+
+def _limited(
+    call: Callable[[], Any],
+    in_flight: InFlight | None,
+    limit_seconds: float,
+    late: Callable[[Outcome], None],
+) -> Outcome:
+    """Invoke in a thread and wait so long; what comes after that goes to ``late``."""
+    ended: Future[Outcome] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        outcome = context.run(_invoke, call, in_flight)
+        # Either the waiter takes the outcome, or it has given up and ``late`` gets it.
+        if ended.set_running_or_notify_cancel():
+            ended.set_result(outcome)
+        else:
+            context.run(late, outcome)
+
+    threading.Thread(target=work, name="nottwice-tool", daemon=False).start()
+    try:
+        return ended.result(timeout=limit_seconds)
+    except FutureTimeout:
+        if ended.cancel():
+            return Outcome(still_running=True)
+        return ended.result()
+    except BaseException:
+        if ended.cancel():
+            return Outcome(still_running=True)
+        return ended.result()
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Run blocking work for an event loop, in this context, whatever becomes of the waiter."""
+    return await asyncio.to_thread(function, *args)
+
+
+def _verifier(ask: Verify) -> Callable[[], Any]:
+    verify = ask.tool.verify
+    assert verify is not None
+    if inspect.iscoroutinefunction(verify):
+        return lambda: asyncio.run(_coroutine(verify(ask.call)))
+    return lambda: verify(ask.call)
+
+
+async def _coroutine(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _is_async(tool: Tool) -> bool:
+    return tool.is_async or inspect.iscoroutinefunction(tool.verify)
+
+
+def loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _join(ask: Join) -> bool:
+    assert ask.in_flight.over is not None
+    try:
+        ask.in_flight.over.result(timeout=ask.seconds)
+    except FutureTimeout:
+        return False
+    return True

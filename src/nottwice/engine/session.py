@@ -1,0 +1,318 @@
+"""One run while this process drives it: who holds it, what rides, what is in flight.
+
+Nothing here is trusted after a crash; it is only what the holder knows on top of the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from nottwice.engine.asks import Doing, Write
+from nottwice.engine.clock import Clock
+from nottwice.errors import NotInRun, SelfWait
+from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, Call, CallIdentity, CallRow
+from nottwice.model.review import AuditEntry, Evidence, Review
+from nottwice.model.run import (
+    Fence,
+    HolderRecord,
+    RunRecord,
+    RunStatus,
+    StepRecord,
+    StepStatus,
+)
+from nottwice.model.tool import Tool
+from nottwice.store.interface import CallWrite, Commit, ReviewWrite, RunUpdate, Store
+
+log = logging.getLogger("nottwice")
+MOST_RIDING = 200
+FindTool = Callable[[str], Tool | None]
+
+
+@dataclass(slots=True, eq=False)
+class InFlight:
+    """An attempt, or the wish for one, that is under way in this process."""
+
+    identity: CallIdentity
+    parent: InFlight | None
+    call: Call | None = None
+    begun: bool = False
+    """The intent is being recorded or was: from here on the effect may happen."""
+    waits_for: InFlight | None = None
+    over: Future[None] | None = None
+
+    def chain(self) -> list[InFlight]:
+        """This attempt and those it was called from."""
+        found = [self]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent)
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class StepState:
+    """An open step: what the ledger held when it was opened, and what was asked for since."""
+
+    record: StepRecord
+    resumed: bool = False
+    outstanding: dict[CallIdentity, CallRow] = field(default_factory=dict)
+    later: dict[CallIdentity, CallRow] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return self.record.status is StepStatus.DONE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """Where code is: the run, and the step or branch in which a call means one call."""
+
+    session: Session
+    node_id: str = ROOT_NODE
+    checkpoint_id: str = FIRST_CHECKPOINT
+    steps: tuple[StepState, ...] = ()
+    """Open steps, innermost first."""
+
+
+current_scope: contextvars.ContextVar[Scope | None] = contextvars.ContextVar(
+    "nottwice_scope", default=None
+)
+current_attempt: contextvars.ContextVar[InFlight | None] = contextvars.ContextVar(
+    "nottwice_attempt", default=None
+)
+
+
+class Riding:
+    """Records that are not durable yet and go with the next commit of the run, of whatever kind.
+
+    They leave only after COMMIT. Two commits at once may both carry them: repeating is harmless.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._calls: dict[CallIdentity, CallWrite] = {}
+        self._steps: dict[tuple[str, str], StepRecord] = {}
+        self._evidence: dict[Evidence, None] = {}
+
+    def add_call(self, write: CallWrite) -> None:
+        with self._guard:
+            self._calls[write.row.identity] = write
+
+    def add_step(self, step: StepRecord) -> None:
+        with self._guard:
+            self._steps[(step.node_id, step.checkpoint_id)] = step
+
+    def add_evidence(self, item: Evidence) -> None:
+        with self._guard:
+            self._evidence[item] = None
+
+    def find_call(self, identity: CallIdentity) -> CallRow | None:
+        write = self._calls.get(identity)
+        return write.row if write else None
+
+    def find_step(self, node_id: str, checkpoint_id: str) -> StepRecord | None:
+        return self._steps.get((node_id, checkpoint_id))
+
+    def __len__(self) -> int:
+        return len(self._calls) + len(self._steps) + len(self._evidence)
+
+    def aboard(
+        self,
+    ) -> tuple[tuple[CallWrite, ...], tuple[StepRecord, ...], tuple[Evidence, ...]]:
+        if not len(self):
+            return (), (), ()
+        with self._guard:
+            calls = tuple(self._calls.values())
+            return calls, tuple(self._steps.values()), tuple(self._evidence)
+
+    def arrived(self, commit: Commit) -> None:
+        """Forget what this commit made durable."""
+        if not len(self):
+            return
+        with self._guard:
+            for write in commit.calls:
+                if self._calls.get(write.row.identity) is write:
+                    del self._calls[write.row.identity]
+            for step in commit.steps:
+                where = (step.node_id, step.checkpoint_id)
+                if self._steps.get(where) is step:
+                    del self._steps[where]
+            for item in commit.evidence:
+                self._evidence.pop(item, None)
+
+
+class Session:
+    """One claimed run in this process."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        run: RunRecord,
+        holder: HolderRecord,
+        find_tool: FindTool,
+        patience_seconds: float,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.run = run
+        self.run_id = run.workflow_id
+        self.holder = holder
+        self.fence = Fence(holder.holder_id, run.epoch)
+        self.find_tool = find_tool
+        self.patience_seconds = patience_seconds
+        self.riding = Riding()
+        self.unrecorded: dict[CallIdentity, CallWrite] = {}
+        """Outcomes that are known here but could not be written; tried again before doubting."""
+        self.waivers: dict[CallIdentity, Review] = {}
+        """Decisions that let effects stay unasked for; each is used once."""
+        self.guard = threading.Lock()
+        self.in_flight: dict[CallIdentity, InFlight] = {}
+        self.tasks: set[asyncio.Future[Any]] = set()
+        """Calls of an event loop; the loop itself would not keep them alive."""
+        self.next_ordinal: int | None = None
+        self.depth = 1
+        self.pid = os.getpid()
+        self.thread_id = threading.get_ident()
+        self.closed = False
+        self.when_idle: Callable[[], None] | None = None
+
+    # Attempts in flight
+
+    def enter(self, identity: CallIdentity, parent: InFlight | None) -> tuple[InFlight, bool]:
+        """Register a call, or find the one that is already under way. True: it is ours."""
+        with self.guard:
+            existing = self.in_flight.get(identity)
+            if existing is None:
+                mine = InFlight(identity, parent)
+                self.in_flight[identity] = mine
+                return mine, True
+            if existing.over is None:
+                existing.over = Future()
+            _check_no_circle(existing, parent)
+            if parent is not None:
+                parent.waits_for = existing
+            return existing, False
+
+    def leave(self, mine: InFlight) -> None:
+        """A call is over in this process, whatever became of it."""
+        with self.guard:
+            if self.in_flight.get(mine.identity) is mine:
+                del self.in_flight[mine.identity]
+            over = mine.over
+            idle = not self.in_flight
+        if over is not None:
+            over.set_result(None)
+        if idle and self.when_idle is not None:
+            self.when_idle()
+
+    def under_way(self) -> list[InFlight]:
+        """What is in flight, each with a future to wait for."""
+        with self.guard:
+            for one in self.in_flight.values():
+                if one.over is None:
+                    one.over = Future()
+            return list(self.in_flight.values())
+
+    # Commits
+
+    def commit(
+        self,
+        *,
+        run: RunUpdate | None = None,
+        unless_blocked: bool = False,
+        calls: tuple[CallWrite, ...] = (),
+        reviews: tuple[ReviewWrite, ...] = (),
+        evidence: tuple[Evidence, ...] = (),
+        audit: tuple[AuditEntry, ...] = (),
+    ) -> Doing[None]:
+        """Write as the holder, with everything that rides.
+
+        Durable: when it returns.
+        """
+        riding_calls, riding_steps, riding_evidence = self.riding.aboard()
+        commit = Commit(
+            workflow_id=self.run_id,
+            fence=self.fence,
+            run=run,
+            unless_blocked=unless_blocked,
+            calls=riding_calls + calls,
+            steps=riding_steps,
+            reviews=reviews,
+            evidence=riding_evidence + evidence,
+            audit=audit,
+        )
+        yield Write(commit)
+        self.riding.arrived(commit)
+
+    def commit_row(
+        self, row: CallRow, *, after: CallRow, reviews: tuple[ReviewWrite, ...]
+    ) -> Doing[None]:
+        """Write one row that ends a doubt, with the reviews that end with it."""
+        update = RunUpdate(RunStatus.RUNNING, self.clock.now()) if reviews else None
+        yield from self.commit(calls=(CallWrite(row, after.state),), reviews=reviews, run=update)
+
+    def flush_if_heavy(self) -> Doing[None]:
+        """Bound what a crash can cost, and what riding records cost in memory."""
+        if len(self.riding) >= MOST_RIDING:
+            yield from self.commit()
+
+    def new_attempt_id(self) -> str:
+        return uuid.uuid4().hex
+
+    def say(self, decision: str, row_or_identity: CallRow | CallIdentity, detail: str = "") -> None:
+        """One log line a decision (O1). Ids are quoted, so that none can forge a line."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        if isinstance(row_or_identity, CallRow):
+            identity, call_id = row_or_identity.identity, row_or_identity.call_id
+        else:
+            identity, call_id = row_or_identity, row_or_identity.call_id
+        log.info(
+            "run=%r step=%r tool=%s call=%s decision=%r%s",
+            self.run_id,
+            identity.node_id,
+            identity.tool_name,
+            call_id[:12],
+            decision,
+            f" {detail}" if detail else "",
+        )
+
+
+def _check_no_circle(target: InFlight, parent: InFlight | None) -> None:
+    """Refuse to wait for a call that, directly or not, waits for us (D13)."""
+    if parent is None:
+        return
+    ours = parent.chain()
+    seen: InFlight | None = target
+    while seen is not None:
+        if seen in ours:
+            raise SelfWait(
+                f"Tool {target.identity.tool_name!r} was called from inside the same call, and "
+                "would wait for itself. The inner call was not made. Call it with other "
+                "arguments, or repeat on purpose with .again('a label')."
+            )
+        seen = seen.waits_for
+
+
+def check_usable(session: Session) -> None:
+    """Refuse a session that was left, or that belongs to the parent of a forked process."""
+    if session.pid != os.getpid():
+        raise NotInRun(
+            f"Run {session.run_id!r} was opened by process {session.pid}, and this is process "
+            f"{os.getpid()}, forked from it. Nothing was sent. Open a run of its own in the child."
+        )
+    if session.closed:
+        raise NotInRun(
+            f"Run {session.run_id!r} was left already. Nothing was sent. Call the tool inside "
+            "the with-block, or open the run again."
+        )

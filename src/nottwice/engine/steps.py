@@ -1,0 +1,190 @@
+"""Steps, and the drift of code away from what the ledger holds (D6, D7).
+
+A resumed step holds effects that are *outstanding* until the code asks for them again. A new
+effect is refused while one is outstanding in this or a later step, and no step finishes with one
+outstanding. Parallel branches are judged separately, by index; calls outside any step are not
+judged, because a host that resumes midway asks only for what is new. A finished step only replays.
+Promise kept here: P17.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from nottwice.engine import blocking
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.session import Scope, Session, StepState
+from nottwice.errors import ReplayDriftError
+from nottwice.model.call import (
+    CallIdentity,
+    CallRow,
+    CallStatus,
+    branch_node,
+    child_checkpoint,
+    child_node,
+)
+from nottwice.model.failure import Failure
+from nottwice.model.review import ReviewKind
+from nottwice.model.run import StepRecord, StepStatus
+from nottwice.store.interface import ReviewWrite
+
+
+def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
+    """Enter a step. Its mark ``in_progress`` rides, so it is durable before its first effect."""
+    session = scope.session
+    node_id = child_node(scope.node_id, name)
+    checkpoint_id = child_checkpoint(scope.checkpoint_id, at)
+    record = session.riding.find_step(node_id, checkpoint_id)
+    if record is None:
+        record = yield Read(lambda store: store.load_step(session.run_id, node_id, checkpoint_id))
+    if record is None:
+        ordinal = yield from _next_ordinal(session)
+        record = StepRecord(
+            workflow_id=session.run_id,
+            node_id=node_id,
+            checkpoint_id=checkpoint_id,
+            status=StepStatus.IN_PROGRESS,
+            ordinal=ordinal,
+            started_at=session.clock.now(),
+        )
+        session.riding.add_step(record)
+        state = StepState(record)
+    elif record.status is StepStatus.DONE:
+        state = StepState(record, resumed=True)
+    else:
+        record = replace(record, status=StepStatus.IN_PROGRESS, failure=None, finished_at=None)
+        session.riding.add_step(record)
+        state = StepState(record, resumed=True)
+        yield from _load_outstanding(session, state)
+    return Scope(session, node_id, checkpoint_id, (state, *scope.steps))
+
+
+def close_step(scope: Scope, failure: Failure | None) -> Doing[None]:
+    """Leave a step: ``done``, or ``failed`` with the error. The mark rides."""
+    session, state = scope.session, scope.steps[0]
+    if state.finished:
+        return
+    if failure is None and state.outstanding:
+        yield from _refuse(scope, list(state.outstanding.values()), "the step would finish")
+        state.outstanding.clear()
+    status = StepStatus.DONE if failure is None else StepStatus.FAILED
+    state.record = replace(
+        state.record, status=status, finished_at=session.clock.now(), failure=failure
+    )
+    session.riding.add_step(state.record)
+    yield from session.flush_if_heavy()
+
+
+def branch(scope: Scope, index: int) -> Scope:
+    """The scope of one parallel branch."""
+    return replace(scope, node_id=branch_node(scope.node_id, index))
+
+
+def asked_again(scope: Scope, identity: CallIdentity) -> None:
+    """The code asked for this call: it is not outstanding any more."""
+    for state in scope.steps:
+        state.outstanding.pop(identity, None)
+        state.later.pop(identity, None)
+
+
+def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
+    """Let a new effect through, or refuse it because the code has drifted."""
+    if not scope.steps:
+        return
+    state = scope.steps[0]
+    if state.finished:
+        raise ReplayDriftError(
+            f"Step {scope.node_id!r} of run {scope.session.run_id!r} is finished and only "
+            f"replays, but the code asks it for a new effect of {identity.tool_name!r}. It was "
+            "not sent. If this is another visit, say so: nt.step(name, at=...).",
+            call_id=identity.call_id,
+        )
+    here = [
+        row
+        for open_step_state in scope.steps
+        for row in open_step_state.outstanding.values()
+        if _is_inside(row.identity.node_id, scope.node_id)
+    ]
+    later = [
+        row
+        for open_step_state in scope.steps
+        for row in open_step_state.later.values()
+        if not _branches_differ(row.identity.node_id, scope.node_id)
+    ]
+    if here or later:
+        wants = f"the code asks for a new effect of {identity.tool_name!r}"
+        yield from _refuse(scope, here or later, wants)
+
+
+def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]:
+    """Stop for drift, unless a person has accepted it; the acceptance is used up."""
+    session, first = scope.session, outstanding[0]
+    waiver = session.waivers.pop(first.identity, None)
+    if waiver is not None:
+        used = waiver.used(now=session.clock.now())
+        yield from session.commit(reviews=(ReviewWrite(used, waiver.version),))
+        for state in scope.steps:
+            state.outstanding.clear()
+            state.later.clear()
+        return
+    names = ", ".join(blocking.call_text(row) for row in outstanding[:3])
+    more = f" and {len(outstanding) - 3} more" if len(outstanding) > 3 else ""
+    reason = (
+        f"the code has drifted: {wants} while the ledger holds effects that it has not asked "
+        f"for again: {names}{more}"
+    )
+    raise (yield from blocking.open_review(session, first, reason, kind=ReviewKind.DRIFT))
+
+
+def _load_outstanding(session: Session, state: StepState) -> Doing[None]:
+    record = state.record
+    held = yield _calls_under(record)
+    for row in held:
+        if _is_effect(row) and _is_visit_of(row.identity.checkpoint_id, record.checkpoint_id):
+            state.outstanding[row.identity] = row
+    steps = yield Read(lambda store: store.steps(session.run_id))
+    for step in steps:
+        if step.ordinal <= record.ordinal or _is_inside(step.node_id, record.node_id):
+            continue
+        rows = yield _calls_under(step)
+        for row in rows:
+            if _is_effect(row) and _is_visit_of(row.identity.checkpoint_id, step.checkpoint_id):
+                state.later[row.identity] = row
+
+
+def _calls_under(step: StepRecord) -> Read:
+    return Read(lambda store: store.calls_under(step.workflow_id, step.node_id))
+
+
+def _next_ordinal(session: Session) -> Doing[int]:
+    if session.next_ordinal is None:
+        steps = yield Read(lambda store: store.steps(session.run_id))
+        session.next_ordinal = max((step.ordinal for step in steps), default=0) + 1
+    ordinal = session.next_ordinal
+    session.next_ordinal += 1
+    return ordinal
+
+
+def _is_effect(row: CallRow) -> bool:
+    return row.replay_class.effectful and row.status is CallStatus.DONE
+
+
+def _is_visit_of(checkpoint_id: str, visit: str) -> bool:
+    return checkpoint_id == visit or checkpoint_id.startswith(visit + "/")
+
+
+def _is_inside(node_id: str, outer: str) -> bool:
+    return node_id == outer or node_id.startswith((outer + "/", outer + "["))
+
+
+def _branches_differ(one: str, other: str) -> bool:
+    """Whether two nodes lie in different parallel branches of the same step."""
+    mine, theirs = _branch_path(one), _branch_path(other)
+    shorter = min(len(mine), len(theirs))
+    return mine[:shorter] != theirs[:shorter]
+
+
+def _branch_path(node_id: str) -> list[str]:
+    """Everything up to each branch index, outermost first."""
+    return [node_id[: match.end()] for match in re.finditer(r"\[\d+\]", node_id)]

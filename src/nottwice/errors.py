@@ -1,0 +1,202 @@
+"""Every exception nottwice raises, as one tree.
+
+    NottwiceError
+    ├─ UsageError              the caller's code is wrong; nothing happened
+    │   ├─ UnclassifiedTool      a tool was declared without a replay class (T1)
+    │   ├─ InvalidTool           a tool declaration contradicts itself (T1, T2)
+    │   ├─ NotInRun              a protected tool was called outside a run
+    │   ├─ InvalidArguments      the arguments do not fit the tool's signature (T4)
+    │   ├─ NotPlainData          a value cannot be represented; ``path`` says where (T4)
+    │   ├─ InvalidKey            an idempotency key is missing, too long or not stable (T2)
+    │   ├─ KeyConflict           one key was used with two different arguments (T2)
+    │   ├─ InvalidId             a run id or step name cannot be stored
+    │   ├─ RunBusy               another holder drives this run
+    │   ├─ SelfWait              a call waits for itself (D13)
+    │   └─ UnknownReview         no review has this id
+    ├─ StoreError              the ledger could not do what was asked
+    │   ├─ CommitUnknown         a commit may or may not be durable
+    │   ├─ Fenced                another holder has taken the run over
+    │   ├─ LedgerCorrupt         what is stored does not fit together
+    │   ├─ SchemaTooNew          the ledger was written by a newer nottwice
+    │   ├─ NoLedger              there is no ledger at this path
+    │   └─ UnsafeFilesystem      file locks lie on this file system
+    ├─ RunBlocked              the run waits for a person; never retry automatically
+    │   ├─ ReplayUnsafeError     an effect may or may not have happened (D2)
+    │   ├─ ReplayDriftError      the code no longer asks for what the ledger holds (D7)
+    │   └─ RunAborted            a person decided to abort the run
+    ├─ ToolFailure             a tool failed, and its failure is on record
+    │   ├─ Retryable             nothing took effect; trying again may help
+    │   ├─ Poison                nothing took effect; trying again cannot help
+    │   ├─ Ambiguous             it may or may not have taken effect
+    │   └─ ResultNotKept         it took effect, but its result could not be recorded
+    └─ DecisionConflict        somebody has already decided otherwise
+
+A message says what happened, what did not happen, and what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class NottwiceError(Exception):
+    """Base of every error raised by nottwice; named facts become attributes."""
+
+    non_retryable = False
+
+    def __init__(self, message: str = "", **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts = facts
+        for name, value in facts.items():
+            setattr(self, name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Queue runners carry exceptions between processes; facts must travel with them.
+        return (_rebuild, (type(self), self.message, self.facts))
+
+
+def _rebuild(kind: type[NottwiceError], message: str, facts: dict[str, Any]) -> NottwiceError:
+    return kind(message, **facts)
+
+
+class UsageError(NottwiceError):
+    """The caller's code is wrong. Nothing happened."""
+
+    non_retryable = True
+
+
+class UnclassifiedTool(UsageError):
+    """A tool was declared without a replay class."""
+
+
+class InvalidTool(UsageError):
+    """A tool declaration contradicts itself."""
+
+
+class NotInRun(UsageError):
+    """A protected tool was called outside a run."""
+
+
+class InvalidArguments(UsageError):
+    """The arguments do not fit the tool's signature."""
+
+
+class NotPlainData(UsageError):
+    """A value cannot be represented as plain data; ``path`` says where it is."""
+
+    path: str
+
+
+class InvalidKey(UsageError):
+    """An idempotency key is missing, too long, or not stable."""
+
+
+class KeyConflict(UsageError):
+    """One idempotency key was used with two different arguments."""
+
+
+class InvalidId(UsageError):
+    """A run id or step name cannot be stored."""
+
+
+class RunBusy(UsageError):
+    """Another holder drives this run."""
+
+    non_retryable = False
+
+
+class SelfWait(UsageError):
+    """A call waits for itself."""
+
+
+class UnknownReview(UsageError):
+    """No review has this id."""
+
+
+class StoreError(NottwiceError):
+    """The ledger could not do what was asked."""
+
+
+class CommitUnknown(StoreError):
+    """A commit may or may not be durable."""
+
+
+class Fenced(StoreError):
+    """Another holder has taken the run over; nothing was written."""
+
+    non_retryable = True
+
+
+class LedgerCorrupt(StoreError):
+    """What is stored does not fit together; it is not believed."""
+
+    non_retryable = True
+
+
+class SchemaTooNew(StoreError):
+    """The ledger was written by a newer nottwice."""
+
+    non_retryable = True
+
+
+class NoLedger(StoreError):
+    """There is no ledger at this path."""
+
+    non_retryable = True
+
+
+class UnsafeFilesystem(StoreError):
+    """File locks do not work on this file system, so ownership could not be proven."""
+
+    non_retryable = True
+
+
+class RunBlocked(NottwiceError):
+    """The run waits for a person. Never retry this automatically."""
+
+    non_retryable = True
+    review_id: str | None = None
+
+
+class ReplayUnsafeError(RunBlocked):
+    """An effect may or may not have happened, and only a person can say."""
+
+
+class ReplayDriftError(RunBlocked):
+    """The code no longer asks for the effects that the ledger holds."""
+
+
+class RunAborted(RunBlocked):
+    """A person decided to abort this run."""
+
+
+class ToolFailure(NottwiceError):
+    """A tool failed, and its failure is on record. Raised live and on replay alike."""
+
+    non_retryable = True
+
+
+class Retryable(ToolFailure):
+    """Nothing took effect; trying again may help. Tools may raise it, with ``retry_after``."""
+
+    non_retryable = False
+    retry_after: float | None = None
+
+
+class Poison(ToolFailure):
+    """Nothing took effect, and trying again cannot help. Tools may raise it."""
+
+
+class Ambiguous(ToolFailure):
+    """It may or may not have taken effect. Tools may raise it."""
+
+
+class ResultNotKept(ToolFailure):
+    """The call took effect, but its result could not be recorded and cannot be handed out."""
+
+
+class DecisionConflict(NottwiceError):
+    """Somebody has already decided otherwise."""
+
+    non_retryable = True

@@ -1,0 +1,1 @@
+"""Where a tool is declared: its signature, its key, and how its values become plain data."""

@@ -1,0 +1,189 @@
+"""What do a function's annotations mean, once the names in them can be looked up?
+
+With `from __future__ import annotations` an annotation is text. It is looked up when it is first
+needed, because the class it names may be defined further down. What cannot be looked up counts as
+not annotated, and a note says so: a tool must not stop working because of a hint.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import FrameType, MethodType, SimpleNamespace, UnionType
+from typing import Any
+
+RETURN = "return"
+_NAME = re.compile(r"[^\W\d]\w*")
+_LOCAL = ".<locals>."
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """The resolved annotation of each annotated parameter, and of the result as ``return``."""
+
+    types: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def read_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature with its annotations as they were written; raises as `inspect` does."""
+    if sys.version_info >= (3, 14):
+        # Annotations are computed on demand there, and one may name a class that is still to come.
+        import annotationlib
+
+        return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
+    return inspect.signature(function)
+
+
+def capture_local_names(
+    function: Callable[..., Any], signature: inspect.Signature
+) -> dict[str, Any]:
+    """Find the local classes that annotations name, while their defining functions still run.
+
+    Only names that occur in an annotation and in no module are kept, so that no frame with
+    everything in it is held alive.
+    """
+    innermost = _innermost(function)
+    enclosing = getattr(innermost, "__qualname__", "").rpartition(_LOCAL)[0]
+    wanted = _names_in(signature) - _module_names(innermost).keys() - vars(builtins).keys()
+    found: dict[str, Any] = {}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and enclosing and wanted:
+        if frame.f_code.co_qualname == enclosing and _same_file(frame, innermost):
+            for name in wanted & frame.f_locals.keys():
+                found.setdefault(name, frame.f_locals[name])
+            wanted -= found.keys()
+            enclosing = enclosing.rpartition(_LOCAL)[0]
+        frame = frame.f_back
+    return found
+
+
+def resolve(
+    function: Callable[..., Any], signature: inspect.Signature, *, local_names: Mapping[str, Any]
+) -> Annotations:
+    """Look up every annotation, each for itself, so that one bad one spoils no other."""
+    innermost = _innermost(function)
+    around = {**local_names, **_closure_names(innermost), **_type_parameters(innermost)}
+    written = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    written[RETURN] = signature.return_annotation
+    types: dict[str, Any] = {}
+    notes: list[str] = []
+    for name, annotation in written.items():
+        if annotation is inspect.Parameter.empty:
+            continue
+        holder = SimpleNamespace(__annotations__={name: annotation})
+        try:
+            hints = typing.get_type_hints(
+                holder, _module_names(innermost), around, include_extras=True
+            )
+        except Exception as error:
+            what = "the result" if name == RETURN else f"parameter {name!r}"
+            notes.append(
+                f"the annotation {annotation!r} of {what} cannot be looked up ({error}); "
+                "it is treated as not annotated, so only plain data fits"
+            )
+            continue
+        types[name] = hints[name]
+    return Annotations(types, tuple(notes))
+
+
+def read_into_lists(annotation: Any) -> Any:
+    """The annotation with `list` for `Iterable`: an argument is read more than once."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if Iterable in (annotation, origin):
+        return list[parts[0]] if parts else list  # type: ignore[valid-type]
+    if origin in (typing.Union, UnionType):
+        return typing.Union[tuple(map(read_into_lists, parts))]  # noqa: UP007
+    if origin is typing.Annotated:
+        return typing.Annotated[(read_into_lists(parts[0]), *annotation.__metadata__)]
+    return annotation
+
+
+def describe(annotation: Any) -> str:
+    """An annotation as a person would write it: without modules, metadata and addresses."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is None or annotation is type(None):
+        return "None"
+    if annotation is Ellipsis:
+        return "..."
+    if isinstance(annotation, list):
+        return f"[{', '.join(map(describe, annotation))}]"
+    if origin is typing.Annotated:
+        return describe(parts[0])
+    if origin is typing.Literal:
+        return f"Literal[{', '.join(map(repr, parts))}]"
+    if origin in (typing.Union, UnionType):
+        return " | ".join(map(describe, parts))
+    if parts:
+        return f"{describe(origin)}[{', '.join(map(describe, parts))}]"
+    name = getattr(annotation, "__qualname__", None) or getattr(annotation, "__name__", None)
+    return str(name or annotation).rpartition("<locals>.")[2]
+
+
+def _innermost(function: Callable[..., Any]) -> Any:
+    """The function whose module the annotations were written in."""
+    inner: Any = function
+    while True:
+        if isinstance(inner, functools.partial):
+            inner = inner.func
+        elif isinstance(inner, MethodType):
+            inner = inner.__func__
+        elif hasattr(inner, "__wrapped__"):
+            inner = inner.__wrapped__
+        elif hasattr(inner, "__globals__") or isinstance(inner, type):
+            return inner
+        else:
+            # An object with a `__call__` of its own, or something written in C.
+            call = inspect.getattr_static(type(inner), "__call__", inner)
+            return call if hasattr(call, "__globals__") else inner
+
+
+def _module_names(innermost: Any) -> dict[str, Any]:
+    module = sys.modules.get(getattr(innermost, "__module__", None) or "")
+    names: dict[str, Any] = getattr(innermost, "__globals__", None) or vars(module or object)
+    return dict(names) if not isinstance(names, dict) else names
+
+
+def _names_in(signature: inspect.Signature) -> set[str]:
+    written = [parameter.annotation for parameter in signature.parameters.values()]
+    written.append(signature.return_annotation)
+    texts = [_text_of(annotation) for annotation in written]
+    return {name for text in texts for name in _NAME.findall(text)}
+
+
+def _text_of(annotation: Any) -> str:
+    """The names an annotation still has to look up; `list["Order"]` hides one as well."""
+    if isinstance(annotation, str):
+        return annotation
+    if isinstance(annotation, typing.ForwardRef):
+        return annotation.__forward_arg__
+    return " ".join(_text_of(part) for part in typing.get_args(annotation))
+
+
+def _same_file(frame: FrameType, innermost: Any) -> bool:
+    code = getattr(innermost, "__code__", None)
+    return code is not None and frame.f_code.co_filename == code.co_filename
+
+
+def _closure_names(innermost: Any) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    code = getattr(innermost, "__code__", None)
+    for name, cell in zip(
+        getattr(code, "co_freevars", ()), getattr(innermost, "__closure__", None) or (), strict=True
+    ):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:
+            # The variable has not been assigned yet.
+            continue
+    return names
+
+
+def _type_parameters(innermost: Any) -> dict[str, Any]:
+    return {each.__name__: each for each in getattr(innermost, "__type_params__", ())}

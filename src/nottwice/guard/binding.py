@@ -1,0 +1,320 @@
+"""How do a call's arguments become validated values, a record, and the identity of the call? (T4)
+
+A call has one identity however it is spelled: by position or by name, with a default written out
+or left out, `"7"` or `7` for an integer. The record holds every argument as plain data and is all
+that is needed to make the same call again after a crash. Nothing here runs the tool.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import threading
+import typing
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import typing_extensions
+
+from nottwice.errors import InvalidTool, NotPlainData
+from nottwice.guard.annotations import (
+    RETURN,
+    capture_local_names,
+    read_into_lists,
+    read_signature,
+    resolve,
+)
+from nottwice.guard.codec import Codec
+from nottwice.guard.flatten import same_types
+from nottwice.guard.parameters import Parameters
+from nottwice.guard.validation import Validator
+from nottwice.model import values
+
+_KIND = inspect.Parameter
+_SCALARS = (str, int, float, bool)
+_UNPACK = (typing.Unpack, typing_extensions.Unpack)
+_NOTHING_RAN = "The tool was not run."
+
+
+@dataclass(frozen=True, slots=True)
+class BoundArguments:
+    """The arguments of one call, in the forms that the caller, the record and the hash need.
+
+    The plain forms may share lists and dicts with the caller's arguments: hash and write them
+    before the tool runs, for the tool may change what it was given.
+    """
+
+    values: Mapping[str, Any]
+    """Validated values of all parameters, defaults applied; `*args` as a tuple, `**kwargs` as a
+    dict, each under its own name."""
+    plain: dict[str, Any]
+    """The record: plain data of all parameters that can be represented. It needs no marks beside
+    it, for the annotations say what its text stands for."""
+    normal: dict[str, Any]
+    """Like the record without volatile arguments, with one spelling for equal values: for keys."""
+    identity: dict[str, Any]
+    """What is hashed: `normal` without those that equal their default."""
+    passed: tuple[str, ...]
+    """The parameters that the caller gave a value of its own; the others keep their default."""
+
+
+class Signature:
+    """The parameters of one tool: binds calls to them, and rebuilds calls from their record.
+
+    Made when the tool is declared, and cheap then. Annotations are looked up and validators built
+    at the first call, because a class that is named in one may still have to be defined.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        tool: str,
+        volatile: tuple[str, ...] | Literal["*"] = (),
+        skip_first: bool = False,
+    ) -> None:
+        self._tool = tool
+        self._function = function
+        try:
+            self._signature = read_signature(function)
+        except (TypeError, ValueError) as error:
+            raise InvalidTool(
+                f"Tool {tool!r} was not declared: the parameters of {function!r} cannot be read "
+                f"({error}). Wrap it in a function with named parameters.",
+                tool=tool,
+            ) from None
+        self._parameters = Parameters(self._signature, tool=tool, skip_first=skip_first)
+        self._read_volatile(volatile)
+        self._local_names = capture_local_names(function, self._signature)
+        self._lock = threading.RLock()
+        self._prepared: _Prepared | None = None
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundArguments:
+        """Validate the arguments of one call; InvalidArguments or NotPlainData, and nothing else.
+
+        Volatile arguments need not be plain data; the record then leaves them out.
+        """
+        given = self._parameters.assign(args, kwargs)
+        for name, default in self._parameters.defaults.items():
+            # As if it had been left out: a default need neither fit its annotation nor be plain.
+            if name in given and given[name] is default:
+                del given[name]
+        prepared = self._prepared or self._prepare()
+        checked = prepared.validator.check(given)
+        if values.is_plain(checked):
+            plain = normal = prepared.with_defaults(checked)
+            own = checked
+        else:
+            written, own = self._write(checked, prepared)
+            plain = prepared.with_defaults(written)
+            normal = prepared.with_normal_defaults(own)
+        return BoundArguments(
+            values=self._parameters.apply_defaults(checked),
+            plain=plain,
+            normal=normal,
+            identity={} if self._all_volatile else self._identify(own, prepared),
+            passed=tuple(checked),
+        )
+
+    def rebuild(self, record: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """How to call the function again with recorded arguments; InvalidArguments if it changed.
+
+        A recorded value that is still of its parameter's type is passed as it was recorded:
+        validating it once more might change it. Otherwise it is read as the type asks for.
+        """
+        prepared = self._prepared or self._prepare()
+        unknown = [name for name in record if name not in self._parameters.by_name]
+        if unknown:
+            self._parameters.refuse(
+                f"the record has the argument {unknown[0]!r}, which it no longer takes"
+            )
+        given = {
+            name: plain
+            for name, plain in record.items()
+            if name not in prepared.plain or not _same_value(plain, prepared.plain[name])
+        }
+        self._parameters.refuse_missing(given, "the record has no value for")
+        checked = prepared.validator.check_recorded(given)
+        return self._parameters.arrange(
+            {
+                name: given[name] if same_types(given[name], value) else value
+                for name, value in checked.items()
+            }
+        )
+
+    def invoke_with(self, bound: BoundArguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """How to call the function: what was passed, each by position or by name as it allows.
+
+        What was left out is left out here, too: the function has its own default, mutable or not.
+        """
+        return self._parameters.arrange({name: bound.values[name] for name in bound.passed})
+
+    def parameter_names(self) -> tuple[str, ...]:
+        """All parameters, in order; without the instance of a method."""
+        return tuple(self._parameters.by_name)
+
+    def volatile_names(self) -> tuple[str, ...]:
+        """The parameters that do not count for the identity of a call."""
+        if self._all_volatile:
+            return self.parameter_names()
+        return tuple(name for name in self._parameters.by_name if name in self._volatile)
+
+    def result_codec(self) -> Codec:
+        """The codec of the return annotation."""
+        return (self._prepared or self._prepare()).result
+
+    def notes(self) -> tuple[str, ...]:
+        """What `nottwice check` should say: annotations that could not be looked up or used."""
+        prepared = self._prepared or self._prepare()
+        result = prepared.result.note()
+        return (*prepared.notes, *([result] if result else []))
+
+    def _read_volatile(self, volatile: tuple[str, ...] | Literal["*"]) -> None:
+        self._all_volatile = volatile == "*"
+        known = self._parameters.by_name
+        names = frozenset(known if volatile == "*" else volatile)
+        self._volatile = names & known.keys()
+        # Arguments that `**` collects may be volatile as well; they have no parameter of their own.
+        self._volatile_extra = names - known.keys()
+        if self._volatile_extra and self._parameters.extra is None:
+            raise InvalidTool(
+                f"Tool {self._tool!r} was not declared: volatile names "
+                f"{min(self._volatile_extra)!r}, which is not one of its parameters "
+                f"({', '.join(known) or 'it has none'}).",
+                tool=self._tool,
+            )
+
+    def _write(
+        self, checked: dict[str, Any], prepared: _Prepared
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Record and normal form of arguments of which at least one is not plain data."""
+        written: dict[str, Any] = {}
+        normal: dict[str, Any] = {}
+        for name, value in checked.items():
+            codec = prepared.codecs[name]
+            if name == self._parameters.extra:
+                value = _without(
+                    value,
+                    {each for each in self._volatile_extra if not values.is_plain(value.get(each))},
+                )
+            try:
+                written[name] = codec.encode(value, root=name, keep_unset=True).plain
+                if name not in self._volatile:
+                    normal[name] = codec.normal_form(value, root=name)
+            except NotPlainData as error:
+                if name not in self._volatile:
+                    raise NotPlainData(
+                        f"{error.message} If it does not matter for what the call does, "
+                        f"declare volatile=({name!r},).",
+                        path=error.path,
+                        tool=self._tool,
+                        parameter=name,
+                    ) from None
+        # Each argument may be as deep as plain data can be; together they are one level deeper.
+        values.check_plain(written, root="arguments")
+        return written, normal
+
+    def _identify(self, own: dict[str, Any], prepared: _Prepared) -> dict[str, Any]:
+        identity: dict[str, Any] = {}
+        defaults = prepared.normal
+        for name, value in own.items():
+            if name in self._volatile:
+                continue
+            if name in defaults and _same_value(value, defaults[name]):
+                continue
+            identity[name] = value
+        extra = self._parameters.extra
+        if self._volatile_extra and extra in identity:
+            kept = _without(identity.pop(extra), self._volatile_extra)
+            if kept:
+                identity[extra] = kept
+        return identity
+
+    def _prepare(self) -> _Prepared:
+        with self._lock:
+            if self._prepared is None:
+                self._prepared = self._build()
+            return self._prepared
+
+    def _build(self) -> _Prepared:
+        found = resolve(self._function, self._signature, local_names=self._local_names)
+        types = {
+            name: _type_of(parameter, found.types.get(name, Any))
+            for name, parameter in self._parameters.by_name.items()
+        }
+        validator = Validator(types, tool=self._tool)
+        codecs = {
+            name: Codec(
+                annotation,
+                where=f"the argument {name!r} of tool {self._tool!r}",
+                outcome=_NOTHING_RAN,
+            )
+            for name, annotation in types.items()
+        }
+        plain: dict[str, Any] = {}
+        normal: dict[str, Any] = {}
+        for name, default in self._parameters.defaults.items():
+            try:
+                plain[name] = codecs[name].encode(default, keep_unset=True).plain
+                normal[name] = codecs[name].normal_form(default)
+            except NotPlainData:
+                # A client or a cache, say: it is no part of any record, and needs none.
+                continue
+        return _Prepared(
+            validator=validator,
+            codecs=codecs,
+            plain=copy.deepcopy(plain),
+            normal=copy.deepcopy(normal),
+            has_containers=any(type(each) in (list, dict) for each in plain.values()),
+            result=Codec(found.types.get(RETURN, Any), where=f"the result of tool {self._tool!r}"),
+            notes=(*found.notes, *validator.notes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What a signature needs in every call, made at the first one."""
+
+    validator: Validator
+    codecs: Mapping[str, Codec]
+    plain: dict[str, Any]
+    normal: dict[str, Any]
+    has_containers: bool
+    result: Codec
+    notes: tuple[str, ...]
+
+    def with_defaults(self, own: dict[str, Any]) -> dict[str, Any]:
+        if self.has_containers:
+            return {**copy.deepcopy(self.plain), **own}
+        return {**self.plain, **own}
+
+    def with_normal_defaults(self, own: dict[str, Any]) -> dict[str, Any]:
+        if self.has_containers:
+            return {**copy.deepcopy(self.normal), **own}
+        return {**self.normal, **own}
+
+
+def _without(mapping: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in mapping.items() if name not in names}
+
+
+def _type_of(parameter: inspect.Parameter, annotation: Any) -> Any:
+    if parameter.kind is _KIND.VAR_POSITIONAL:
+        return list[annotation]
+    if parameter.kind is _KIND.VAR_KEYWORD:
+        if typing.get_origin(annotation) in _UNPACK:
+            return typing.get_args(annotation)[0]
+        return dict[str, annotation]
+    return read_into_lists(annotation)
+
+
+def _same_value(one: Any, other: Any) -> bool:
+    """Whether plain values are one value: 10 is 10.0, but True is not 1."""
+    if one is other:
+        return True
+    if one != other:
+        return False
+    if type(one) is type(other) and type(one) in _SCALARS:
+        return True
+    return values.canonical(one) == values.canonical(other)

@@ -1,0 +1,307 @@
+"""The decorator that protects a tool: ``@nt.tool("unsafe_on_replay")`` (T1, T2, T3, E1).
+
+What it returns is a real function with the signature, annotations and docstring of the one it
+protects, so that other decorators and frameworks take it as they took the original.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Literal, NoReturn, ParamSpec, Protocol, TypeVar, overload
+
+from nottwice.engine.dispatch import Receipt, Request, perform
+from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.session import InFlight, current_attempt
+from nottwice.errors import InvalidTool, UnclassifiedTool
+from nottwice.guard import registry
+from nottwice.guard.declaration import Declaration, Duration, VerifyHook
+from nottwice.guard.request import Requests
+from nottwice.model.call import ReplayClass
+from nottwice.model.failure import Classifier, RetryPolicy
+from nottwice.model.tool import Tool, parse_duration
+
+P = ParamSpec("P")
+R = TypeVar("R")
+log = logging.getLogger("nottwice")
+
+
+class SyncTool(Protocol[P, R]):
+    """A protected sync tool: call it as before."""
+
+    tool: Tool
+    """What it declares."""
+    __name__: str
+
+    @property
+    def fn(self) -> Callable[P, R]:
+        """The bare function, for unit tests: no run, no ledger."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., R]: ...
+
+    def receipt(self, *args: P.args, **kwargs: P.kwargs) -> Receipt[R]:
+        """The same call, answered with its receipt: value, replayed, id, attempts."""
+
+    def again(self, label: str) -> Callable[P, R]:
+        """A deliberate repeat: ``refund.again("second parcel")(order_id=7)``."""
+
+    def retry(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Grant a call whose failure is on record new attempts."""
+
+
+class AsyncTool(Protocol[P, R]):
+    """A protected async tool: await it as before."""
+
+    tool: Tool
+    """What it declares."""
+    __name__: str
+
+    @property
+    def fn(self) -> Callable[P, Coroutine[Any, Any, R]]:
+        """The bare function, for unit tests: no run, no ledger."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
+
+    def __get__(
+        self, instance: Any, owner: Any = None
+    ) -> Callable[..., Coroutine[Any, Any, R]]: ...
+
+    def receipt(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Receipt[R]]:
+        """The same call, answered with its receipt: value, replayed, id, attempts."""
+
+    def again(self, label: str) -> Callable[P, Coroutine[Any, Any, R]]:
+        """A deliberate repeat."""
+
+    def retry(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Grant a call whose failure is on record new attempts."""
+
+
+class Protector(Protocol):
+    """What ``nt.tool(...)`` returns: it takes a function and gives its protected twin."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, R]]
+    ) -> AsyncTool[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R]) -> SyncTool[P, R]: ...
+
+
+@overload
+def tool(
+    replay_class: Literal["pure"],
+    *,
+    name: str | None = None,
+    classify: Classifier | None = None,
+    retry: RetryPolicy | None = None,
+    time_limit: Duration | None = None,
+    volatile: Iterable[str] | Literal["*"] = (),
+    bound_by: Iterable[str] | None = None,
+    tags: Iterable[str] = (),
+) -> Protector: ...
+
+
+@overload
+def tool(
+    replay_class: Literal["idempotent_with_key"],
+    *,
+    key: str | Callable[..., str],
+    window: Duration,
+    name: str | None = None,
+    verify: VerifyHook | None = None,
+    settles: Duration | None = None,
+    classify: Classifier | None = None,
+    retry: RetryPolicy | None = None,
+    time_limit: Duration | None = None,
+    verify_limit: Duration = 30,
+    volatile: Iterable[str] = (),
+    bound_by: Iterable[str] | None = None,
+    tags: Iterable[str] = (),
+) -> Protector: ...
+
+
+@overload
+def tool(
+    replay_class: Literal["unsafe_on_replay"],
+    *,
+    name: str | None = None,
+    verify: VerifyHook | None = None,
+    settles: Duration | None = None,
+    classify: Classifier | None = None,
+    retry: RetryPolicy | None = None,
+    time_limit: Duration | None = None,
+    verify_limit: Duration = 30,
+    volatile: Iterable[str] = (),
+    bound_by: Iterable[str] | None = None,
+    tags: Iterable[str] = (),
+) -> Protector: ...
+
+
+def tool(replay_class: Any = None, **declared: Any) -> Any:
+    """Declare a tool and what a second run of it does to the world.
+
+    ``replay_class`` is ``"pure"`` (nothing), ``"idempotent_with_key"`` (nothing, if the upstream
+    gets the same key inside its window) or ``"unsafe_on_replay"`` (it happens again).
+    """
+    if callable(replay_class):
+        _refuse_unclassified(getattr(replay_class, "__name__", "?"), None)
+
+    def protect(function: Callable[..., Any]) -> Any:
+        return _protect(function, replay_class, Declaration(**declared))
+
+    return protect
+
+
+def _protect(function: Callable[..., Any], replay_class: object, declared: Declaration) -> Any:
+    name = declared.name or getattr(function, "__name__", None) or "?"
+    if not callable(function):
+        raise InvalidTool(f"nt.tool protects functions, and {function!r} is not one.")
+    kind = _replay_class(name, replay_class)
+    declared.check(name, kind)
+    requests = Requests(function, name=name, declared=declared, key=declared.key)
+    record = Tool(
+        name=name,
+        replay_class=kind,
+        function=function,
+        is_async=inspect.iscoroutinefunction(function),
+        result_type=requests.results.type_text,
+        encode_result=requests.results.encode,
+        decode_result=requests.results.decode,
+        adopt_result=requests.results.adopt,
+        rebuild=None if requests.is_method else requests.signature.rebuild,
+        key_text=requests.key_text,
+        window_seconds=_duration(declared.window, name, "window"),
+        verify=declared.verify,
+        settles_seconds=_duration(declared.settles, name, "settles"),
+        classify=declared.classify,
+        retry=declared.retry,
+        time_limit_seconds=_duration(declared.time_limit, name, "time_limit"),
+        verify_limit_seconds=parse_duration(declared.verify_limit, what="verify_limit"),
+        volatile=requests.signature.volatile_names(),
+        bound_by=declared.bound_by,
+        tags=declared.tags,
+    )
+    requests.tool = record
+    protected = (_async_twin if record.is_async else _sync_twin)(function, requests)
+    registry.register(protected, record)
+    return protected
+
+
+def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:
+    def call(request: Request) -> Receipt[Any]:
+        return drive(perform(request, current_attempt.get()), request.scope.session)
+
+    @functools.wraps(function)
+    def protected(*args: Any, **kwargs: Any) -> Any:
+        return call(requests.make(args, kwargs)).value
+
+    def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
+        return call(requests.make(args, kwargs))
+
+    def again(label: str) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def repeated(*args: Any, **kwargs: Any) -> Any:
+            return call(requests.make(args, kwargs, label=label)).value
+
+        return repeated
+
+    def retry(*args: Any, **kwargs: Any) -> Any:
+        return call(requests.make(args, kwargs, retry=True)).value
+
+    return _dress(protected, function, requests, receipt=receipt, again=again, retry=retry)
+
+
+def _async_twin(function: Callable[..., Any], requests: Requests) -> Any:
+    @functools.wraps(function)
+    async def protected(*args: Any, **kwargs: Any) -> Any:
+        return (await call_async(requests.make(args, kwargs))).value
+
+    async def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
+        return await call_async(requests.make(args, kwargs))
+
+    def again(label: str) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def repeated(*args: Any, **kwargs: Any) -> Any:
+            return (await call_async(requests.make(args, kwargs, label=label))).value
+
+        return repeated
+
+    async def retry(*args: Any, **kwargs: Any) -> Any:
+        return (await call_async(requests.make(args, kwargs, retry=True))).value
+
+    return _dress(protected, function, requests, receipt=receipt, again=again, retry=retry)
+
+
+async def call_async(request: Request) -> Receipt[Any]:
+    """Make one call in a task of its own: a waiter that is cancelled cancels nothing."""
+    parent = current_attempt.get()
+    session = request.scope.session
+    task = asyncio.ensure_future(drive_async(perform(request, parent), session))
+    session.tasks.add(task)
+    task.add_done_callback(session.tasks.discard)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done():
+            if _may_have_begun(session.in_flight.get(request.identity)):
+                task.add_done_callback(_log_unseen_error)
+            else:
+                # Nothing was recorded and nothing sent: it can simply not happen.
+                task.cancel()
+        raise
+
+
+def _log_unseen_error(task: asyncio.Future[Receipt[Any]]) -> None:
+    """Nobody waits for this call any more, so its error is at least logged."""
+    if not task.cancelled() and task.exception() is not None:
+        log.warning("a call whose waiter was cancelled ended with: %s", task.exception())
+
+
+def _may_have_begun(mine: InFlight | None) -> bool:
+    return mine is not None and (mine.begun or mine.call is not None)
+
+
+def _dress(
+    protected: Any, function: Callable[..., Any], requests: Requests, **attributes: Any
+) -> Any:
+    """Give the protected function its attributes. It stays a real function."""
+    for name, value in attributes.items():
+        setattr(protected, name, value)
+    protected.fn = function
+    protected.tool = requests.tool
+    protected.notes = requests.signature.notes
+    return protected
+
+
+def _replay_class(name: str, given: object) -> ReplayClass:
+    if isinstance(given, ReplayClass):
+        return given
+    try:
+        return ReplayClass(given)
+    except ValueError:
+        _refuse_unclassified(name, given)
+
+
+def _refuse_unclassified(name: str, given: object) -> NoReturn:
+    choices = [kind.value for kind in ReplayClass]
+    near = difflib.get_close_matches(str(given), choices, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    said = "has no replay class" if given is None else f"has the unknown replay class {given!r}"
+    raise UnclassifiedTool(
+        f"Tool {name!r} {said} and was not declared.{hint} Choose what a second run of it does: "
+        "'pure' (it only reads), 'idempotent_with_key' (the upstream recognises a key and does "
+        "nothing twice) or 'unsafe_on_replay' (it would happen twice). "
+        "Example: @nt.tool('unsafe_on_replay')",
+        tool=name,
+    )
+
+
+def _duration(value: Duration | None, name: str, what: str) -> float | None:
+    return None if value is None else parse_duration(value, what=f"Tool {name!r}: {what}")

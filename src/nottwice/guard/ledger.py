@@ -1,0 +1,142 @@
+"""Opening a ledger, and the runs in it: ``nt.open(...)`` and ``nt.run(...)`` (E1, B1).
+
+A ledger that is opened by its path is shared by everything in this process that names the same
+file, so that concurrent runs share their commits.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from nottwice.engine.clock import Clock, SystemClock
+from nottwice.errors import UsageError
+from nottwice.guard.run import Run
+from nottwice.model.tool import parse_duration
+from nottwice.store.interface import Store
+from nottwice.store.memory import MemoryStore
+from nottwice.store.sqlite import SqliteStore
+
+DEFAULT_STORE = "nottwice.db"
+MEMORY = ":memory:"
+MOST_OPEN = 16
+
+_shared: dict[tuple[int, int], SqliteStore] = {}
+_shared_guard = threading.Lock()
+
+
+class Ledger:
+    """An open ledger. Use it as a context manager, or close it."""
+
+    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
+        self.store = store
+        self.clock = clock or SystemClock()
+
+    @property
+    def location(self) -> str:
+        """Where the ledger is."""
+        return self.store.location
+
+    def run(self, run_id: str, *, wait_seconds: float = 0.0, patience: str | float = 60) -> Run:
+        """A run of this ledger, to be entered with ``with`` or ``async with``."""
+        return Run(
+            self.store,
+            self.clock,
+            run_id,
+            wait_seconds=wait_seconds,
+            patience_seconds=parse_duration(patience, what="patience"),
+        )
+
+    def close(self) -> None:
+        """Close the ledger. Everything that was reported durable stays so."""
+        self.store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_ledger(
+    store: str | Path | Store | None = None, *, create: bool = True, clock: Clock | None = None
+) -> Ledger:
+    """Open a ledger: a path, ``":memory:"``, or a store of your own.
+
+    Without a path: ``NOTTWICE_STORE``, else ``nottwice.db`` in the current folder. With
+    ``create=False`` a ledger that is not there is an error instead of an empty one.
+    """
+    clock = clock or SystemClock()
+    if store is None:
+        store = os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE
+    if isinstance(store, str | Path):
+        if str(store) == MEMORY:
+            return Ledger(MemoryStore(now=clock.now()), clock=clock)
+        return Ledger(SqliteStore(_local_path(store), now=clock.now(), create=create), clock=clock)
+    return Ledger(store, clock=clock)
+
+
+def run(
+    run_id: str,
+    *,
+    store: str | Path | Ledger | Store | None = None,
+    wait_seconds: float = 0.0,
+    patience: str | float = 60,
+) -> Run:
+    """Open a run: tools called inside are recorded, and never done twice.
+
+    Starts the run or resumes it; there is no difference. What an earlier process left in doubt is
+    reconciled before the block begins; if that needs a person, ReplayUnsafeError says where to
+    decide. ``wait_seconds``: how long to wait for another holder before RunBusy. ``patience``:
+    how long a ``verify`` hook may be asked again before a person is.
+    """
+    if isinstance(store, Ledger):
+        ledger = store
+    elif store is None or isinstance(store, str | Path):
+        ledger = Ledger(_shared_store(store))
+    else:
+        ledger = Ledger(store)
+    return ledger.run(run_id, wait_seconds=wait_seconds, patience=patience)
+
+
+def _shared_store(given: str | Path | None) -> Store:
+    path = _local_path(given or os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE)
+    if str(path) == MEMORY:
+        raise UsageError(
+            "A ledger in memory is gone when its block ends, so a run cannot open one by name. "
+            "Nothing happened. Keep one: ledger = nt.open(':memory:'), then ledger.run(...)."
+        )
+    with _shared_guard:
+        try:
+            status = os.stat(path)
+            known = _shared.pop((status.st_dev, status.st_ino), None)
+        except OSError:
+            known = None
+        if known is None:
+            known = SqliteStore(path, now=SystemClock().now())
+            status = os.stat(path)
+        # The dict keeps the order of use. A store that is closed here and still in use opens
+        # its files again.
+        _shared[(status.st_dev, status.st_ino)] = known
+        for where in list(_shared)[:-MOST_OPEN]:
+            _shared.pop(where).close()
+        return known
+
+
+def _local_path(given: str | Path) -> Path:
+    text = str(given)
+    if "://" in text:
+        raise UsageError(
+            f"{text.partition('://')[0]!r} is not a store that this version knows. Nothing was "
+            "opened. Give the path of a SQLite file."
+        )
+    if not text or "\0" in text:
+        raise UsageError(f"{text!r} is not a path. Nothing was opened.")
+    return Path(text)

@@ -1,0 +1,209 @@
+"""From a call in user code to what the engine needs: arguments, identity and key (T2, T4, L5)."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from nottwice.engine.dispatch import Request
+from nottwice.engine.session import Scope, current_scope
+from nottwice.errors import InvalidArguments, InvalidTool, NotInRun
+from nottwice.guard.binding import BoundArguments, Signature
+from nottwice.guard.codec import Codec
+from nottwice.guard.declaration import Declaration
+from nottwice.guard.keys import KeyFunction, KeyTemplate, check_key
+from nottwice.guard.results import Results
+from nottwice.model import values
+from nottwice.model.call import CallIdentity, check_id
+from nottwice.model.tool import Tool
+
+
+def key_per_call(**arguments: Any) -> str:
+    """A ready-made key, one per run, step, tool and arguments, for ``key=nt.key_per_call``.
+
+    For tools that have no business identity such as an order number. It is made by the guard.
+    """
+    raise InvalidTool("nt.key_per_call is a mark for key=..., not a function to call.")
+
+
+class Requests:
+    """Makes the requests of one tool."""
+
+    tool: Tool
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str,
+        declared: Declaration,
+        key: str | Callable[..., str] | None,
+    ) -> None:
+        self.name = check_id(name, what="The tool's name")
+        self.is_method = _is_method(function)
+        self._bound_by = declared.bound_by or ()
+        self._check_method(declared.bound_by)
+        self.signature = Signature(
+            function, tool=name, volatile=declared.volatile, skip_first=self.is_method
+        )
+        self.results = Results(self.signature, tool=name)
+        self._key: KeyTemplate | KeyFunction | None = None
+        self._key_is_call_id = key is key_per_call
+        self.key_text = "per call" if self._key_is_call_id else None
+        if key is not None and not self._key_is_call_id:
+            self._read_key(key)
+
+    def make(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        label: str | None = None,
+        retry: bool = False,
+    ) -> Request:
+        """Everything about one call, checked before anything happens."""
+        scope = current_scope.get()
+        if scope is None:
+            raise self._not_in_run()
+        if label is not None:
+            check_id(label, what="The label of a deliberate repeat")
+        instance, args = self._split(args)
+        bound = self.signature.bind(args, kwargs)
+        identity = self._identity(scope, bound, instance, label)
+        call_args, call_kwargs = self.signature.invoke_with(bound)
+        return Request(
+            tool=self.tool,
+            scope=scope,
+            identity=identity,
+            args_json=values.encode(bound.plain),
+            args=(*instance, *call_args),
+            kwargs=call_kwargs,
+            key=self._make_key(bound, identity, label),
+            label=label,
+            retry=retry,
+            trace_id=_trace_id(),
+        )
+
+    def _identity(
+        self,
+        scope: Scope,
+        bound: BoundArguments,
+        instance: tuple[Any, ...],
+        label: str | None,
+    ) -> CallIdentity:
+        hashed: Any = bound.identity
+        if label is not None or self._bound_by:
+            # A list where plain calls have an object: no arguments can spell it.
+            hashed = [bound.identity, label, self._bound_parts(instance)]
+        return CallIdentity(
+            scope.session.run_id,
+            scope.node_id,
+            scope.checkpoint_id,
+            self.name,
+            values.hash_of(hashed),
+        )
+
+    def _make_key(
+        self, bound: BoundArguments, identity: CallIdentity, label: str | None
+    ) -> str | None:
+        if self._key_is_call_id:
+            return identity.call_id
+        if self._key is None:
+            return None
+        if isinstance(self._key, KeyTemplate):
+            key = self._key.render(bound.normal)
+        else:
+            key = self._key.render(bound.values)
+        if label is not None:
+            # A repeat on purpose must not be recognised by the upstream as the first one.
+            key = f"{key}#{hashlib.sha256(label.encode()).hexdigest()[:12]}"
+            return check_key(key, tool=self.name)
+        return key
+
+    def _read_key(self, key: str | Callable[..., str]) -> None:
+        parameters = self.signature.parameter_names()
+        volatile = self.signature.volatile_names()
+        if isinstance(key, str):
+            self._key = KeyTemplate(key, tool=self.name, parameters=parameters, volatile=volatile)
+            self.key_text = key
+        elif callable(key):
+            self._key = KeyFunction(key, tool=self.name, parameters=parameters, volatile=volatile)
+            self.key_text = f"{getattr(key, '__name__', 'a function')}(…)"
+        else:
+            raise InvalidTool(
+                f"Tool {self.name!r} was not declared: key must be a template such as "
+                f"'refund-{{order_id}}', a function or nt.key_per_call, not {key!r}."
+            )
+
+    def _check_method(self, bound_by: tuple[str, ...] | None) -> None:
+        if self.is_method and bound_by is None:
+            raise InvalidTool(
+                f"Tool {self.name!r} is a method and was not declared: two instances may stand "
+                "for two accounts, and their calls must not be taken for one. Say which "
+                "attributes tell instances apart, bound_by=('account',), or bound_by=() if none."
+            )
+        if bound_by is not None and not self.is_method:
+            raise InvalidTool(
+                f"Tool {self.name!r} was not declared: bound_by= is for methods, and it is none."
+            )
+
+    def _split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        if not self.is_method:
+            return (), args
+        if not args:
+            raise InvalidArguments(
+                f"Tool {self.name!r} is a method and was called without its instance. "
+                "The tool was not run."
+            )
+        return args[:1], args[1:]
+
+    def _bound_parts(self, instance: tuple[Any, ...]) -> dict[str, Any]:
+        parts: dict[str, Any] = {}
+        for name in self._bound_by:
+            try:
+                value = getattr(instance[0], name)
+            except AttributeError:
+                raise InvalidArguments(
+                    f"Tool {self.name!r} is bound by {name!r}, which its instance does not have. "
+                    "The tool was not run."
+                ) from None
+            where = f"the attribute {name!r} that tool {self.name!r} is bound by"
+            codec = Codec(type(value), where=where, outcome="The tool was not run.")
+            parts[name] = codec.normal_form(value, root=name)
+        return parts
+
+    def _not_in_run(self) -> NotInRun:
+        return NotInRun(
+            f"Tool {self.name!r} was called outside a run. Nothing was sent. Open one around it: "
+            "with nt.run('ticket-7', store='agent.db'): ... A new thread does not inherit the "
+            "run: start it with contextvars.copy_context().run(function). "
+            f"In a unit test call the bare function: {self.name}.fn(...)",
+            tool=self.name,
+        )
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Whether a function is defined in a class body and takes its instance first."""
+    qualname = getattr(function, "__qualname__", "")
+    owner = qualname.rpartition(".")[0]
+    if not owner or owner.endswith("<locals>"):
+        return False
+    if isinstance(function, staticmethod | classmethod):
+        raise InvalidTool(
+            f"{qualname} was not declared: put @nt.tool under @staticmethod, and let a class "
+            "method be a plain function."
+        )
+    parameters = list(inspect.signature(function).parameters)
+    return bool(parameters) and parameters[0] in ("self", "cls")
+
+
+def _trace_id() -> str | None:
+    """The trace that this call belongs to, if the process traces at all (O3)."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    if tracing is None:
+        return None
+    context = tracing.get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context.is_valid else None

@@ -1,0 +1,84 @@
+"""How does a tool's result rest in the ledger, and how is it handed out again?
+
+A result is never refused: the effect took place, and forgetting that would do it again. What
+cannot be kept, or is too large, is recorded as a note of what it was, and a replay of it raises
+ResultNotKept instead of handing out something else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import reprlib
+from typing import Any
+
+from nottwice.errors import NotPlainData, ResultNotKept
+from nottwice.guard.binding import Signature
+from nottwice.guard.codec import DoesNotFit
+from nottwice.model import values
+from nottwice.model.call import ResultKind, StoredResult
+
+MAX_RESULT_CHARACTERS = 16 * 1024 * 1024
+log = logging.getLogger("nottwice")
+
+
+class Results:
+    """The results of one tool, on their way into the ledger and out of it."""
+
+    def __init__(self, signature: Signature, *, tool: str) -> None:
+        self._signature = signature
+        self._tool = tool
+
+    def encode(self, value: Any) -> StoredResult:
+        """Keep a result, or a note of what it was. Never raises because of the value."""
+        try:
+            encoded = self._signature.result_codec().encode(value)
+            text = values.encode(encoded.plain)
+        except NotPlainData as error:
+            return self._note(value, why=error.message)
+        except Exception as error:
+            # A hostile __eq__ or serializer of the user's type must not lose the receipt.
+            return self._note(value, why=f"it could not be written down ({type(error).__name__})")
+        if len(text) > MAX_RESULT_CHARACTERS:
+            why = f"it has {len(text):,} characters, and at most {MAX_RESULT_CHARACTERS:,} are kept"
+            return self._note(value, why=why, text=text)
+        return StoredResult(ResultKind.TYPED if encoded.typed else ResultKind.PLAIN, text)
+
+    def decode(self, stored: StoredResult) -> Any:
+        """The value that was kept."""
+        try:
+            codec = self._signature.result_codec()
+            typed = stored.kind is ResultKind.TYPED
+            return codec.decode(values.decode(stored.json), typed=typed)
+        except DoesNotFit as error:
+            raise ResultNotKept(
+                f"The recorded {error}. The call took effect and was not run again. Restore the "
+                "return annotation it was recorded with, or see it with: nottwice show RUN"
+            ) from error
+
+    def adopt(self, plain: Any) -> StoredResult:
+        """A result that a person gives as JSON; InvalidArguments if it does not fit the tool."""
+        return self.encode(self._signature.result_codec().validate_plain(plain))
+
+    def type_text(self) -> str:
+        return self._signature.result_codec().type_text()
+
+    def _note(self, value: Any, *, why: str, text: str | None = None) -> StoredResult:
+        note = {"type": type(value).__name__, "why": why, "text": _short(value)}
+        if text is not None:
+            note["characters"] = str(len(text))
+            note["sha256"] = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+        log.warning(
+            "tool=%s took effect, but its result cannot be kept, so a resume that needs it will "
+            "stop: %s",
+            self._tool,
+            why,
+        )
+        return StoredResult(ResultKind.NOT_KEPT, values.encode(note))
+
+
+def _short(value: Any) -> str:
+    try:
+        return reprlib.repr(value)[:200].encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return f"<{type(value).__name__} without a readable repr>"

@@ -1,0 +1,139 @@
+"""One run as a block: ``with nt.run("ticket-7"):`` or ``async with`` (D5, E1)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from concurrent.futures import wait
+from types import TracebackType
+
+from nottwice.engine import ownership
+from nottwice.engine.clock import Clock
+from nottwice.engine.drivers import drive, drive_async, loop_is_running
+from nottwice.engine.session import Scope, Session, current_scope
+from nottwice.errors import UsageError
+from nottwice.guard import registry
+from nottwice.model.failure import Failure, classify
+from nottwice.store.interface import Store
+
+log = logging.getLogger("nottwice")
+
+
+class Run:
+    """A run to enter. Entering starts it or resumes it; leaving waits for what is in flight."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        run_id: str,
+        *,
+        wait_seconds: float,
+        patience_seconds: float,
+    ) -> None:
+        self.id = run_id
+        self._opening = ownership.Opening(
+            store=store,
+            clock=clock,
+            run_id=run_id,
+            find_tool=registry.find_tool,
+            wait_seconds=wait_seconds,
+            patience_seconds=patience_seconds,
+        )
+        self._token: contextvars.Token[Scope | None] | None = None
+        self._session: Session | None = None
+
+    def __enter__(self) -> Run:
+        self._check_fresh()
+        session = self._again() or drive(ownership.claim(self._opening), self._opening)
+        return self._entered(session)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        session = self._left()
+        if session is None:
+            return
+        futures = [one.over for one in session.under_way() if one.over is not None]
+        if futures and not loop_is_running():
+            wait(futures, timeout=ownership.DRAIN_SECONDS)
+        doing = ownership.leave(session, error, _failure(error, session))
+        drive(doing, session)
+
+    async def __aenter__(self) -> Run:
+        self._check_fresh()
+        session = self._again()
+        if session is None:
+            session = await drive_async(ownership.claim(self._opening), self._opening)
+        return self._entered(session)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        session = self._left()
+        if session is None:
+            return
+        futures = [one.over for one in session.under_way() if one.over is not None]
+        if futures:
+            waiting = [asyncio.wrap_future(future) for future in futures]
+            await asyncio.wait(waiting, timeout=ownership.DRAIN_SECONDS)
+        doing = ownership.leave(session, error, _failure(error, session))
+        await asyncio.shield(asyncio.ensure_future(drive_async(doing, session)))
+
+    def _check_fresh(self) -> None:
+        if self._session is not None:
+            raise UsageError(
+                f"This block of run {self.id!r} is entered already. Nothing happened. Make a new "
+                "one with nt.run(...) for every with-statement."
+            )
+
+    def _again(self) -> Session | None:
+        """The session of an enclosing block of the same run: entering it again is allowed."""
+        scope = current_scope.get()
+        if scope is None:
+            return None
+        session = scope.session
+        same = session.run_id == self.id and session.holder == self._opening.store.holder()
+        if same and not session.closed and session.thread_id == threading.get_ident():
+            session.depth += 1
+            return session
+        return None
+
+    def _entered(self, session: Session) -> Run:
+        self._session = session
+        self._token = current_scope.set(Scope(session))
+        return self
+
+    def _left(self) -> Session | None:
+        """The session to give up, unless an enclosing block still needs it."""
+        session, token = self._session, self._token
+        assert session is not None
+        assert token is not None
+        self._session = self._token = None
+        try:
+            current_scope.reset(token)
+        except ValueError:
+            # An async generator may be closed in another context, which has no scope to reset.
+            log.debug("run %r was left in another context than it was entered in", self.id)
+        session.depth -= 1
+        return session if session.depth == 0 else None
+
+
+def _failure(error: BaseException | None, session: Session) -> Failure | None:
+    if error is None:
+        return None
+    return classify(error, effectful=False, now=session.clock.now())
+
+
+def current_run_id() -> str | None:
+    """The id of the run that this code is in, or None."""
+    scope = current_scope.get()
+    return scope.session.run_id if scope is not None else None

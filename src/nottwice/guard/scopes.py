@@ -1,0 +1,202 @@
+"""Steps and parallel branches as user code writes them: ``nt.step``, ``nt.map``, ``nt.gather``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import TracebackType
+from typing import Any, TypeVar
+
+from nottwice.engine import steps
+from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.session import Scope, check_usable, current_attempt, current_scope
+from nottwice.errors import NotInRun, RunBlocked, UsageError
+from nottwice.model.call import Call, check_id
+from nottwice.model.failure import Failure, classify
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def current_call() -> Call:
+    """The call that this code is part of: its id, key, first start and attempt."""
+    attempt = current_attempt.get()
+    if attempt is None or attempt.call is None:
+        raise NotInRun(
+            "nt.current_call() was asked outside a protected tool. It is only known inside one, "
+            "while it runs in a run; a bare .fn(...) has no call."
+        )
+    return attempt.call
+
+
+class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
+    """A named part of a run in which one call means one call.
+
+    ``with nt.step("notify", at=turn):`` — ``at`` tells one visit from another. A step that was
+    interrupted is resumed: it replays what it holds, and may add to it. A finished one only
+    replays.
+    """
+
+    def __init__(self, name: str, *, at: str | int | None = None) -> None:
+        self.name = check_id(name, what="The step's name")
+        if isinstance(at, bool) or not (at is None or isinstance(at, str | int)):
+            raise UsageError(
+                f"at={at!r} cannot tell visits of step {name!r} apart. Nothing happened. Use text "
+                "or a whole number that is the same when the run is resumed."
+            )
+        self.at = check_id(at, what="The step's at") if isinstance(at, str) else at
+        self._token: contextvars.Token[Scope | None] | None = None
+        self._scope: Scope | None = None
+
+    def __enter__(self) -> step:
+        scope = _scope_of(f"nt.step({self.name!r})")
+        return self._entered(drive(steps.open_step(scope, self.name, self.at), scope.session))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        scope = self._left()
+        drive(steps.close_step(scope, _failure(error, scope)), scope.session)
+
+    async def __aenter__(self) -> step:
+        scope = _scope_of(f"nt.step({self.name!r})")
+        doing = steps.open_step(scope, self.name, self.at)
+        return self._entered(await drive_async(doing, scope.session))
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        scope = self._left()
+        await drive_async(steps.close_step(scope, _failure(error, scope)), scope.session)
+
+    def _entered(self, scope: Scope) -> step:
+        if self._scope is not None:
+            raise UsageError(f"Step {self.name!r} is entered already. Make a new nt.step(...).")
+        self._scope = scope
+        self._token = current_scope.set(scope)
+        return self
+
+    def _left(self) -> Scope:
+        scope, token = self._scope, self._token
+        assert scope is not None
+        assert token is not None
+        self._scope = self._token = None
+        current_scope.reset(token)
+        return scope
+
+
+def map(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    *,
+    name: str | None = None,
+    threads: int = 8,
+) -> list[R]:
+    """Call ``function`` with every item, in parallel threads, each a branch with its own identity.
+
+    Inside a step the branches belong to it; outside, they make a step of their own, called
+    ``name`` or after the function. All branches end before the first error is raised.
+    """
+    work = list(items)
+    with _own_step(name or f"map {_name_of(function)}"):
+        scope = _scope_of("nt.map")
+        with ThreadPoolExecutor(max(1, min(threads, len(work) or 1))) as pool:
+            futures = [
+                pool.submit(_branch_context(scope, index).run, function, item)
+                for index, item in enumerate(work)
+            ]
+        return _all_or_first_error([future.exception() for future in futures], futures)
+
+
+async def gather(*awaitables: Awaitable[T], name: str | None = None) -> list[T]:
+    """Await all, each in a branch with its own identity; the async twin of ``nt.map``.
+
+    All branches end before the first error is raised.
+    """
+    async with _own_step(name or f"gather {', '.join(map_names(awaitables))}"):
+        scope = _scope_of("nt.gather")
+        tasks = [
+            asyncio.get_running_loop().create_task(
+                _as_coroutine(awaitable), context=_branch_context(scope, index)
+            )
+            for index, awaitable in enumerate(awaitables)
+        ]
+        if tasks:
+            await asyncio.wait(tasks)
+        return _all_or_first_error([task.exception() for task in tasks], tasks)
+
+
+def map_names(awaitables: Iterable[Any]) -> list[str]:
+    """The names of coroutines, each once, for the name of their step."""
+    return list(dict.fromkeys(getattr(one, "__name__", "awaitable") for one in awaitables))
+
+
+async def _as_coroutine(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+def _own_step(name: str) -> Any:
+    """A step for branches outside any step, so that they are judged for drift like all others."""
+    scope = _scope_of(name)
+    return step(name) if not scope.steps else _Nothing()
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *error: object) -> None:
+        return None
+
+
+def _branch_context(scope: Scope, index: int) -> contextvars.Context:
+    context = contextvars.copy_context()
+    context.run(current_scope.set, steps.branch(scope, index))
+    return context
+
+
+def _all_or_first_error(errors: list[BaseException | None], branches: list[Any]) -> list[Any]:
+    """The results; or the first error, an error that blocks the run before any other."""
+    found = [error for error in errors if error is not None]
+    found.sort(key=lambda error: not isinstance(error, RunBlocked))
+    if found:
+        for other in found[1:]:
+            found[0].add_note(f"Another branch ended with {type(other).__name__}: {other}")
+        raise found[0]
+    return [branch.result() for branch in branches]
+
+
+def _scope_of(what: str) -> Scope:
+    scope = current_scope.get()
+    if scope is None:
+        raise NotInRun(
+            f"{what} was used outside a run. Nothing happened. Open one around it: "
+            "with nt.run('ticket-7', store='agent.db'): ..."
+        )
+    check_usable(scope.session)
+    return scope
+
+
+def _failure(error: BaseException | None, scope: Scope) -> Failure | None:
+    if error is None:
+        return None
+    return classify(error, effectful=False, now=scope.session.clock.now())
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__).replace("<lambda>", "lambda")

@@ -1,0 +1,271 @@
+"""What identifies a call, and what the ledger keeps about it.
+
+Promises kept here: P1 (five axes make one identity), P9 (what was stored is never recomputed).
+All times are seconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nottwice.errors import InvalidId
+from nottwice.model import values
+from nottwice.model.failure import Failure
+
+MAX_ID_CHARACTERS = 512
+ROOT_NODE = "/"
+FIRST_CHECKPOINT = "start"
+
+
+class ReplayClass(enum.Enum):
+    """What a second run of a tool does to the world (T1)."""
+
+    PURE = "pure"
+    IDEMPOTENT_WITH_KEY = "idempotent_with_key"
+    UNSAFE_ON_REPLAY = "unsafe_on_replay"
+
+    @property
+    def effectful(self) -> bool:
+        return self is not ReplayClass.PURE
+
+
+_STRICTNESS = list(ReplayClass)
+
+
+def stricter(one: ReplayClass, other: ReplayClass) -> ReplayClass:
+    """The stricter of two classes: new code may tighten a recorded class, never loosen it (D12)."""
+    return max(one, other, key=_STRICTNESS.index)
+
+
+class CallStatus(enum.Enum):
+    """What is known about a call. PENDING and UNKNOWN are both *in doubt*."""
+
+    PENDING = "PENDING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def in_doubt(self) -> bool:
+        return self in (CallStatus.PENDING, CallStatus.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class CallIdentity:
+    """The five axes of one call (L1). Two calls are one exactly when all five are equal."""
+
+    workflow_id: str
+    node_id: str
+    checkpoint_id: str
+    tool_name: str
+    input_hash: str
+
+    @property
+    def call_id(self) -> str:
+        """A short name for the identity, stable over attempts and fit as an upstream marker."""
+        return values.hash_of(list(self.axes()))[:32]
+
+    def axes(self) -> tuple[str, str, str, str, str]:
+        return (
+            self.workflow_id,
+            self.node_id,
+            self.checkpoint_id,
+            self.tool_name,
+            self.input_hash,
+        )
+
+
+class ResultKind(enum.Enum):
+    """How a result is kept, and so how it is handed out again."""
+
+    PLAIN = "plain"
+    TYPED = "typed"
+    NOT_KEPT = "not_kept"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A result as it rests in the ledger: its text, and how to read it."""
+
+    kind: ResultKind
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """One attempt of a call that is over or was given up."""
+
+    attempt: int
+    attempt_id: str
+    holder_id: str
+    started_at: float
+    ended_at: float
+    outcome: str
+
+    def to_plain(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One row of the ledger table ``tool_call_results``."""
+
+    identity: CallIdentity
+    call_id: str
+    status: CallStatus
+    replay_class: ReplayClass
+    attempt: int
+    attempt_id: str
+    holder_id: str
+    args_json: str
+    created_at: float
+    started_at: float
+    finished_at: float | None = None
+    result: StoredResult | None = None
+    failure: Failure | None = None
+    retry_at: float | None = None
+    ambiguous: bool = False
+    label: str | None = None
+    key: str | None = None
+    key_since: float | None = None
+    window_seconds: float | None = None
+    trace_id: str | None = None
+    settled_by: str | None = None
+    past: tuple[PastAttempt, ...] = field(default=())
+
+    @property
+    def state(self) -> tuple[CallStatus, str]:
+        """What a write must have seen to follow this row."""
+        return (self.status, self.attempt_id)
+
+    def next_attempt(self, *, attempt_id: str, holder_id: str, now: float) -> CallRow:
+        """The PENDING row of one more attempt; the one before becomes history."""
+        outcome = self.failure.failure_class.value if self.failure else "unknown"
+        before = PastAttempt(
+            attempt=self.attempt,
+            attempt_id=self.attempt_id,
+            holder_id=self.holder_id,
+            started_at=self.started_at,
+            ended_at=self.finished_at or now,
+            outcome=outcome,
+        )
+        return replace(
+            self,
+            status=CallStatus.PENDING,
+            attempt=self.attempt + 1,
+            attempt_id=attempt_id,
+            holder_id=holder_id,
+            started_at=now,
+            finished_at=None,
+            failure=None,
+            retry_at=None,
+            # An attempt that may have taken effect taints all later ones (D4).
+            ambiguous=self.ambiguous or self.status.in_doubt,
+            past=(*self.past, before),
+        )
+
+    def done(self, result: StoredResult, *, now: float, settled_by: str | None = None) -> CallRow:
+        """The receipt."""
+        return replace(
+            self,
+            status=CallStatus.DONE,
+            result=result,
+            failure=None,
+            retry_at=None,
+            finished_at=now,
+            settled_by=settled_by,
+        )
+
+    def failed(self, failure: Failure, *, now: float, retry_at: float | None = None) -> CallRow:
+        """Nothing took effect; with ``retry_at`` another attempt is still due."""
+        return replace(
+            self, status=CallStatus.FAILED, failure=failure, finished_at=now, retry_at=retry_at
+        )
+
+    def unknown(self, failure: Failure, *, now: float) -> CallRow:
+        """It may or may not have taken effect, and the attempt is over."""
+        return replace(
+            self,
+            status=CallStatus.UNKNOWN,
+            failure=failure,
+            finished_at=now,
+            retry_at=None,
+            ambiguous=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as a tool and its ``verify`` hook see it (``nt.current_call()``)."""
+
+    id: str
+    """Stable over attempts and restarts: put it into the upstream as a marker."""
+    run_id: str
+    tool: str
+    step: str
+    args: dict[str, Any]
+    """The recorded arguments as plain data."""
+    key: str | None
+    """The idempotency key to send, for ``idempotent_with_key`` tools."""
+    attempt: int
+    first_started_at: float
+    """When the first attempt's intent was recorded; an effect cannot be older."""
+    started_at: float
+
+
+def call_from_row(row: CallRow) -> Call:
+    return Call(
+        id=row.call_id,
+        run_id=row.identity.workflow_id,
+        tool=row.identity.tool_name,
+        step=row.identity.node_id,
+        args=values.decode(row.args_json),
+        key=row.key,
+        attempt=row.attempt,
+        first_started_at=row.created_at,
+        started_at=row.started_at,
+    )
+
+
+def check_id(text: object, *, what: str) -> str:
+    """Refuse an id that some store could not keep, log or print."""
+    if not isinstance(text, str):
+        raise InvalidId(f"{what} must be text, not {type(text).__name__}. Nothing happened.")
+    if not text:
+        raise InvalidId(f"{what} is empty. Nothing happened. Give it a name of your own.")
+    if len(text) > MAX_ID_CHARACTERS:
+        raise InvalidId(
+            f"{what} has {len(text):,} characters; at most {MAX_ID_CHARACTERS} can be kept. "
+            "Nothing happened. Use a shorter name, or a hash of this one."
+        )
+    if not text.isprintable():
+        bad = next(character for character in text if not character.isprintable())
+        raise InvalidId(
+            f"{what} contains the unprintable character {bad!a}. Nothing happened. "
+            "Use printable characters only."
+        )
+    return str(text)
+
+
+def child_node(parent: str, name: str) -> str:
+    """The node id of a step inside another scope; no name can imitate a path or a branch."""
+    escaped = _escape(name)
+    return escaped if parent == ROOT_NODE else f"{parent}/{escaped}"
+
+
+def branch_node(parent: str, index: int) -> str:
+    """The node id of one parallel branch."""
+    return f"{parent}[{index}]"
+
+
+def child_checkpoint(parent: str, at: str | int | None) -> str:
+    """The checkpoint id of a visit; one segment a level, so that no two visits meet."""
+    return f"{parent}/{'' if at is None else _escape(str(at))}"
+
+
+def _escape(text: str) -> str:
+    for character, code in (("%", "%25"), ("/", "%2F"), ("[", "%5B"), ("]", "%5D")):
+        text = text.replace(character, code)
+    return text

@@ -1,0 +1,158 @@
+"""What to do about a call: one pure function, and all branching on replay class (D1).
+
+Promises kept here: P2 (an unsafe call in doubt is never run again without proof or a person),
+P3 (a keyed call is reissued only with its stored key, inside its window), P4 (``verify`` may
+only confirm while the old attempt may be alive).
+
+Why an expired lease or a fence is not enough: a paused worker wakes up and fires, fenced or not.
+Why a proven death is not enough either: its request may still be queued upstream, hence the
+settle time. Why "did not happen" from a person licenses: the person can look where we cannot.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import assert_never
+
+from nottwice.model.call import CallStatus, ReplayClass
+
+
+class Attempt(enum.Enum):
+    """What is known about the attempt that left a call in doubt."""
+
+    ALIVE_HERE = "alive in this process"
+    OVER = "proven over"
+    MAYBE_ALIVE = "may be alive"
+
+
+class Answer(enum.Enum):
+    """What a ``verify`` hook said."""
+
+    HAPPENED = "happened"
+    DID_NOT_HAPPEN = "did not happen"
+    STILL_RUNNING = "still running"
+    UNKNOWN = "unknown"
+
+
+class Settle(enum.Enum):
+    """Whether the upstream can still apply an attempt that is over."""
+
+    NOT_DECLARED = "not declared"
+    WAITING = "not passed"
+    PASSED = "passed"
+
+
+class Verdict(enum.Enum):
+    """What a person decided about a call in doubt."""
+
+    HAPPENED = "happened"
+    DID_NOT_HAPPEN = "did not happen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that a decision depends on."""
+
+    replay_class: ReplayClass
+    """The stricter of the recorded and the current class (D12)."""
+    status: CallStatus | None
+    """None: the ledger has no row."""
+    intact: bool = True
+    result_kept: bool = True
+    retry_granted: bool = False
+    """A FAILED call has attempts left, or the caller asked for a retry by name."""
+    attempt: Attempt = Attempt.OVER
+    window_open: bool = False
+    """A key is recorded and the upstream still remembers it."""
+    can_verify: bool = False
+    answer: Answer | None = None
+    settle: Settle = Settle.NOT_DECLARED
+    patience: bool = True
+    """There is still time to wait for a better answer."""
+    verdict: Verdict | None = None
+
+
+class Action(enum.Enum):
+    """What the engine does next."""
+
+    RUN = "run"
+    RECORD_AND_RUN = "record the intent, run"
+    RETURN_RECEIPT = "return the receipt"
+    RETURN_FAILURE = "return the recorded failure"
+    RAISE_NOT_KEPT = "refuse: the result was not kept"
+    WAIT_FOR_ATTEMPT = "wait for the running attempt"
+    REISSUE = "record the intent, run with the stored key"
+    ASK_VERIFY = "ask verify"
+    WAIT_AND_ASK_AGAIN = "wait, then ask verify again"
+    RECORD_HAPPENED = "record the receipt verify gave"
+    RECORD_VERDICT = "record the receipt a person gave"
+    NEW_ATTEMPT = "record the intent of one more attempt, run"
+    OPEN_REVIEW = "ask a person"
+    REFUSE = "refuse, ask a person"
+
+
+def decide(facts: Facts) -> Action:
+    """The decision table."""
+    if not facts.intact:
+        return Action.REFUSE
+    pure = not facts.replay_class.effectful
+    match facts.status:
+        case None:
+            return Action.RUN if pure else Action.RECORD_AND_RUN
+        case CallStatus.DONE:
+            if facts.result_kept:
+                return Action.RETURN_RECEIPT
+            return Action.RUN if pure else Action.RAISE_NOT_KEPT
+        case CallStatus.FAILED:
+            if not facts.retry_granted:
+                return Action.RETURN_FAILURE
+            return Action.RUN if pure else Action.RECORD_AND_RUN
+        case CallStatus.PENDING | CallStatus.UNKNOWN:
+            return _decide_in_doubt(facts)
+        case _:
+            assert_never(facts.status)
+
+
+def _decide_in_doubt(facts: Facts) -> Action:
+    if facts.attempt is Attempt.ALIVE_HERE:
+        return Action.WAIT_FOR_ATTEMPT
+    match facts.verdict:
+        case Verdict.HAPPENED:
+            return Action.RECORD_VERDICT
+        case Verdict.DID_NOT_HAPPEN:
+            return Action.NEW_ATTEMPT
+        case None:
+            pass
+        case _:
+            assert_never(facts.verdict)
+    match facts.replay_class:
+        case ReplayClass.PURE:
+            return Action.RUN
+        case ReplayClass.IDEMPOTENT_WITH_KEY:
+            return Action.REISSUE if facts.window_open else _decide_by_answer(facts)
+        case ReplayClass.UNSAFE_ON_REPLAY:
+            return _decide_by_answer(facts)
+        case _:
+            assert_never(facts.replay_class)
+
+
+def _decide_by_answer(facts: Facts) -> Action:
+    over = facts.attempt is Attempt.OVER
+    match facts.answer:
+        case None:
+            return Action.ASK_VERIFY if facts.can_verify else Action.OPEN_REVIEW
+        case Answer.HAPPENED:
+            return Action.RECORD_HAPPENED
+        case Answer.UNKNOWN:
+            return Action.OPEN_REVIEW
+        case Answer.STILL_RUNNING:
+            return Action.WAIT_AND_ASK_AGAIN if over and facts.patience else Action.OPEN_REVIEW
+        case Answer.DID_NOT_HAPPEN:
+            if over and facts.settle is Settle.PASSED:
+                return Action.NEW_ATTEMPT
+            if over and facts.settle is Settle.WAITING and facts.patience:
+                return Action.WAIT_AND_ASK_AGAIN
+            return Action.OPEN_REVIEW
+        case _:
+            assert_never(facts.answer)

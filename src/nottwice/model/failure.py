@@ -1,0 +1,393 @@
+"""What does a failed attempt mean, and when may the next one start (D4)?
+
+Promises: no effectful attempt is called harmless without proof or the word of its tool; what is
+recorded about a failure is plain, bounded text; nothing here reads a clock or rolls a die.
+What a client library's error proves about a request is read in `single_request.py`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_tz
+from typing import assert_never
+
+from nottwice.errors import (
+    Ambiguous,
+    InvalidTool,
+    LedgerCorrupt,
+    Poison,
+    Retryable,
+    ToolFailure,
+    UsageError,
+)
+from nottwice.model.single_request import (
+    Sign,
+    read_attribute,
+    read_sign,
+    read_status,
+    sent_before,
+)
+
+_MOST_MESSAGE_CHARACTERS = 2_000
+_MOST_TYPE_CHARACTERS = 200
+# Causes can form a circle, and nobody chains this often in earnest.
+_MOST_CAUSES = 10
+
+
+class FailureClass(enum.Enum):
+    """What a failure says about the effect of its attempt."""
+
+    RETRYABLE = "retryable"
+    POISON = "poison"
+    AMBIGUOUS = "ambiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is recorded about a failed attempt. Its texts are made safe to store and to show."""
+
+    failure_class: FailureClass
+    error_type: str
+    message: str
+    retry_after_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error_type", _safe(self.error_type, most=_MOST_TYPE_CHARACTERS))
+        object.__setattr__(self, "message", _safe(self.message, most=_MOST_MESSAGE_CHARACTERS))
+        object.__setattr__(self, "retry_after_seconds", _wait(self.retry_after_seconds))
+
+    def to_plain(self) -> dict[str, object]:
+        return {
+            "failure_class": self.failure_class.value,
+            "error_type": self.error_type,
+            "message": self.message,
+            "retry_after_seconds": self.retry_after_seconds,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: object) -> Failure:
+        """Read a recorded failure; what ``to_plain`` cannot have written is ``LedgerCorrupt``."""
+        match plain:
+            case {
+                "failure_class": ("retryable" | "poison" | "ambiguous") as failure_class,
+                "error_type": str(error_type),
+                "message": str(message),
+                "retry_after_seconds": (None | int() | float()) as seconds,
+            } if not isinstance(seconds, bool):
+                failure = cls(FailureClass(failure_class), error_type, message, seconds)
+                if failure.to_plain() == plain:
+                    return failure
+        raise LedgerCorrupt(
+            "A recorded failure cannot be read: it is not what nottwice writes. It was not "
+            "believed, and nothing was run. Look at the ledger with `nottwice audit`.",
+        )
+
+
+# None means that the classifier has no opinion.
+Classifier = Callable[[BaseException], FailureClass | ToolFailure | type[ToolFailure] | None]
+
+
+def classify(
+    error: BaseException,
+    *,
+    effectful: bool,
+    classifier: Classifier | None = None,
+    now: float,
+) -> Failure:
+    """Say what a failed attempt means: its own word first, then its classifier, then the default.
+
+    By default every error of an effectful tool is ambiguous, and those of a pure tool follow the
+    classic table. No classifier is asked about an interruption: it strikes at any instruction, so
+    its type proves nothing. For a pure tool it counts as retryable, because nothing took effect
+    and nothing is wrong with the call; better still, ask ``is_interruption`` first and record
+    nothing.
+    """
+    said: object = None
+    note = ""
+    failure_class = _spoken(error)
+    if failure_class is None and classifier is not None and not is_interruption(error):
+        failure_class, said, note = _ask(classifier, error, effectful=effectful)
+    if failure_class is None:
+        failure_class = FailureClass.AMBIGUOUS if effectful else _classic(error)
+    wait = None
+    if failure_class is FailureClass.RETRYABLE:
+        wait = _wait(read_attribute(said, "retry_after"), now=now)
+        wait = _wait_of(error, now=now) if wait is None else wait
+    text = _text(error)
+    return Failure(
+        failure_class=failure_class,
+        error_type=_type_name(error),
+        message=f"{note} ({text})" if note and text else note or text,
+        retry_after_seconds=wait,
+    )
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether the attempt was stopped from outside: Ctrl-C, exit, a cancelled task.
+
+    Everything outside ``Exception`` counts, so that trio and others need no list.
+    """
+    return not isinstance(error, Exception)
+
+
+def _spoken(word: object) -> FailureClass | None:
+    """The class that one of our own failures, or its type, stands for."""
+    kind = word if isinstance(word, type) else type(word)
+    # Someone may inherit from two of them; then the one that promises least counts.
+    if issubclass(kind, Ambiguous):
+        return FailureClass.AMBIGUOUS
+    if issubclass(kind, Poison):
+        return FailureClass.POISON
+    return FailureClass.RETRYABLE if issubclass(kind, Retryable) else None
+
+
+def _ask(
+    classifier: Classifier, error: BaseException, *, effectful: bool
+) -> tuple[FailureClass | None, object, str]:
+    """The classifier's opinion, the failure in which it said so, and a note for the record."""
+    try:
+        said: object = classifier(error)
+    except Exception as fault:
+        note = f"The tool's classifier failed with {_type_name(fault)}: {_text(fault)}"
+    else:
+        if said is None or isinstance(said, FailureClass):
+            return said, None, ""
+        failure_class = _spoken(said)
+        if failure_class is not None:
+            return failure_class, said, said.message if isinstance(said, ToolFailure) else ""
+        note = (
+            f"The tool's classifier answered with {_type_name(said)}, which is neither a "
+            "FailureClass nor Retryable, Poison, Ambiguous or None"
+        )
+    return (FailureClass.AMBIGUOUS if effectful else FailureClass.POISON), None, note
+
+
+def _classic(error: BaseException) -> FailureClass:
+    """The classic table, for tools without effects: here a needless retry costs only time."""
+    if is_interruption(error):
+        return FailureClass.RETRYABLE
+    for link in _causes(error):
+        if isinstance(link, BaseExceptionGroup):
+            members = {_classic(member) for member in link.exceptions}
+            return FailureClass.POISON if len(members) > 1 else members.pop()
+        sign = read_sign(link) or read_status(_any_status(link))
+        match sign:
+            case Sign.NOT_STARTED | Sign.CUT_OFF:
+                return FailureClass.RETRYABLE
+            case Sign.REFUSED | Sign.UNCLEAR:
+                return FailureClass.POISON
+            case None:
+                spoken = _spoken(link)
+                if spoken is not None:
+                    return spoken
+                # A wrong value stays wrong, whatever happened on the way to it.
+                if isinstance(link, (TypeError, ValueError, LookupError, ArithmeticError)):
+                    return FailureClass.POISON
+            case _:
+                assert_never(sign)
+    return FailureClass.POISON
+
+
+def _any_status(error: BaseException) -> int | None:
+    """An HTTP status on an error of any library, known or not."""
+    for holder in (error, read_attribute(error, "response")):
+        for name in ("status_code", "status", "code"):
+            status = read_attribute(holder, name)
+            if isinstance(status, int) and 400 <= status <= 599:
+                return status
+    return None
+
+
+def _wait_of(error: BaseException, *, now: float) -> float | None:
+    """The wait that the error, or the answer that led to it, asks for."""
+    for link in _causes(error):
+        wishes = (
+            read_attribute(link, "retry_after"),
+            _header(read_attribute(link, "response"), "Retry-After"),
+            _header(link, "Retry-After"),
+        )
+        for wish in wishes:
+            wait = _wait(wish, now=now)
+            if wait is not None:
+                return wait
+    return None
+
+
+def _header(holder: object, name: str) -> object:
+    get = read_attribute(read_attribute(holder, "headers"), "get")
+    try:
+        return (get(name) or get(name.lower())) if callable(get) else None
+    except Exception:
+        return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__
+
+
+# ---- Tools that make exactly one request ------------------------------------------------------
+
+
+def single_request(error: BaseException) -> FailureClass | None:
+    """Classify the errors of a tool that makes exactly one request and does nothing after it.
+
+    Knows httpx, requests, urllib3, urllib, http.client, aiohttp, smtplib and plain sockets.
+    Retryable and poison need proof that the request had no effect; once bytes may have left,
+    the answer is ambiguous; errors of other libraries get no opinion.
+
+    What cannot be seen, and is the tool's part of the bargain: requests that the tool, an SDK
+    or a retrying wrapper made and gave up before this one; and an intermediary that answers 503
+    for a request which it had already passed on (some service meshes do). Retries inside
+    urllib3 and aiohttp, and redirects that were followed, are found and make it ambiguous.
+    """
+    sign = read_sign(error)
+    match sign:
+        case None:
+            return None
+        case Sign.CUT_OFF | Sign.UNCLEAR:
+            return FailureClass.AMBIGUOUS
+        case Sign.NOT_STARTED | Sign.REFUSED:
+            if sent_before(error):
+                return FailureClass.AMBIGUOUS
+            if sign is Sign.NOT_STARTED:
+                return FailureClass.RETRYABLE
+            return FailureClass.POISON
+        case _:
+            assert_never(sign)
+
+
+# ---- When the next attempt may start ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how soon a retryable failure is tried again; ``attempts`` counts them all."""
+
+    attempts: int = 4
+    _: KW_ONLY
+    first_seconds: float = 0.5
+    factor: float = 2.0
+    most_seconds: float = 30.0
+    most_retry_after_seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.attempts, int) and not isinstance(self.attempts, bool)
+        if not whole or self.attempts < 1:
+            self._refuse("attempts", "a whole number from 1 on; the first attempt counts")
+        for name in ("first_seconds", "most_seconds", "most_retry_after_seconds"):
+            if not _is_number(getattr(self, name), least=0.0):
+                self._refuse(name, "a finite number from 0 on")
+        if not _is_number(self.factor, least=1.0):
+            self._refuse("factor", "a finite number from 1 on")
+        if self.first_seconds > self.most_seconds:
+            self._refuse("first_seconds", f"at most most_seconds, {self.most_seconds!r}")
+
+    def _refuse(self, name: str, rule: str) -> None:
+        raise InvalidTool(
+            f"RetryPolicy({name}={getattr(self, name)!r}) is not possible, and no tool was "
+            f"declared with it. Make {name} {rule}."
+        )
+
+    def delay_seconds(
+        self, *, failed_attempts: int, random_unit: float, retry_after_seconds: float | None
+    ) -> float | None:
+        """How long to wait after a retryable failure; None means to give up.
+
+        Exponential and capped, with full jitter: ``random_unit``, from 0 to 1, picks a point
+        between nothing and the cap, so that callers who failed together do not return together.
+        Retry-After is a floor. A longer one than we would wait is not cut short, because coming
+        back early is what it forbids: then this gives up.
+        """
+        if failed_attempts < 1 or not 0.0 <= random_unit <= 1.0:
+            raise UsageError(
+                f"No delay follows from failed_attempts={failed_attempts!r} and "
+                f"random_unit={random_unit!r}; nothing was scheduled. Pass at least 1 failed "
+                "attempt and a number from 0 to 1."
+            )
+        if failed_attempts >= self.attempts:
+            return None
+        floor = _wait(retry_after_seconds) or 0.0
+        if floor > self.most_retry_after_seconds:
+            return None
+        try:
+            cap = self.first_seconds * float(self.factor) ** (failed_attempts - 1)
+        except OverflowError:
+            cap = self.most_seconds if self.first_seconds else 0.0
+        return max(floor, random_unit * min(cap, self.most_seconds))
+
+
+def parse_retry_after(text: str, *, now: float) -> float | None:
+    """Read a Retry-After header, seconds or an HTTP date, as seconds from ``now``; else None."""
+    text = text.strip()
+    # A fraction and a sign are outside the standard, but they are sent, and what they mean is
+    # plain. Only ASCII digits: float() would also take "1_0", "1e3" and "nan".
+    if re.fullmatch(r"[+-]?[0-9]{1,400}(\.[0-9]{1,400})?", text):
+        return _wait(float(text))
+    try:
+        parts = parsedate_tz(text)
+        if parts is None:
+            return None
+        year, month, day, hour, minute, second = parts[:6]
+        # A leap second is legal in a date and unknown to datetime.
+        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
+        return _wait(moment.timestamp() - (parts[9] or 0) - now)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+# ---- Odd values made plain --------------------------------------------------------------------
+
+
+def _wait(value: object, *, now: float | None = None) -> float | None:
+    """Seconds to wait from what a tool or a header says; nonsense is None, the past is 0."""
+    if isinstance(value, str) and now is not None:
+        return parse_retry_after(value, now=now)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        seconds = float(value)
+    except OverflowError:
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _is_number(value: object, *, least: float) -> bool:
+    seconds = _wait(value)
+    return seconds is not None and seconds == value and seconds >= least
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    module = str(kind.__module__)
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as fault:
+        return f"its message could not be read: {type(fault).__qualname__}"
+
+
+def _safe(text: str, *, most: int) -> str:
+    """Escape what breaks stores and terminals (lone surrogates, controls, bidi marks), and cut."""
+    safe = _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text[: most + 1])
+    return safe if len(safe) <= most else safe[: most - 1] + "…"
+
+
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+# Made last: a policy checks itself with the functions above.
+NO_RETRY = RetryPolicy(attempts=1)

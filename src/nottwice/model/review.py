@@ -1,0 +1,168 @@
+"""Reviews: what a person must decide, the verbs of each kind, and decisions (H2).
+
+A review goes open → decided → used, or open → closed when the doubt ends without a person.
+A decision may be undone until it is used.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+from nottwice.errors import DecisionConflict, UsageError
+from nottwice.model.call import CallIdentity, StoredResult
+
+
+class ReviewKind(enum.Enum):
+    """Why a run waits for a person."""
+
+    UNKNOWN = "unknown"
+    DRIFT = "drift"
+
+
+class Verb(enum.Enum):
+    """What a person can say."""
+
+    HAPPENED = "happened"
+    DID_NOT_HAPPEN = "did-not-happen"
+    ACCEPT = "accept"
+    ABORT = "abort"
+
+
+VERBS: dict[ReviewKind, dict[Verb, str]] = {
+    ReviewKind.UNKNOWN: {
+        Verb.HAPPENED: "the effect took place; its result becomes the receipt",
+        Verb.DID_NOT_HAPPEN: "the effect did not take place; licenses exactly one more attempt",
+        Verb.ABORT: "stop this run for good",
+    },
+    ReviewKind.DRIFT: {
+        Verb.ACCEPT: "the effects that the code no longer asks for may stay as they are",
+        Verb.ABORT: "stop this run for good",
+    },
+}
+
+
+class ReviewStatus(enum.Enum):
+    OPEN = "open"
+    DECIDED = "decided"
+    USED = "used"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who decided what, when and why."""
+
+    verb: Verb
+    by: str
+    why: str
+    at: float
+    result: StoredResult | None = None
+    holder_stopped: bool = False
+
+    def says_the_same_as(self, other: Decision) -> bool:
+        return (self.verb, self.result) == (other.verb, other.result)
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One question to a person, bound to the call and attempt it is about."""
+
+    review_id: str
+    kind: ReviewKind
+    status: ReviewStatus
+    identity: CallIdentity
+    call_id: str
+    attempt_id: str
+    summary: str
+    opened_at: float
+    version: int = 1
+    decision: Decision | None = None
+    closed_by: str | None = None
+    closed_at: float | None = None
+
+    def decided(self, decision: Decision) -> Review:
+        """The review with this decision. Repeating a decision is harmless, another conflicts."""
+        if decision.verb not in VERBS[self.kind]:
+            known = ", ".join(verb.value for verb in VERBS[self.kind])
+            raise UsageError(
+                f"A review of kind {self.kind.value!r} cannot be decided with "
+                f"{decision.verb.value!r}. Nothing was decided. Choose one of: {known}."
+            )
+        if self.decision is not None and self.decision.says_the_same_as(decision):
+            return self
+        if self.status is not ReviewStatus.OPEN:
+            raise DecisionConflict(self._conflict_text())
+        return replace(
+            self, status=ReviewStatus.DECIDED, decision=decision, version=self.version + 1
+        )
+
+    def undone(self) -> Review:
+        """The review as if nobody had decided; refused once the decision was used."""
+        if self.status is not ReviewStatus.DECIDED:
+            raise DecisionConflict(
+                f"Review {self.review_id} is {self.status.value}; only a decision that has not "
+                "been used yet can be undone. Nothing was changed."
+            )
+        return replace(self, status=ReviewStatus.OPEN, decision=None, version=self.version + 1)
+
+    def used(self, *, now: float) -> Review:
+        """The review after its decision took effect in the ledger."""
+        return replace(
+            self,
+            status=ReviewStatus.USED,
+            closed_by="decision",
+            closed_at=now,
+            version=self.version + 1,
+        )
+
+    def closed(self, by: str, *, now: float) -> Review:
+        """The review after the doubt ended without a person."""
+        return replace(
+            self,
+            status=ReviewStatus.CLOSED,
+            closed_by=by,
+            closed_at=now,
+            version=self.version + 1,
+        )
+
+    def _conflict_text(self) -> str:
+        if self.decision is None:
+            return (
+                f"Review {self.review_id} was closed by {self.closed_by} before you decided. "
+                "Nothing was changed."
+            )
+        hint = (
+            f" To change it: nottwice decide {self.review_id} undo"
+            if self.status is ReviewStatus.DECIDED
+            else " It has been used and cannot be changed any more."
+        )
+        return (
+            f"Review {self.review_id} was already decided: {self.decision.verb.value!r} by "
+            f"{self.decision.by}. Nothing was changed.{hint}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Something that bears on whether a call happened, kept beside the ledger."""
+
+    workflow_id: str
+    call_id: str
+    attempt_id: str
+    at: float
+    source: str
+    text: str
+    result: StoredResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Who did what to which run, and why."""
+
+    workflow_id: str
+    at: float
+    who: str
+    action: str
+    subject: str
+    why: str

@@ -1,0 +1,103 @@
+"""What a tool declares, once, when it is registered (T1, T3).
+
+The engine only sees this record. How arguments and results become plain data is decided where
+the tool is declared; the record carries that as functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.errors import InvalidTool
+from nottwice.model.call import Call, ReplayClass, StoredResult
+from nottwice.model.decision import Answer
+from nottwice.model.failure import Classifier, RetryPolicy
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|w)\s*")
+LEAST_WINDOW_MARGIN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a ``verify`` hook answers; made by ``happened``, ``did_not_happen`` and so on."""
+
+    answer: Answer
+    result: Any = None
+
+
+def happened(result: Any) -> Verification:
+    """The effect took place, and this is the result the tool would have returned."""
+    return Verification(Answer.HAPPENED, result)
+
+
+def did_not_happen() -> Verification:
+    """The upstream has no trace of the effect. Licenses a new attempt only after ``settles``."""
+    return Verification(Answer.DID_NOT_HAPPEN)
+
+
+def still_running() -> Verification:
+    """The upstream is still working on it; ask again."""
+    return Verification(Answer.STILL_RUNNING)
+
+
+def unknown() -> Verification:
+    """It cannot be told; a person must look."""
+    return Verification(Answer.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One declared tool."""
+
+    name: str
+    replay_class: ReplayClass
+    function: Callable[..., Any]
+    is_async: bool
+    result_type: Callable[[], str]
+    encode_result: Callable[[Any], StoredResult]
+    """Never refuses: what cannot be kept becomes a note of what it was."""
+    decode_result: Callable[[StoredResult], Any]
+    adopt_result: Callable[[Any], StoredResult]
+    """Plain data that a person or a hook gave as the result; raises if it does not fit."""
+    rebuild: Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]] | None
+    """Recorded arguments → how to call the function again; None where an instance is needed."""
+    key_text: str | None = None
+    window_seconds: float | None = None
+    verify: Callable[[Call], Any] | None = None
+    settles_seconds: float | None = None
+    classify: Classifier | None = None
+    retry: RetryPolicy = RetryPolicy()
+    time_limit_seconds: float | None = None
+    verify_limit_seconds: float = 30.0
+    volatile: tuple[str, ...] = ()
+    bound_by: tuple[str, ...] | None = None
+    tags: tuple[str, ...] = ()
+
+    def window_closes_at(self, *, key_since: float, recorded_seconds: float) -> float:
+        """The last moment to reissue: an attempt must reach the upstream inside its window."""
+        window = min(recorded_seconds, self.window_seconds or recorded_seconds)
+        margin = max(self.time_limit_seconds or 0.0, LEAST_WINDOW_MARGIN_SECONDS)
+        return key_since + max(window - margin, window / 2)
+
+
+def parse_duration(text: str | float, *, what: str) -> float:
+    """Seconds from ``"30s"``, ``"24h"``, ``"7d"`` or a number of seconds."""
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        raise InvalidTool(f"{what} must be a duration such as '30s' or '24h', not {text!r}.")
+    if isinstance(text, str):
+        match = _DURATION.fullmatch(text)
+        if match is None:
+            raise InvalidTool(
+                f"{what}={text!r} is not a duration. Write a number and a unit: "
+                "'500ms', '30s', '15m', '24h' or '7d'."
+            )
+        seconds = float(match[1]) * _UNITS[match[2]]
+    else:
+        seconds = float(text)
+    if not 0 < seconds < 1e10:
+        raise InvalidTool(f"{what}={text!r} must be longer than zero and finite.")
+    return seconds

@@ -1,0 +1,254 @@
+"""What is plain data, and what are its canonical bytes, its hash and its text at rest?
+
+Plain data is exactly dict with str keys, list, str, int, float, bool and None, nested at most
+MAX_DEPTH deep. Equal values have equal canonical bytes (RFC 8785, JCS), however they were spelled;
+unequal values have unequal ones, 64-bit ids included. Whatever is not plain is refused with the
+path to it, never rounded, repaired or rendered by chance.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from itertools import accumulate
+from json.encoder import encode_basestring
+from math import isfinite
+from typing import Any, Final, NoReturn
+
+from nottwice.errors import LedgerCorrupt, NotPlainData
+from nottwice.model.refusals import MAX_DEPTH as MAX_DEPTH
+from nottwice.model.refusals import MAX_INTEGER_BITS as MAX_INTEGER_BITS
+from nottwice.model.refusals import find_refusal, is_too_long
+
+
+def canonical(value: object) -> bytes:
+    """The RFC 8785 bytes of plain data: one spelling for equal values, whatever their origin.
+
+    10 and 10.0 are one value. An integer that no double can hold is written as its digits followed
+    by ``n``, a token that no JSON can spell, so it is never rounded and never equals a float.
+    """
+    spelling = _survey(value)
+    if spelling == _AS_JSON:
+        return _dump_sorted(value).encode()
+    if spelling == _NOT_PLAIN:
+        _refuse(value, "$")
+    pieces: list[str] = []
+    _write(value, pieces, order=_utf16_units if spelling & _WIDE_KEYS else None)
+    return "".join(pieces).encode()
+
+
+def hash_of(value: object) -> str:
+    """The SHA-256 of the canonical bytes, in hexadecimal digits."""
+    return sha256(canonical(value)).hexdigest()
+
+
+def check_plain(value: object, *, root: str = "$") -> None:
+    """Raise NotPlainData unless the value is exactly plain; the path in it begins with root."""
+    if _survey(value) == _NOT_PLAIN:
+        _refuse(value, root)
+
+
+def is_plain(value: object) -> bool:
+    """Whether check_plain would let the value through."""
+    return _survey(value) != _NOT_PLAIN
+
+
+def encode(value: object) -> str:
+    """The JSON text at rest: keeps key order, and keeps 10 and 10.0 apart, unlike canonical."""
+    if _survey(value) == _NOT_PLAIN:
+        _refuse(value, "$")
+    return _dump(value)
+
+
+def decode(text: str) -> Any:
+    """What encode was given, with equal types all the way down; LedgerCorrupt for other text."""
+    if type(text) is not str:
+        _distrust(f"it is {type(text).__name__}, not text")
+    try:
+        value = _parse(text)
+    except ValueError as error:
+        _distrust(str(error), cause=error)
+    except RecursionError as error:
+        # Text that is shallow enough is innocent: the caller's own stack is used up, and calling
+        # a sound ledger corrupt would stop the run for good.
+        if _nesting(text) <= MAX_DEPTH:
+            raise
+        _distrust(f"it is nested deeper than {MAX_DEPTH} levels", cause=error)
+    if _survey(value) == _NOT_PLAIN:
+        refusal = find_refusal(value)
+        _distrust(f"{refusal.path} {refusal.what}")
+    return value
+
+
+# What a survey finds. The C encoder of the standard library writes what RFC 8785 asks for, except
+# for some numbers and for the order of keys beyond U+FFFF; only values that hold one of these two
+# take the slower way through _write.
+_NOT_PLAIN: Final = -1
+_AS_JSON: Final = 0
+_ODD_NUMBERS: Final = 1
+_WIDE_KEYS: Final = 2
+
+# Between these, every integer is a double, and its digits are the double's RFC 8785 spelling.
+_FIRST_SAFE: Final = -(2**53)
+_LAST_SAFE: Final = 2**53
+
+
+def _survey(value: object) -> int:
+    """Decide in one pass whether the value is plain and who may write it.
+
+    This runs for every call, hence one flat loop over a stack of our own (which also keeps deep
+    data from ending in a RecursionError) and no paths; find_refusal looks for those when one is
+    needed. Depth first, so that data which contains itself soon reaches the limit.
+    """
+    found = _AS_JSON
+    pending: list[tuple[Any, int]] = [([value], 0)]
+    try:
+        while pending:
+            items, depth = pending.pop()
+            if type(items) is dict:
+                for key in items:
+                    if type(key) is not str:
+                        return _NOT_PLAIN
+                    if not key.isascii():
+                        key.encode()
+                        if max(key) > "\uffff":
+                            found |= _WIDE_KEYS
+                items = items.values()
+            for item in items:
+                kind = type(item)
+                if kind is str:
+                    if not item.isascii():
+                        item.encode()
+                elif kind is dict or kind is list:
+                    if depth >= MAX_DEPTH:
+                        return _NOT_PLAIN
+                    pending.append((item, depth + 1))
+                elif kind is int:
+                    if not _FIRST_SAFE <= item <= _LAST_SAFE:
+                        if is_too_long(item):
+                            return _NOT_PLAIN
+                        found |= _ODD_NUMBERS
+                elif kind is float:
+                    # In this range Python never uses an exponent, and only whole numbers get the
+                    # ".0" that RFC 8785 leaves out.
+                    if not 1e-4 <= abs(item) < 1e16 or item.is_integer():
+                        if not isfinite(item):
+                            return _NOT_PLAIN
+                        found |= _ODD_NUMBERS
+                elif kind is not bool and item is not None:
+                    return _NOT_PLAIN
+    except UnicodeEncodeError:
+        return _NOT_PLAIN
+    return found
+
+
+_encoder = partial(
+    json.JSONEncoder,
+    ensure_ascii=False,
+    check_circular=False,
+    allow_nan=False,
+    separators=(",", ":"),
+)
+_dump = _encoder().encode
+_dump_sorted = _encoder(sort_keys=True).encode
+
+
+_Order = Callable[[str], bytes] | None
+
+
+def _write(value: Any, pieces: list[str], *, order: _Order) -> None:
+    """Append the RFC 8785 spelling of plain data; order is the sort key for names."""
+    kind = type(value)
+    if kind is str:
+        pieces.append(encode_basestring(value))
+    elif kind is dict:
+        mark = "{"
+        for name in sorted(value, key=order):
+            pieces.append(f"{mark}{encode_basestring(name)}:")
+            _write(value[name], pieces, order=order)
+            mark = ","
+        pieces.append("}" if value else "{}")
+    elif kind is list:
+        mark = "["
+        for item in value:
+            pieces.append(mark)
+            _write(item, pieces, order=order)
+            mark = ","
+        pieces.append("]" if value else "[]")
+    elif kind is float:
+        pieces.append(_spell_float(value))
+    elif kind is int:
+        pieces.append(_spell_integer(value))
+    else:
+        pieces.append("null" if value is None else "true" if value else "false")
+
+
+def _utf16_units(name: str) -> bytes:
+    # RFC 8785 sorts by UTF-16 code units. Up to U+FFFF that is the order of code points; a wider
+    # character begins with a surrogate and so comes before U+E000 to U+FFFF.
+    return name.encode("utf-16-be")
+
+
+def _spell_integer(number: int) -> str:
+    if _FIRST_SAFE <= number <= _LAST_SAFE:
+        return str(number)
+    try:
+        double = float(number)
+    except OverflowError:
+        return f"{number}n"
+    return _spell_float(double) if double == number else f"{number}n"
+
+
+def _spell_float(number: float) -> str:
+    """The digits of ECMAScript's Number::toString; Python differs only in where they stand."""
+    text = repr(number)
+    if "e" not in text:
+        return "0" if number == 0 else text.removesuffix(".0")
+    mantissa, _, exponent = text.partition("e")
+    power = int(exponent)
+    if not -7 < power < 21:
+        return f"{mantissa}e{power:+d}"
+    sign = "-" if number < 0 else ""
+    digits = mantissa.removeprefix("-").replace(".", "")
+    if power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{digits}"
+    return sign + digits.ljust(power + 1, "0")
+
+
+def _refuse(value: object, root: str) -> NoReturn:
+    refusal = find_refusal(value, root=root)
+    raise NotPlainData(
+        f"Not plain data: {refusal.path} {refusal.what}. "
+        f"The value was neither hashed nor stored. {refusal.remedy}",
+        path=refusal.path,
+    )
+
+
+def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = dict(pairs)
+    if len(names) != len(pairs):
+        raise ValueError("an object holds one name twice")
+    return names
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+_parse = json.JSONDecoder(object_pairs_hook=_refuse_twins, parse_constant=_refuse_constant).decode
+
+
+def _nesting(text: str) -> int:
+    """How deep the brackets of a JSON text go; those inside of strings do not count."""
+    marks = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text)
+    return max(accumulate((mark in "[{") - (mark in "]}") for mark in marks), default=0)
+
+
+def _distrust(reason: str, *, cause: Exception | None = None) -> NoReturn:
+    raise LedgerCorrupt(
+        f"A stored value cannot be read: {reason}. It was not used, and nothing was changed. "
+        "Restore the ledger from a backup."
+    ) from cause

@@ -1,0 +1,1 @@
+"""What is durable: one commit is one transaction."""

@@ -1,0 +1,173 @@
+"""The seam for durability: what every store does, and when it is durable.
+
+Every change is one :class:`Commit`, and one commit is one transaction: it happens whole, or not
+at all. Promises kept here: P5 (no row without the step it starts from, no step without its
+rows), P6 (an overtaken holder cannot write), P7 (repeating a commit changes nothing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from nottwice.errors import UsageError
+from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.failure import Failure
+from nottwice.model.review import AuditEntry, Evidence, Review
+from nottwice.model.run import (
+    Fence,
+    HolderRecord,
+    Life,
+    RunRecord,
+    RunStatus,
+    StepRecord,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallWrite:
+    """Write ``row`` if the ledger still shows what the writer saw: ``after``, or no row."""
+
+    row: CallRow
+    after: tuple[CallStatus, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewWrite:
+    """Write ``review`` if its stored version is still ``after_version``, or there is none."""
+
+    review: Review
+    after_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Become the holder: create the run, or take it over from epoch ``after_epoch``."""
+
+    run: RunRecord
+    after_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunUpdate:
+    """A new status, written by the holder; ``release`` gives the run up."""
+
+    status: RunStatus
+    at: float
+    failure: Failure | None = None
+    release: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One transaction. Without fence or claim only reviews, evidence and audit may be written:
+    what others than the holder may say is a short list (B4)."""
+
+    workflow_id: str
+    fence: Fence | None = None
+    claim: Claim | None = None
+    run: RunUpdate | None = None
+    unless_blocked: bool = False
+    """Refuse the whole commit while a review of the run is open (D11)."""
+    calls: tuple[CallWrite, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
+    reviews: tuple[ReviewWrite, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    audit: tuple[AuditEntry, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.fence is None and (self.calls or self.steps or self.run):
+            raise UsageError("Only the holder of a run may write its calls, steps and status.")
+
+
+class Blocked(Exception):
+    """A commit with ``unless_blocked`` met open reviews. Internal: callers raise RunBlocked."""
+
+    def __init__(self, reviews: Sequence[Review]) -> None:
+        super().__init__(f"{len(reviews)} open reviews")
+        self.reviews = tuple(reviews)
+
+
+class Outdated(Exception):
+    """The store no longer shows what the writer saw. Internal: callers read again."""
+
+
+class Store(Protocol):
+    """What the engine needs from a store. Reads see every commit that was reported durable."""
+
+    location: str
+    """Where the ledger is, as a person would name it."""
+
+    def commit(self, commit: Commit) -> None:
+        """Apply one commit.
+
+        Durable: when it returns. Raises Fenced, Blocked, Outdated, KeyConflict or StoreError
+        with nothing written; CommitUnknown when it may or may not be durable.
+        """
+
+    def commit_soon(self, commit: Commit) -> Future[None]:
+        """The same without blocking the caller. Durable: when the future has a result."""
+
+    def holder(self) -> HolderRecord:
+        """This process, registered as a holder and provably alive for as long as it lives."""
+
+    def load_holder(self, holder_id: str) -> HolderRecord | None: ...
+
+    def life_of(self, holder_id: str) -> Life:
+        """What can be proven about a holder now."""
+
+    def load_run(self, workflow_id: str) -> RunRecord | None: ...
+
+    def load_call(self, identity: CallIdentity) -> CallRow | None: ...
+
+    def load_step(
+        self, workflow_id: str, node_id: str, checkpoint_id: str
+    ) -> StepRecord | None: ...
+
+    def load_review(self, review_id: str) -> Review | None: ...
+
+    def calls(self, workflow_id: str) -> list[CallRow]:
+        """All calls of a run, oldest first."""
+
+    def calls_in_doubt(self, workflow_id: str) -> list[CallRow]: ...
+
+    def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
+        """The calls of a node, its branches and the steps inside it, oldest first."""
+
+    def steps(self, workflow_id: str) -> list[StepRecord]:
+        """All step visits of a run, in the order they began."""
+
+    def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
+        """The row of any run that used this key last; its ``key_since`` says since when."""
+
+    def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
+        """Runs, last changed first; the identity ``prefix`` is matched literally."""
+
+    def reviews(self, workflow_id: str | None = None) -> list[Review]:
+        """All reviews of a run, or of the whole ledger, oldest first."""
+
+    def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
+        """Reviews that are open, or decided and not used yet, oldest first."""
+
+    def find_reviews(self, prefix: str) -> list[Review]: ...
+
+    def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]: ...
+
+    def audit(self, workflow_id: str | None = None) -> list[AuditEntry]: ...
+
+    def close(self) -> None: ...
+
+
+CommitMany = Callable[[Sequence[Commit]], Sequence[BaseException | None]]
+
+
+def key_conflict_text(row: CallRow, *, other_run: str) -> str:
+    """What to tell someone who used one key for two different things."""
+    return (
+        f"Tool {row.identity.tool_name!r} was called with the idempotency key {row.key!r}, which "
+        f"run {other_run!r} already used with different arguments. Nothing was sent. Make the "
+        "key name everything that makes two calls different, or repeat on purpose with "
+        ".again('a label')."
+    )

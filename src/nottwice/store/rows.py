@@ -1,0 +1,342 @@
+"""Records to SQL parameters and back: the same columns and the same bytes on every SQL store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nottwice.errors import LedgerCorrupt
+from nottwice.model import values
+from nottwice.model.call import (
+    CallIdentity,
+    CallRow,
+    CallStatus,
+    PastAttempt,
+    ReplayClass,
+    ResultKind,
+    StoredResult,
+)
+from nottwice.model.failure import Failure
+from nottwice.model.review import (
+    AuditEntry,
+    Decision,
+    Evidence,
+    Review,
+    ReviewKind,
+    ReviewStatus,
+    Verb,
+)
+from nottwice.model.run import HolderRecord, RunRecord, RunStatus, StepRecord, StepStatus
+
+CALL_COLUMNS = (
+    "workflow_id, node_id, checkpoint_id, tool_name, input_hash, result_json, created_at, call_id, "
+    "status, replay_class, attempt, attempt_id, holder_id, args_json, started_at, finished_at, "
+    "result_kind, failure_json, retry_at, ambiguous, label, idempotency_key, key_since, "
+    "window_seconds, trace_id, settled_by, past_json"
+)
+RUN_COLUMNS = (
+    "workflow_id, status, epoch, holder_id, created_at, updated_at, claimed_at, failure_json"
+)
+STEP_COLUMNS = (
+    "workflow_id, node_id, checkpoint_id, status, ordinal, started_at, finished_at, failure_json"
+)
+REVIEW_COLUMNS = (
+    "workflow_id, review_id, kind, status, node_id, checkpoint_id, tool_name, input_hash, call_id, "
+    "attempt_id, summary, opened_at, version, decision_json, closed_by, closed_at"
+)
+EVIDENCE_COLUMNS = "workflow_id, call_id, attempt_id, at, source, text, result_kind, result_json"
+AUDIT_COLUMNS = "workflow_id, at, who, action, subject, why"
+HOLDER_COLUMNS = "holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since"
+
+Row = Sequence[Any]
+
+
+def micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000_000)
+
+
+def _seconds(stored: int | None) -> float | None:
+    return None if stored is None else stored / 1_000_000
+
+
+def call_to_sql(row: CallRow) -> tuple[Any, ...]:
+    result = row.result
+    return (
+        *row.identity.axes(),
+        None if result is None else result.json,
+        micros(row.created_at),
+        row.call_id,
+        row.status.value,
+        row.replay_class.value,
+        row.attempt,
+        row.attempt_id,
+        row.holder_id,
+        row.args_json,
+        micros(row.started_at),
+        _micros(row.finished_at),
+        None if result is None else result.kind.value,
+        failure_to_sql(row.failure),
+        _micros(row.retry_at),
+        int(row.ambiguous),
+        row.label,
+        row.key,
+        _micros(row.key_since),
+        row.window_seconds,
+        row.trace_id,
+        row.settled_by,
+        values.encode([past.to_plain() for past in row.past]) if row.past else None,
+    )
+
+
+def call_from_sql(row: Row) -> CallRow:
+    try:
+        return CallRow(
+            identity=CallIdentity(*row[:5]),
+            result=_result(row[16], row[5]),
+            created_at=row[6] / 1_000_000,
+            call_id=row[7],
+            status=CallStatus(row[8]),
+            replay_class=ReplayClass(row[9]),
+            attempt=row[10],
+            attempt_id=row[11],
+            holder_id=row[12],
+            args_json=row[13],
+            started_at=row[14] / 1_000_000,
+            finished_at=_seconds(row[15]),
+            failure=_failure(row[17]),
+            retry_at=_seconds(row[18]),
+            ambiguous=bool(row[19]),
+            label=row[20],
+            key=row[21],
+            key_since=_seconds(row[22]),
+            window_seconds=row[23],
+            trace_id=row[24],
+            settled_by=row[25],
+            past=tuple(PastAttempt(**past) for past in values.decode(row[26])) if row[26] else (),
+        )
+    except (ValueError, TypeError) as error:
+        raise _corrupt("a call", row[:5], error) from error
+
+
+def run_to_sql(run: RunRecord) -> tuple[Any, ...]:
+    return (
+        run.workflow_id,
+        run.status.value,
+        run.epoch,
+        run.holder_id,
+        micros(run.created_at),
+        micros(run.updated_at),
+        _micros(run.claimed_at),
+        failure_to_sql(run.failure),
+    )
+
+
+def run_from_sql(row: Row) -> RunRecord:
+    try:
+        return RunRecord(
+            workflow_id=row[0],
+            status=RunStatus(row[1]),
+            epoch=row[2],
+            holder_id=row[3],
+            created_at=row[4] / 1_000_000,
+            updated_at=row[5] / 1_000_000,
+            claimed_at=_seconds(row[6]),
+            failure=_failure(row[7]),
+        )
+    except (ValueError, TypeError) as error:
+        raise _corrupt("a run", row[:1], error) from error
+
+
+def step_to_sql(step: StepRecord) -> tuple[Any, ...]:
+    return (
+        step.workflow_id,
+        step.node_id,
+        step.checkpoint_id,
+        step.status.value,
+        step.ordinal,
+        micros(step.started_at),
+        _micros(step.finished_at),
+        failure_to_sql(step.failure),
+    )
+
+
+def step_from_sql(row: Row) -> StepRecord:
+    try:
+        return StepRecord(
+            workflow_id=row[0],
+            node_id=row[1],
+            checkpoint_id=row[2],
+            status=StepStatus(row[3]),
+            ordinal=row[4],
+            started_at=row[5] / 1_000_000,
+            finished_at=_seconds(row[6]),
+            failure=_failure(row[7]),
+        )
+    except (ValueError, TypeError) as error:
+        raise _corrupt("a step", row[:3], error) from error
+
+
+def review_to_sql(review: Review) -> tuple[Any, ...]:
+    identity = review.identity
+    return (
+        identity.workflow_id,
+        review.review_id,
+        review.kind.value,
+        review.status.value,
+        identity.node_id,
+        identity.checkpoint_id,
+        identity.tool_name,
+        identity.input_hash,
+        review.call_id,
+        review.attempt_id,
+        review.summary,
+        micros(review.opened_at),
+        review.version,
+        _decision_to_sql(review.decision),
+        review.closed_by,
+        _micros(review.closed_at),
+    )
+
+
+def review_from_sql(row: Row) -> Review:
+    try:
+        return Review(
+            review_id=row[1],
+            kind=ReviewKind(row[2]),
+            status=ReviewStatus(row[3]),
+            identity=CallIdentity(row[0], *row[4:8]),
+            call_id=row[8],
+            attempt_id=row[9],
+            summary=row[10],
+            opened_at=row[11] / 1_000_000,
+            version=row[12],
+            decision=_decision_from_sql(row[13]),
+            closed_by=row[14],
+            closed_at=_seconds(row[15]),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise _corrupt("a review", row[:2], error) from error
+
+
+def evidence_to_sql(item: Evidence) -> tuple[Any, ...]:
+    result = item.result
+    return (
+        item.workflow_id,
+        item.call_id,
+        item.attempt_id,
+        micros(item.at),
+        item.source,
+        item.text,
+        None if result is None else result.kind.value,
+        None if result is None else result.json,
+    )
+
+
+def evidence_from_sql(row: Row) -> Evidence:
+    return Evidence(
+        workflow_id=row[0],
+        call_id=row[1],
+        attempt_id=row[2],
+        at=row[3] / 1_000_000,
+        source=row[4],
+        text=row[5],
+        result=_result(row[6], row[7]),
+    )
+
+
+def audit_to_sql(entry: AuditEntry) -> tuple[Any, ...]:
+    return (
+        entry.workflow_id,
+        micros(entry.at),
+        entry.who,
+        entry.action,
+        entry.subject,
+        entry.why,
+    )
+
+
+def audit_from_sql(row: Row) -> AuditEntry:
+    return AuditEntry(row[0], row[1] / 1_000_000, *row[2:])
+
+
+def holder_to_sql(holder: HolderRecord) -> tuple[Any, ...]:
+    return (
+        holder.holder_id,
+        holder.host,
+        holder.machine_id,
+        holder.boot_id,
+        holder.pid_namespace,
+        holder.pid,
+        holder.pid_started,
+        micros(holder.since),
+    )
+
+
+def holder_from_sql(row: Row) -> HolderRecord:
+    return HolderRecord(
+        holder_id=row[0],
+        host=row[1],
+        machine_id=row[2],
+        boot_id=row[3],
+        pid_namespace=row[4],
+        pid=row[5],
+        pid_started=row[6],
+        since=row[7] / 1_000_000,
+    )
+
+
+def failure_to_sql(failure: Failure | None) -> str | None:
+    return None if failure is None else values.encode(failure.to_plain())
+
+
+def _failure(stored: str | None) -> Failure | None:
+    return None if stored is None else Failure.from_plain(values.decode(stored))
+
+
+def _result(kind: str | None, stored: str | None) -> StoredResult | None:
+    if kind is None or stored is None:
+        return None
+    return StoredResult(ResultKind(kind), stored)
+
+
+def _decision_to_sql(decision: Decision | None) -> str | None:
+    if decision is None:
+        return None
+    result = decision.result
+    return values.encode(
+        {
+            "verb": decision.verb.value,
+            "by": decision.by,
+            "why": decision.why,
+            "at": decision.at,
+            "result_kind": None if result is None else result.kind.value,
+            "result_json": None if result is None else result.json,
+            "holder_stopped": decision.holder_stopped,
+        }
+    )
+
+
+def _decision_from_sql(stored: str | None) -> Decision | None:
+    if stored is None:
+        return None
+    plain = values.decode(stored)
+    return Decision(
+        verb=Verb(plain["verb"]),
+        by=plain["by"],
+        why=plain["why"],
+        at=plain["at"],
+        result=_result(plain["result_kind"], plain["result_json"]),
+        holder_stopped=plain["holder_stopped"],
+    )
+
+
+def _corrupt(what: str, where: Row, error: Exception) -> LedgerCorrupt:
+    return LedgerCorrupt(
+        f"The ledger holds {what} that cannot be read ({error}) at {list(where)!r}. It was not "
+        "believed and nothing was changed. Restore the ledger from a backup, or ask for help "
+        "with this text."
+    )

@@ -1,0 +1,166 @@
+"""What one commit writes on SQLite: every precondition is read before the first write.
+
+A member of a shared batch whose preconditions fail has written nothing, so the others go on;
+savepoints are not needed, and on a full disk they would be wrong (a failed savepoint rolls the
+whole batch back, and what follows commits on its own). What identifies a call, its key, class
+and arguments are never updated: the UPDATE does not name them (promise P9).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+from nottwice.errors import Fenced, KeyConflict
+from nottwice.model.call import CallRow
+from nottwice.store import rows
+from nottwice.store.interface import (
+    Blocked,
+    CallWrite,
+    Claim,
+    Commit,
+    Outdated,
+    ReviewWrite,
+    RunUpdate,
+    key_conflict_text,
+)
+
+Statement = tuple[str, tuple[Any, ...]]
+
+
+def _insert(table: str, columns: str, *, otherwise: str = "") -> str:
+    marks = ", ".join("?" * len(columns.split(",")))
+    return " ".join(("INSERT", otherwise, "INTO", table, "(", columns, ") VALUES (", marks, ")"))
+
+
+INSERT_CALL = _insert("tool_call_results", rows.CALL_COLUMNS)
+UPDATE_CALL = """
+UPDATE tool_call_results
+   SET status = ?, attempt = ?, attempt_id = ?, holder_id = ?, started_at = ?, finished_at = ?,
+       result_json = ?, result_kind = ?, failure_json = ?, retry_at = ?, ambiguous = ?,
+       settled_by = ?, past_json = ?
+ WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?
+"""
+CALL_STATE = """
+SELECT status, attempt_id FROM tool_call_results
+ WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?
+"""
+KEY_CONFLICT = """
+SELECT workflow_id, input_hash FROM tool_call_results
+ WHERE tool_name = ? AND idempotency_key = ? AND input_hash <> ? LIMIT 1
+"""
+RUN_FENCE = "SELECT epoch, holder_id FROM runs WHERE workflow_id = ?"
+BLOCKING_REVIEWS = (
+    "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews"
+    " WHERE workflow_id = ? AND status IN ('open', 'decided') ORDER BY opened_at, review_id"
+)
+REVIEW_VERSION = "SELECT version FROM reviews WHERE workflow_id = ? AND review_id = ?"
+PUT_RUN = _insert("runs", rows.RUN_COLUMNS, otherwise="OR REPLACE")
+UPDATE_RUN = "UPDATE runs SET status = ?, updated_at = ?, failure_json = ? WHERE workflow_id = ?"
+RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
+PUT_STEP = _insert("steps", rows.STEP_COLUMNS, otherwise="OR REPLACE")
+PUT_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS, otherwise="OR REPLACE")
+ADD_EVIDENCE = _insert("evidence", rows.EVIDENCE_COLUMNS, otherwise="OR IGNORE")
+ADD_AUDIT = _insert("audit", rows.AUDIT_COLUMNS, otherwise="OR IGNORE")
+
+
+def plan(connection: sqlite3.Connection, commit: Commit) -> list[Statement]:
+    """Check every precondition and return what to write. Writes nothing itself."""
+    _check_fence(connection, commit)
+    if commit.unless_blocked:
+        _check_not_blocked(connection, commit)
+    statements: list[Statement] = []
+    if commit.claim is not None:
+        statements.extend(_claim(connection, commit.claim))
+    for write in commit.calls:
+        statements.append(_call(connection, write))
+    for review_write in commit.reviews:
+        statements.append(_review(connection, review_write))
+    statements.extend((PUT_STEP, rows.step_to_sql(step)) for step in commit.steps)
+    statements.extend((ADD_EVIDENCE, rows.evidence_to_sql(item)) for item in commit.evidence)
+    statements.extend((ADD_AUDIT, rows.audit_to_sql(entry)) for entry in commit.audit)
+    if commit.run is not None:
+        statements.extend(_run(commit.workflow_id, commit.run))
+    return statements
+
+
+def _check_fence(connection: sqlite3.Connection, commit: Commit) -> None:
+    fence = commit.fence
+    if fence is None:
+        return
+    found = connection.execute(RUN_FENCE, (commit.workflow_id,)).fetchone()
+    if found is not None and found[0] == fence.epoch:
+        released_before = commit.run is not None and commit.run.release and found[1] is None
+        if found[1] == fence.holder_id or released_before:
+            return
+    raise Fenced(
+        f"Run {commit.workflow_id!r} was taken over by another holder. This process wrote "
+        "nothing and must stop driving the run."
+    )
+
+
+def _check_not_blocked(connection: sqlite3.Connection, commit: Commit) -> None:
+    found = connection.execute(BLOCKING_REVIEWS, (commit.workflow_id,)).fetchall()
+    if found:
+        raise Blocked([rows.review_from_sql(row) for row in found])
+
+
+def _claim(connection: sqlite3.Connection, claim: Claim) -> Iterator[Statement]:
+    run = claim.run
+    found = connection.execute(RUN_FENCE, (run.workflow_id,)).fetchone()
+    if found is not None and tuple(found) != (run.epoch, run.holder_id):
+        if found[0] != claim.after_epoch:
+            raise Outdated(f"epoch {found[0]}")
+    elif found is None and claim.after_epoch is not None:
+        raise Outdated("the run is gone")
+    yield PUT_RUN, rows.run_to_sql(run)
+
+
+def _call(connection: sqlite3.Connection, write: CallWrite) -> Statement:
+    row = write.row
+    axes = row.identity.axes()
+    found = connection.execute(CALL_STATE, axes).fetchone()
+    if found is None:
+        if write.after is not None:
+            raise Outdated(f"call {row.call_id} is gone")
+        _check_key(connection, row)
+        return INSERT_CALL, rows.call_to_sql(row)
+    seen = None if write.after is None else (write.after[0].value, write.after[1])
+    if tuple(found) not in (seen, (row.status.value, row.attempt_id)):
+        raise Outdated(f"call {row.call_id} is {found[0]}")
+    result = row.result
+    mutable = rows.call_to_sql(row)
+    return UPDATE_CALL, (
+        *(mutable[index] for index in (8, 10, 11, 12, 14, 15)),
+        None if result is None else result.json,
+        *(mutable[index] for index in (16, 17, 18, 19, 25, 26)),
+        *axes,
+    )
+
+
+def _check_key(connection: sqlite3.Connection, row: CallRow) -> None:
+    if row.key is None:
+        return
+    identity = row.identity
+    parameters = (identity.tool_name, row.key, identity.input_hash)
+    other = connection.execute(KEY_CONFLICT, parameters).fetchone()
+    if other is not None:
+        raise KeyConflict(key_conflict_text(row, other_run=other[0]))
+
+
+def _review(connection: sqlite3.Connection, write: ReviewWrite) -> Statement:
+    review = write.review
+    where = (review.identity.workflow_id, review.review_id)
+    found = connection.execute(REVIEW_VERSION, where).fetchone()
+    version = None if found is None else found[0]
+    if version not in (write.after_version, review.version):
+        raise Outdated(f"review {review.review_id} has version {version}")
+    return PUT_REVIEW, rows.review_to_sql(review)
+
+
+def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
+    failure = rows.failure_to_sql(update.failure)
+    yield UPDATE_RUN, (update.status.value, rows.micros(update.at), failure, workflow_id)
+    if update.release:
+        yield RELEASE_RUN, (workflow_id,)

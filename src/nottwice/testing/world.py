@@ -1,0 +1,389 @@
+"""How does a test know what really happened outside the process it killed?
+
+``World`` is an upstream in a process of its own: it survives the death of the agent under test,
+applies effects, loses responses, applies late, and writes down every effect in an append-only log
+before it answers. ``WorldClient`` talks to it from any process that knows its address. The client
+never retries: one call is one request, so what the log counts is what the agent did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from nottwice.errors import NottwiceError
+
+START_LIMIT_SECONDS = 10.0
+Entry = TypeVar("Entry", "Effect", "Verification")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Something that happened in the world; ``seq`` 0 is an effect that a script invented."""
+
+    seq: int
+    tool: str
+    args: dict[str, Any]
+    key: str | None
+    call_id: str | None
+    at: float
+    result: Any
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Somebody asked whether an effect had happened, and was told this."""
+
+    seq: int
+    tool: str
+    args: dict[str, Any]
+    key: str | None
+    call_id: str | None
+    at: float
+    answer: str | int
+    scripted: bool
+
+
+class WorldNotStarted(NottwiceError):
+    """The world's process did not come up; no effect was applied."""
+
+    stderr: str = ""
+
+
+class WorldRefused(Exception):
+    """The world answered with an error status, as a real upstream would.
+
+    It stands for a stranger's error, so it is not a ``NottwiceError``: code under test has to
+    classify it like any other exception of a client library.
+    """
+
+    def __init__(self, status: int, text: str, retry_after: float | None = None) -> None:
+        # All three go to the base class, so that the exception can travel between processes.
+        super().__init__(status, text, retry_after)
+        self.status = status
+        self.text = text
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"The world answered {self.status}: {self.text}"
+
+
+class World:
+    """An upstream in a process of its own, so that it survives the agent's death and can count.
+
+    It ends with ``stop``, with its ``with`` block, or with the process that started it. Its logs
+    stay readable afterwards; without a folder of your own they live as long as this object.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.log_path = folder / "effects.jsonl"
+        self._process = process
+
+    @classmethod
+    def start(cls, folder: str | Path | None = None, *, hold_limit_seconds: float = 60.0) -> World:
+        """Start a world and wait until it listens; a folder with a log is carried on.
+
+        A request that is held longer than ``hold_limit_seconds`` is answered with status 504.
+        """
+        temporary = folder is None
+        place = Path(tempfile.mkdtemp(prefix="nottwice-world-") if folder is None else folder)
+        place = place.absolute()
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            process, port = _launch(place, hold_limit_seconds)
+        except (OSError, WorldNotStarted) as error:
+            if temporary:
+                shutil.rmtree(place, ignore_errors=True)
+            if isinstance(error, WorldNotStarted):
+                raise
+            raise WorldNotStarted(f"The world could not be started: {error}.") from error
+        world = cls(process, f"http://127.0.0.1:{port}", place)
+        weakref.finalize(world, _tidy_up, process, place if temporary else None, os.getpid())
+        return world
+
+    @property
+    def pid(self) -> int:
+        """The process id of the world."""
+        return self._process.pid
+
+    def client(self, *, timeout_seconds: float = 65.0) -> WorldClient:
+        """Return a client; another process makes its own with ``WorldClient(url)``."""
+        return WorldClient(self.url, timeout_seconds=timeout_seconds)
+
+    def effects(self, tool: str | None = None) -> list[Effect]:
+        """Every effect so far, in order, from the log: the world need not be alive."""
+        return _read_journal(self.log_path, Effect, tool)
+
+    def count(self, tool: str | None = None) -> int:
+        """How many effects the log holds."""
+        return len(self.effects(tool))
+
+    def duplicates(self, tool: str | None = None) -> list[list[Effect]]:
+        """Groups of effects with equal tool and arguments: what must not happen."""
+        groups: dict[Any, list[Effect]] = {}
+        for effect in self.effects(tool):
+            groups.setdefault((effect.tool, _identity(effect.args)), []).append(effect)
+        return [group for group in groups.values() if len(group) > 1]
+
+    def verifications(self, tool: str | None = None) -> list[Verification]:
+        """Every question asked through ``find``, in order, with the answer that was given."""
+        return _read_journal(self.folder / "verifications.jsonl", Verification, tool)
+
+    def wait_until_count(
+        self, count: int, tool: str | None = None, *, timeout_seconds: float = 10.0
+    ) -> None:
+        """Wait until the log holds this many effects: for effects that are applied later."""
+        give_up_at = time.monotonic() + timeout_seconds
+        while (seen := self.count(tool)) < count:
+            if time.monotonic() > give_up_at:
+                raise TimeoutError(f"{seen} of {count} effects after {timeout_seconds:g} s.")
+            time.sleep(0.005)
+
+    def stop(self) -> None:
+        """End the world; effects still to be applied later never happen.
+
+        In a forked child of the starter this does nothing: a child that unwinds its parent's
+        ``with`` block must not take the world away from its parent.
+        """
+        _end(self._process)
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class WorldClient:
+    """One request per call, one connection per request, no proxy, and never a retry.
+
+    A dropped connection is a ``ConnectionError``, an error status a ``WorldRefused``, and silence
+    a ``TimeoutError``.
+    """
+
+    def __init__(self, url: str, *, timeout_seconds: float = 65.0) -> None:
+        self.url = url
+        self.timeout_seconds = timeout_seconds
+
+    def do(
+        self,
+        tool: str,
+        /,
+        *,
+        key: str | None = None,
+        call_id: str | None = None,
+        result: Any = None,
+        lose_response: bool = False,
+        apply_after: float = 0.0,
+        delay_before: float = 0.0,
+        delay_after: float = 0.0,
+        fail_with: int | None = None,
+        retry_after: float | None = None,
+        hold: str | None = None,
+        hold_before: str | None = None,
+        **args: Any,
+    ) -> Any:
+        """Ask the world for one effect and return its result; the rest are faults around it.
+
+        A ``key`` that this tool has seen returns the first result and adds no effect; with other
+        arguments it is refused with 409. In the order in which a request meets them:
+        ``delay_before`` and ``hold_before`` (a gate, see ``release``) come before the effect;
+        ``fail_with`` answers that status instead of it; ``apply_after`` answers 202 at once and
+        applies it that many seconds later; ``delay_after`` and ``hold`` come between effect and
+        response; ``lose_response`` closes the connection without one. Whatever the world has
+        received it carries out, even if the client is dead by then.
+        """
+        order = {
+            "tool": tool,
+            "args": args,
+            "key": key,
+            "call_id": call_id,
+            "result": result,
+            "lose_response": lose_response,
+            "apply_after": apply_after,
+            "delay_before": delay_before,
+            "delay_after": delay_after,
+            "fail_with": fail_with,
+            "retry_after": retry_after,
+            "hold": hold,
+            "hold_before": hold_before,
+        }
+        return self._request("POST", "/do", body=order)["result"]
+
+    def find(
+        self, tool: str, /, *, call_id: str | None = None, key: str | None = None, **args: Any
+    ) -> Effect | None:
+        """Return the first effect that matches all that is given, or None: the verify endpoint."""
+        query = {"tool": tool, "args": json.dumps(args, allow_nan=False)}
+        if call_id is not None:
+            query["call_id"] = call_id
+        if key is not None:
+            query["key"] = key
+        effect = self._request("GET", "/find", query=query)["effect"]
+        return None if effect is None else Effect(**effect)
+
+    def script_verify(self, tool: str, *, answers: Sequence[str | int]) -> None:
+        """Say what the next ``find`` calls for this tool are told, true or not.
+
+        Each answer is used once: ``"found"``, ``"not found"``, ``"lost"`` (a dropped connection) or
+        an error status such as 503. After the last one the world tells the truth again.
+        """
+        script = {"tool": tool, "answers": list(answers)}
+        self._request("POST", "/script_verify", body=script)
+
+    def wait_until_held(self, name: str, *, count: int = 1, timeout_seconds: float = 30.0) -> None:
+        """Return as soon as ``count`` requests wait at the gate ``name``."""
+        query = {"name": name, "count": str(count), "timeout": str(timeout_seconds)}
+        try:
+            self._request("GET", "/held", query=query, timeout_seconds=timeout_seconds + 5)
+        except WorldRefused as refused:
+            if refused.status == 408:
+                raise TimeoutError(refused.text) from None
+            raise
+
+    def release(self, name: str) -> None:
+        """Let every request at this gate go on, now and from now on."""
+        self._request("POST", "/release", query={"name": name})
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the world's start, and what is pending or held at this moment."""
+        statistics: dict[str, Any] = self._request("GET", "/stats")
+        return statistics
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: dict[str, Any] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Any:
+        payload = None if body is None else json.dumps(body, allow_nan=False).encode()
+        target = f"{path}?{urlencode(query)}" if query else path
+        # This class knows no proxies and follows nothing, which urllib.request would.
+        connection = HTTPConnection(
+            urlsplit(self.url).netloc, timeout=timeout_seconds or self.timeout_seconds
+        )
+        try:
+            connection.request(method, target, payload, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read()
+        except ConnectionError:
+            raise
+        except HTTPException as error:
+            raise ConnectionResetError(f"The response broke off: {error!r}.") from error
+        finally:
+            connection.close()
+        answer = json.loads(text)
+        if response.status >= 400:
+            retry_after = response.getheader("Retry-After")
+            raise WorldRefused(
+                response.status,
+                answer["error"],
+                None if retry_after is None else float(retry_after),
+            )
+        return answer
+
+
+def _launch(folder: Path, hold_limit_seconds: float) -> tuple[subprocess.Popen[bytes], int]:
+    complaints = folder / "world-errors.txt"
+    server = Path(__file__).with_name("world_server.py")
+    # Isolated and without site-packages: half the start-up time, and nothing that the agent's
+    # environment says can change the upstream.
+    command = [sys.executable, "-I", "-S", str(server)]
+    with complaints.open("wb") as errors:
+        process = subprocess.Popen(
+            [*command, str(folder), str(os.getpid()), str(hold_limit_seconds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            # Signals for the terminal's process group are not for the world.
+            start_new_session=True,
+        )
+    port = _read_port(process)
+    if port is None:
+        _end(process)
+        stderr = complaints.read_text(errors="replace").strip()
+        raise WorldNotStarted(
+            "The world's process did not come up, and was ended. No effect was applied. "
+            f"Mend what it complained about: {stderr or 'nothing at all'}",
+            stderr=stderr,
+        )
+    return process, port
+
+
+def _read_port(process: subprocess.Popen[bytes]) -> int | None:
+    """Read the port, or None when the process ended or kept silent for too long."""
+    if process.stdout is None:
+        return None
+    give_up_at = time.monotonic() + START_LIMIT_SECONDS
+    line = b""
+    with process.stdout, selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while not line.endswith(b"\n"):
+            if not selector.select(max(0.0, give_up_at - time.monotonic())):
+                return None
+            part = os.read(process.stdout.fileno(), 100)
+            if not part:
+                return None
+            line += part
+    return int(line)
+
+
+def _tidy_up(
+    process: subprocess.Popen[bytes], temporary_folder: Path | None, starter_pid: int
+) -> None:
+    # A forked child inherits this finalizer, but not the right to remove its parent's logs.
+    if os.getpid() != starter_pid:
+        return
+    _end(process)
+    if temporary_folder is not None:
+        shutil.rmtree(temporary_folder, ignore_errors=True)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    # Popen signals only a child of the calling process: in a fork of the starter nothing happens.
+    process.kill()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _read_journal(path: Path, kind: type[Entry], tool: str | None) -> list[Entry]:
+    # A reader may catch an append half-way; what does not end in a newline is not yet there.
+    lines = path.read_bytes().split(b"\n")[:-1]
+    entries = [kind(**json.loads(line)) for line in lines]
+    return [entry for entry in entries if tool is None or entry.tool == tool]
+
+
+def _identity(value: Any) -> Any:
+    """Make plain data hashable so that key order and 10 against 10.0 make no difference."""
+    match value:
+        case dict():
+            return dict, frozenset((name, _identity(part)) for name, part in value.items())
+        case list():
+            return list, tuple(_identity(part) for part in value)
+        case _:
+            return isinstance(value, bool), value

@@ -1,0 +1,621 @@
+"""Is every failure classed before a retry, recorded as plain data, and retried in bounds (D4)?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nottwice.errors as nt
+from nottwice.model.failure import (
+    NO_RETRY,
+    Classifier,
+    Failure,
+    FailureClass,
+    RetryPolicy,
+    classify,
+    is_interruption,
+    parse_retry_after,
+    single_request,
+)
+
+RETRYABLE = FailureClass.RETRYABLE
+POISON = FailureClass.POISON
+AMBIGUOUS = FailureClass.AMBIGUOUS
+
+NOW = 1_900_000_000.0  # Sun, 17 Mar 2030 17:46:40 GMT
+
+INTERRUPTIONS: list[BaseException] = [
+    KeyboardInterrupt(),
+    SystemExit(1),
+    GeneratorExit(),
+    asyncio.CancelledError(),
+    BaseExceptionGroup("two", [ValueError(), KeyboardInterrupt()]),
+]
+
+
+class Stranger(Exception):
+    """An error of a library that nobody here knows, with the attributes that it is given."""
+
+    def __init__(self, message: str = "", **attributes: Any) -> None:
+        super().__init__(message)
+        self.__dict__.update(attributes)
+
+
+class Answer:
+    """A response of such a library."""
+
+    def __init__(self, status: int, **headers: str) -> None:
+        self.status_code = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def judge(
+    error: BaseException, *, effectful: bool = True, classifier: Classifier | None = None
+) -> Failure:
+    return classify(error, effectful=effectful, classifier=classifier, now=NOW)
+
+
+def caused_by(error: BaseException, cause: BaseException) -> BaseException:
+    error.__cause__ = cause
+    return error
+
+
+# The tool's own word
+
+
+@pytest.mark.parametrize("effectful", [True, False], ids=["effectful", "pure"])
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (nt.Retryable("busy"), RETRYABLE),
+        (nt.Poison("no such account"), POISON),
+        (nt.Ambiguous("the line went dead"), AMBIGUOUS),
+    ],
+)
+def test_a_tool_that_says_what_happened_is_believed(
+    error: nt.ToolFailure, expected: FailureClass, effectful: bool
+) -> None:
+    def contradict(_: BaseException) -> FailureClass:
+        raise AssertionError("the classifier was asked although the tool had spoken")
+
+    failure = judge(error, effectful=effectful, classifier=contradict)
+    assert failure == Failure(
+        expected, f"nottwice.errors.{type(error).__name__}", error.message, None
+    )
+
+
+def test_a_subclass_of_our_failures_speaks_like_its_parent() -> None:
+    class AccountGone(nt.Poison):
+        pass
+
+    assert judge(AccountGone("7")).failure_class is POISON
+
+
+def test_of_two_words_the_one_that_promises_least_counts() -> None:
+    class RetryOrNot(nt.Retryable, nt.Poison):
+        pass
+
+    class Nothing(nt.Poison, nt.Ambiguous):
+        pass
+
+    assert judge(RetryOrNot("?")).failure_class is POISON
+    assert judge(Nothing("?")).failure_class is AMBIGUOUS
+
+
+@pytest.mark.parametrize("error", [nt.ToolFailure("bare"), nt.ResultNotKept("too large")])
+def test_our_failures_that_say_nothing_about_the_effect_leave_it_open(error: Exception) -> None:
+    assert judge(error).failure_class is AMBIGUOUS
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "expected"),
+    [
+        (7, 7.0),
+        (0.25, 0.25),
+        (-3, 0.0),
+        ("30", 30.0),
+        ("Sun, 17 Mar 2030 17:47:40 GMT", 60.0),
+        (None, None),
+        (math.nan, None),
+        (math.inf, None),
+        (10**400, None),
+        (True, None),
+        ("later", None),
+        ([5], None),
+    ],
+)
+def test_the_wait_a_tool_asks_for_is_recorded_when_it_makes_sense(
+    retry_after: object, expected: float | None
+) -> None:
+    failure = judge(nt.Retryable("busy", retry_after=retry_after))
+    assert failure.retry_after_seconds == expected
+
+
+def test_only_a_retryable_failure_has_a_wait() -> None:
+    assert judge(nt.Poison("gone", retry_after=5)).retry_after_seconds is None
+    assert judge(nt.Ambiguous("lost", retry_after=5)).retry_after_seconds is None
+
+
+def test_the_wait_is_taken_from_the_answer_that_the_tool_names_as_the_cause() -> None:
+    cause = Stranger("no", response=Answer(503, Retry_After="12"))
+    assert judge(caused_by(nt.Retryable("busy"), cause)).retry_after_seconds == 12.0
+    own = caused_by(nt.Retryable("busy", retry_after=3), cause)
+    assert judge(own).retry_after_seconds == 3.0
+
+
+# The classifier
+
+
+@pytest.mark.parametrize("effectful", [True, False], ids=["effectful", "pure"])
+@pytest.mark.parametrize(
+    ("opinion", "expected"),
+    [
+        (RETRYABLE, RETRYABLE),
+        (POISON, POISON),
+        (AMBIGUOUS, AMBIGUOUS),
+        (nt.Retryable, RETRYABLE),
+        (nt.Poison, POISON),
+        (nt.Ambiguous, AMBIGUOUS),
+        (nt.Retryable("busy"), RETRYABLE),
+        (nt.Poison("no such account"), POISON),
+        (nt.Ambiguous("lost"), AMBIGUOUS),
+    ],
+)
+def test_an_opinion_of_the_classifier_decides(
+    opinion: Any, expected: FailureClass, effectful: bool
+) -> None:
+    failure = judge(Stranger("x"), effectful=effectful, classifier=lambda _: opinion)
+    assert failure.failure_class is expected
+
+
+def test_the_classifier_sees_the_error_itself() -> None:
+    error = Stranger("x")
+    seen: list[BaseException] = []
+    judge(error, classifier=seen.append)
+    assert seen == [error]
+
+
+def test_a_classifier_without_an_opinion_changes_nothing() -> None:
+    assert judge(Stranger("x"), classifier=lambda _: None).failure_class is AMBIGUOUS
+    pure = judge(ConnectionResetError("x"), effectful=False, classifier=lambda _: None)
+    assert pure.failure_class is RETRYABLE
+
+
+def test_what_the_classifier_adds_is_recorded_beside_the_error() -> None:
+    failure = judge(Stranger("404"), classifier=lambda _: nt.Poison("no such account"))
+    assert failure.message == "no such account (404)"
+    assert failure.error_type.endswith("test_failure.Stranger")
+
+
+def test_the_wait_that_the_classifier_gives_beats_the_header() -> None:
+    error = Stranger("x", headers={"Retry-After": "9"})
+    assert judge(error, classifier=lambda _: RETRYABLE).retry_after_seconds == 9.0
+    given_wait = judge(error, classifier=lambda _: nt.Retryable("x", retry_after=2))
+    assert given_wait.retry_after_seconds == 2.0
+
+
+@pytest.mark.parametrize(
+    "answer", ["retryable", True, 503, nt.ToolFailure, nt.ToolFailure("x"), ValueError, object()]
+)
+def test_a_classifier_that_answers_nonsense_is_not_believed(answer: Any) -> None:
+    effectful = judge(Stranger("boom"), classifier=lambda _: answer)
+    assert effectful.failure_class is AMBIGUOUS
+    assert "classifier answered" in effectful.message
+    assert "boom" in effectful.message
+    pure = judge(ConnectionResetError(), effectful=False, classifier=lambda _: answer)
+    assert pure.failure_class is POISON
+
+
+def test_a_classifier_that_fails_is_not_believed_and_its_fault_is_recorded() -> None:
+    def broken(_: BaseException) -> FailureClass:
+        raise KeyError("status")
+
+    effectful = judge(Stranger("boom"), classifier=broken)
+    assert effectful.failure_class is AMBIGUOUS
+    assert effectful.message == "The tool's classifier failed with KeyError: 'status' (boom)"
+    assert judge(Stranger("boom"), effectful=False, classifier=broken).failure_class is POISON
+
+
+def test_a_person_who_interrupts_the_classifier_is_not_ignored() -> None:
+    def interrupted(_: BaseException) -> FailureClass:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        judge(Stranger("boom"), classifier=interrupted)
+
+
+# Interruptions
+
+
+@pytest.mark.parametrize("error", INTERRUPTIONS, ids=lambda error: type(error).__name__)
+def test_an_interrupted_effect_is_ambiguous_whatever_a_classifier_says(
+    error: BaseException,
+) -> None:
+    assert is_interruption(error)
+    assert judge(error).failure_class is AMBIGUOUS
+    assert judge(error, classifier=lambda _: RETRYABLE).failure_class is AMBIGUOUS
+
+
+@pytest.mark.parametrize("error", INTERRUPTIONS, ids=lambda error: type(error).__name__)
+def test_an_interrupted_pure_call_may_run_again(error: BaseException) -> None:
+    assert judge(error, effectful=False).failure_class is RETRYABLE
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), ExceptionGroup("one", [ValueError()])])
+def test_an_error_is_no_interruption(error: Exception) -> None:
+    assert not is_interruption(error)
+
+
+# The defaults
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("bad"),
+        ConnectionRefusedError(),
+        TimeoutError(),
+        Stranger("429", status_code=429),
+        caused_by(Stranger("wrapped"), ConnectionRefusedError()),
+        caused_by(Stranger("wrapped"), nt.Retryable("of another call")),
+        ExceptionGroup("all", [nt.Retryable("in a group")]),
+    ],
+    ids=repr,
+)
+def test_every_other_error_of_an_effectful_tool_is_ambiguous(error: BaseException) -> None:
+    assert judge(error).failure_class is AMBIGUOUS
+
+
+PURE: list[tuple[BaseException, FailureClass]] = [
+    (ConnectionRefusedError(), RETRYABLE),
+    (ConnectionResetError(), RETRYABLE),
+    (BrokenPipeError(), RETRYABLE),
+    (TimeoutError(), RETRYABLE),
+    *((Stranger(str(status), status_code=status), RETRYABLE) for status in (408, 425, 429)),
+    *((Stranger(str(status), status=status), RETRYABLE) for status in (500, 502, 503, 504, 529)),
+    *((Stranger(str(status), code=status), POISON) for status in (400, 401, 403, 404, 409, 422)),
+    *((Stranger(str(status), response=Answer(status)), POISON) for status in (406, 501, 505)),
+    (Stranger("in its response", response=Answer(503)), RETRYABLE),
+    (Stranger("not a status", code=7, status="gone", status_code=True), POISON),
+    (ValueError("bad"), POISON),
+    (TypeError("bad"), POISON),
+    (KeyError("bad"), POISON),
+    (ZeroDivisionError("bad"), POISON),
+    (json.JSONDecodeError("bad", "x", 0), POISON),
+    (PermissionError("bad"), POISON),
+    (Stranger("unknown"), POISON),
+    (caused_by(Stranger("wrapped"), TimeoutError()), RETRYABLE),
+    (caused_by(Stranger("wrapped"), caused_by(Stranger("twice"), TimeoutError())), RETRYABLE),
+    (caused_by(Stranger("wrapped"), nt.Retryable("busy")), RETRYABLE),
+    (caused_by(ValueError("a wrong value stays wrong"), TimeoutError()), POISON),
+    (ExceptionGroup("all of them", [TimeoutError(), ConnectionResetError()]), RETRYABLE),
+    (ExceptionGroup("not all", [TimeoutError(), ValueError()]), POISON),
+]
+
+
+@pytest.mark.parametrize(("error", "expected"), PURE, ids=repr)
+def test_errors_of_a_pure_tool_follow_the_classic_table(
+    error: BaseException, expected: FailureClass
+) -> None:
+    assert judge(error, effectful=False).failure_class is expected
+
+
+def test_causes_that_form_a_circle_end() -> None:
+    first, second = Stranger("first"), Stranger("second")
+    caused_by(first, second)
+    caused_by(second, first)
+    assert judge(first, effectful=False).failure_class is POISON
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        {"response": Answer(503, Retry_After="11")},
+        {"status": 503, "headers": {"retry-after": "11"}},
+        {"status": 503, "retry_after": 11},
+    ],
+)
+def test_a_pure_tool_waits_as_long_as_the_answer_asks(holder: dict[str, Any]) -> None:
+    assert judge(Stranger("busy", **holder), effectful=False).retry_after_seconds == 11.0
+
+
+@pytest.mark.parametrize("opinion", [None, RETRYABLE, nt.Retryable])
+def test_a_wait_on_the_error_is_kept_when_the_classifier_names_none(opinion: Any) -> None:
+    error = Stranger("busy", status=503, retry_after=11)
+    failure = judge(error, effectful=False, classifier=lambda _: opinion)
+    assert failure.retry_after_seconds == 11.0
+
+
+def test_an_error_whose_attributes_fail_is_classed_all_the_same() -> None:
+    class Trap(Exception):
+        @property
+        def response(self) -> None:
+            raise RuntimeError("no response was set")
+
+        @property
+        def headers(self) -> dict[int, str]:
+            return {}
+
+        def __str__(self) -> str:
+            raise RuntimeError("no text either")
+
+    failure = judge(Trap(), effectful=False)
+    assert failure.failure_class is POISON
+    assert failure.message == "its message could not be read: RuntimeError"
+    assert judge(Trap(), classifier=lambda _: RETRYABLE).retry_after_seconds is None
+
+
+def test_headers_that_fail_give_no_wait() -> None:
+    class Headers:
+        def get(self, name: str) -> str:
+            raise LookupError(name)
+
+    failure = judge(Stranger("x", status=503, headers=Headers()), effectful=False)
+    assert (failure.failure_class, failure.retry_after_seconds) == (RETRYABLE, None)
+
+
+# What is recorded
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(ValueError("x"), "ValueError"), (json.JSONDecodeError("x", "", 0), "json.decoder")],
+)
+def test_the_type_is_recorded_with_its_module(error: Exception, expected: str) -> None:
+    assert judge(error).error_type.startswith(expected)
+
+
+def test_a_long_message_is_cut_and_says_so() -> None:
+    exact = judge(ValueError("x" * 2_000))
+    assert exact.message == "x" * 2_000
+    cut = judge(ValueError("x" * 2_001))
+    assert cut.message == "x" * 1_999 + "…"
+    assert len(Failure(POISON, "T" * 300, "").error_type) == 200
+
+
+def test_what_breaks_stores_and_terminals_is_escaped() -> None:
+    failure = judge(ValueError("a\x00b\x1b[2J\ud800\u202e\r\x9b\x7f zwölf\n\t😀"))
+    assert failure.message == ("a\\u0000b\\u001b[2J\\ud800\\u202e\\u000d\\u009b\\u007f zwölf\n\t😀")
+    assert Failure(POISON, "a\x00", "").error_type == "a\\u0000"
+
+
+@given(st.text(alphabet=st.characters(), max_size=50), st.integers(0, 2_100))
+def test_every_recorded_failure_can_be_encoded_and_read_back(text: str, more: int) -> None:
+    failure = Failure(POISON, text, text + "\x00" * more)
+    failure.message.encode()
+    assert len(failure.message) <= 2_000
+    assert Failure.from_plain(json.loads(json.dumps(failure.to_plain()))) == failure
+
+
+@pytest.mark.parametrize("seconds", [None, 0, 5, 2.5])
+def test_a_failure_survives_the_ledger(seconds: float | None) -> None:
+    failure = Failure(RETRYABLE, "ValueError", "busy", seconds)
+    plain = failure.to_plain()
+    assert plain == {
+        "failure_class": "retryable",
+        "error_type": "ValueError",
+        "message": "busy",
+        "retry_after_seconds": seconds,
+    }
+    assert Failure.from_plain(plain) == failure
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, True])
+def test_no_failure_holds_a_wait_that_is_no_number(seconds: float) -> None:
+    assert Failure(RETRYABLE, "T", "m", seconds).retry_after_seconds is None
+
+
+GOOD = Failure(POISON, "ValueError", "bad").to_plain()
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        None,
+        [],
+        "poison",
+        {},
+        {**GOOD, "failure_class": "fine"},
+        {**GOOD, "failure_class": None},
+        {**GOOD, "failure_class": ["poison"]},
+        {**GOOD, "error_type": 7},
+        {**GOOD, "message": None},
+        {**GOOD, "message": "x" * 2_001},
+        {**GOOD, "message": "\x00"},
+        {**GOOD, "retry_after_seconds": "5"},
+        {**GOOD, "retry_after_seconds": True},
+        {**GOOD, "retry_after_seconds": -1},
+        {**GOOD, "retry_after_seconds": math.nan},
+        {**GOOD, "more": 1},
+        {name: value for name, value in GOOD.items() if name != "message"},
+        {name: value for name, value in GOOD.items() if name != "retry_after_seconds"},
+    ],
+    ids=repr,
+)
+def test_a_record_that_we_cannot_have_written_is_corrupt(plain: object) -> None:
+    with pytest.raises(nt.LedgerCorrupt, match="nottwice audit"):
+        Failure.from_plain(plain)
+
+
+# Backoff
+
+
+def delays(policy: RetryPolicy, random_unit: float) -> list[float | None]:
+    return [
+        policy.delay_seconds(
+            failed_attempts=failed, random_unit=random_unit, retry_after_seconds=None
+        )
+        for failed in range(1, policy.attempts + 1)
+    ]
+
+
+def test_delays_double_up_to_the_cap_and_then_end() -> None:
+    policy = RetryPolicy(6, first_seconds=1, factor=2, most_seconds=5)
+    assert delays(policy, 1.0) == [1, 2, 4, 5, 5, None]
+
+
+def test_jitter_takes_any_part_of_the_delay() -> None:
+    policy = RetryPolicy(4, first_seconds=1, factor=3, most_seconds=100)
+    assert delays(policy, 0.0) == [0, 0, 0, None]
+    assert delays(policy, 0.5) == [0.5, 1.5, 4.5, None]
+
+
+def test_the_default_policy_makes_four_attempts_within_two_seconds_of_waiting() -> None:
+    assert delays(RetryPolicy(), 1.0) == [0.5, 1.0, 2.0, None]
+
+
+def test_no_retry_gives_up_after_the_first_attempt() -> None:
+    assert delays(NO_RETRY, 0.0) == [None]
+
+
+@pytest.mark.parametrize(("first", "expected"), [(1.0, 30.0), (0.0, 0.0)])
+def test_a_delay_that_no_float_holds_is_the_cap(first: float, expected: float) -> None:
+    policy = RetryPolicy(10**6, first_seconds=first, factor=10)
+    delay = policy.delay_seconds(failed_attempts=10**5, random_unit=1.0, retry_after_seconds=None)
+    assert delay == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [(0.0, 0.5), (0.4, 0.5), (7.0, 7.0), (300.0, 300.0), (300.5, None), (math.nan, 0.5)],
+)
+def test_retry_after_is_a_floor_and_too_long_a_one_ends_it(
+    asked: float, expected: float | None
+) -> None:
+    delay = RetryPolicy().delay_seconds(
+        failed_attempts=1, random_unit=1.0, retry_after_seconds=asked
+    )
+    assert delay == expected
+
+
+def test_retry_after_does_not_buy_more_attempts() -> None:
+    delay = RetryPolicy(2).delay_seconds(
+        failed_attempts=2, random_unit=1.0, retry_after_seconds=1.0
+    )
+    assert delay is None
+
+
+@given(
+    failed=st.integers(1, 5_000),
+    unit=st.floats(0, 1),
+    asked=st.none() | st.floats(),
+    factor=st.floats(1, 1e300),
+)
+def test_every_delay_is_within_its_bounds(
+    failed: int, unit: float, asked: float | None, factor: float
+) -> None:
+    policy = RetryPolicy(4_000, factor=factor)
+    delay = policy.delay_seconds(
+        failed_attempts=failed, random_unit=unit, retry_after_seconds=asked
+    )
+    if delay is None:
+        assert failed >= 4_000 or (asked is not None and asked > 300)
+    else:
+        assert 0 <= delay <= 300
+        assert delay >= (asked or 0) or asked is None or math.isnan(asked)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"attempts": 0},
+        {"attempts": -1},
+        {"attempts": 2.0},
+        {"attempts": True},
+        {"attempts": "3"},
+        {"first_seconds": -0.1},
+        {"first_seconds": math.nan},
+        {"first_seconds": True},
+        {"first_seconds": 31},
+        {"most_seconds": math.inf},
+        {"most_seconds": None},
+        {"factor": 0.9},
+        {"factor": math.inf},
+        {"factor": "2"},
+        {"most_retry_after_seconds": -1},
+        {"most_retry_after_seconds": 10**400},
+    ],
+    ids=str,
+)
+def test_a_policy_that_makes_no_sense_is_refused_with_the_rule(choice: dict[str, Any]) -> None:
+    name = next(iter(choice))
+    with pytest.raises(nt.InvalidTool, match=rf"RetryPolicy\({name}=.*Make {name} "):
+        RetryPolicy(**choice)
+
+
+@pytest.mark.parametrize(("failed", "unit"), [(0, 0.5), (1, -0.1), (1, 1.1), (1, math.nan)])
+def test_a_delay_is_not_computed_from_nonsense(failed: int, unit: float) -> None:
+    with pytest.raises(nt.UsageError, match="nothing was scheduled"):
+        RetryPolicy().delay_seconds(
+            failed_attempts=failed, random_unit=unit, retry_after_seconds=None
+        )
+
+
+# Retry-After
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", 0.0),
+        ("120", 120.0),
+        (" 120 ", 120.0),
+        ("1.5", 1.5),
+        ("+3", 3.0),
+        ("-5", 0.0),
+        ("Sun, 17 Mar 2030 17:47:40 GMT", 60.0),
+        ("Sunday, 17-Mar-30 17:47:40 GMT", 60.0),
+        ("Sun Mar 17 17:47:40 2030", 60.0),
+        ("Sun, 17 Mar 2030 18:47:40 +0100", 60.0),
+        ("Sun, 17 Mar 2030 17:46:60 GMT", 19.0),
+        ("Sun, 17 Mar 2030 17:00:00 GMT", 0.0),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 0.0),
+        ("", None),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("-inf", None),
+        ("1e3", None),
+        ("1_0", None),
+        ("١٢", None),
+        ("9" * 400, None),
+        ("9" * 5_000, None),
+        ("Sun, 31 Feb 2030 17:47:40 GMT", None),
+        ("2030-03-17T17:47:40Z", None),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_retry_after_is_read_as_seconds_or_a_date(text: str, expected: float | None) -> None:
+    assert parse_retry_after(text, now=NOW) == expected
+
+
+@given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, [0-9-]{1,4} [A-Za-z]{3} [0-9:]{1,12} .*"))
+def test_no_header_breaks_the_reader(text: str) -> None:
+    seconds = parse_retry_after(text, now=NOW)
+    assert seconds is None or (math.isfinite(seconds) and seconds >= 0)
+
+
+# Purity
+
+
+def test_no_client_library_is_imported() -> None:
+    program = (
+        "import sys, nottwice.model.failure as f; f.single_request(OSError()); "
+        "sys.exit(bool({'httpx', 'requests', 'urllib3', 'aiohttp'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_single_request_can_be_declared_as_a_classifier() -> None:
+    declared: Callable[[BaseException], Any] = single_request
+    failure = judge(ConnectionRefusedError("nobody listens"), classifier=declared)
+    assert failure == Failure(RETRYABLE, "ConnectionRefusedError", "nobody listens")

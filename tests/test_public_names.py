@@ -1,0 +1,124 @@
+"""Are the public names exactly the intended ones, and is each explained?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import nottwice
+from tests.tidy.source import ROOT
+
+# A name is public when it is listed here. Removing one breaks somebody: CHANGELOG, Breaking.
+PUBLIC_NAMES = [
+    "Ambiguous",
+    "Call",
+    "DecisionConflict",
+    "Ledger",
+    "NotInRun",
+    "NottwiceError",
+    "Poison",
+    "Receipt",
+    "ReplayDriftError",
+    "ReplayUnsafeError",
+    "ResultNotKept",
+    "Retryable",
+    "RunAborted",
+    "RunBlocked",
+    "RunBusy",
+    "StoreError",
+    "ToolFailure",
+    "UsageError",
+    "current_call",
+    "did_not_happen",
+    "gather",
+    "happened",
+    "map",
+    "open",
+    "run",
+    "single_request",
+    "step",
+    "still_running",
+    "tool",
+    "unknown",
+]
+API_PAGE = ROOT / "docs" / "reference" / "api.md"
+
+
+def test_the_public_names_are_exactly_the_intended_ones() -> None:
+    assert sorted(nottwice.__all__) == sorted(PUBLIC_NAMES)
+
+
+def test_the_public_names_are_listed_in_order() -> None:
+    # So that two people who each add one notice each other, and nobody adds one twice.
+    assert list(nottwice.__all__) == sorted(set(nottwice.__all__))
+    assert sorted(set(PUBLIC_NAMES)) == PUBLIC_NAMES
+
+
+@pytest.mark.parametrize("name", PUBLIC_NAMES)
+def test_a_public_name_explains_itself(name: str) -> None:
+    assert explanation(getattr(nottwice, name)), f"Write a docstring for nottwice.{name}"
+
+
+@pytest.mark.parametrize("name", PUBLIC_NAMES)
+def test_a_public_name_is_documented(name: str) -> None:
+    if not API_PAGE.exists():
+        pytest.skip("docs/reference/api.md is not written yet")
+    page = API_PAGE.read_text(encoding="utf-8")
+    assert is_documented(name, page), f"Describe `{name}` in docs/reference/api.md"
+
+
+def explanation(value: Any) -> str | None:
+    """Return the docstring that somebody wrote; inherited and generated ones explain nothing."""
+    if not isinstance(value, type):
+        # An instance has no docstring of its own, only its class's.
+        return value.__doc__ if callable(value) and hasattr(value, "__name__") else None
+    text: str | None = vars(value).get("__doc__")
+    generated = text is not None and text.startswith(f"{value.__name__}(")
+    return None if generated else text
+
+
+def is_documented(name: str, page: str) -> bool:
+    """Tell whether a heading or code on the page names it, alone or behind `nt.`."""
+    return (
+        re.search(rf"(?:^#+ .*|`@?)(?:nt\.|nottwice\.)?\b{name}\b", page, re.MULTILINE) is not None
+    )
+
+
+class Explained:
+    """It says what it is."""
+
+
+class Inheriting(Explained):
+    pass
+
+
+@dataclass
+class Generated:
+    number: int
+
+
+def silent() -> None:
+    pass
+
+
+@pytest.mark.parametrize("value", [Inheriting, Generated, silent, 7, Explained()])
+def test_what_does_not_explain_itself_is_found(value: Any) -> None:
+    assert explanation(value) is None
+
+
+def test_what_explains_itself_is_let_through() -> None:
+    assert explanation(Explained)
+    assert explanation(explanation)
+
+
+@pytest.mark.parametrize("page", ["## run and step\n", "Use `nt.run(id)`.", "`@run`", "### `run`"])
+def test_a_documented_name_is_let_through(page: str) -> None:
+    assert is_documented("run", page)
+
+
+@pytest.mark.parametrize("page", ["", "Just run it.", "`nt.rerun`", "## runs"])
+def test_an_undocumented_name_is_found(page: str) -> None:
+    assert not is_documented("run", page)

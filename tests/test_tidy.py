@@ -1,0 +1,333 @@
+"""Does the tree keep the house rules? Each rule is applied to it, and to samples that break it.
+
+The rules themselves are in `tests/tidy/`; CONTRIBUTING.md says why each of them is there. A rule
+that finds nothing in its own bad sample fails here, so none of them can pass by looking away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from tests.tidy import banned, direction, shape, words
+from tests.tidy.source import ROOT, Finding, Tree, read_tree
+
+# Modules whose test does not mirror their path: which test covers them, and why it is there.
+TESTED_ELSEWHERE: dict[str, str] = {}
+
+SOURCE = read_tree("src")
+TESTS = read_tree("tests")
+CODE = {**SOURCE, **TESTS, **read_tree("bench", "examples")}
+TEXTS = {
+    **CODE,
+    **read_tree("docs", "src", suffixes=(".md", ".sql", ".txt", ".html")),
+    **{
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted(ROOT.iterdir())
+        if path.suffix in (".md", ".toml") or path.name in ("Makefile", ".gitignore")
+    },
+}
+
+Rule = Callable[[Tree], Iterator[Finding]]
+
+
+def assert_clean(findings: Iterable[Finding]) -> None:
+    report = [str(finding) for finding in findings]
+    assert not report, "\n" + "\n".join(report)
+
+
+def assert_found(findings: Iterable[Finding], *places: str) -> None:
+    """Exactly these places are reported, in any order, each with a problem and a fix."""
+    found = list(findings)
+    assert sorted({f"{each.path}:{each.line}" for each in found}) == sorted(places)
+    assert all(each.problem and each.fix for each in found)
+
+
+def test_the_rules_read_the_real_tree() -> None:
+    assert "src/nottwice/errors.py" in SOURCE
+    assert "tests/test_tidy.py" in TESTS
+    assert {"pyproject.toml", "Makefile", "CONTRIBUTING.md"} <= TEXTS.keys()
+
+
+# Size and shape
+
+
+def test_no_file_is_too_long() -> None:
+    assert_clean(shape.oversized_files(CODE))
+
+
+def test_a_file_that_is_too_long_is_found() -> None:
+    sample = {
+        "src/nottwice/model/full.py": "x = 1\n" * 600,
+        "src/nottwice/model/overfull.py": "x = 1\n" * 601,
+        "tests/model/test_full.py": "x = 1\n" * 800,
+        "tests/model/test_overfull.py": "x = 1\n" * 801,
+    }
+    assert_found(
+        shape.oversized_files(sample),
+        "src/nottwice/model/overfull.py:601",
+        "tests/model/test_overfull.py:801",
+    )
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    assert_clean(shape.oversized_functions(CODE))
+
+
+def test_a_function_longer_than_a_screen_is_found() -> None:
+    body = "    x = 1\n"
+    sample = {
+        "fits.py": "def fits():\n" + body * 69,
+        "long.py": "y = 2\ndef long():\n" + body * 70,
+        "late.py": "class A:\n    async def late(self):\n" + ("    " + body) * 70,
+    }
+    assert_found(shape.oversized_functions(sample), "long.py:2", "late.py:2")
+
+
+def test_every_module_says_which_question_it_answers() -> None:
+    assert_clean(shape.modules_without_introduction(CODE))
+
+
+def test_a_module_without_a_docstring_is_found() -> None:
+    sample = {"good.py": '"""Why?"""\n', "empty.py": "", "comment.py": "# Why?\nx = 1\n"}
+    assert_found(shape.modules_without_introduction(sample), "empty.py:1", "comment.py:1")
+
+
+def test_every_module_is_tested_by_the_file_that_mirrors_it() -> None:
+    assert_clean(
+        shape.modules_without_tests(SOURCE, TESTS.keys(), tested_elsewhere=TESTED_ELSEWHERE)
+    )
+
+
+def test_every_exception_from_mirroring_is_still_needed() -> None:
+    assert_clean(shape.idle_exceptions(SOURCE, TESTS.keys(), TESTED_ELSEWHERE))
+
+
+def test_a_module_without_its_test_is_found() -> None:
+    body = "x = 1\n" * 40
+    source = {
+        "src/nottwice/errors.py": body,
+        "src/nottwice/store/__init__.py": body,
+        "src/nottwice/store/small.py": "x = 1\n" * 39,
+        "src/nottwice/store/covered.py": body,
+        "src/nottwice/store/_private.py": body,
+        "src/nottwice/store/excepted.py": body,
+        "src/nottwice/store/forgotten.py": body,
+        "src/nottwice/agent/providers/deep.py": body,
+    }
+    tests = {"tests/store/test_covered.py", "tests/store/test_private.py", "tests/test_deep.py"}
+    assert_found(
+        shape.modules_without_tests(
+            source, tests, tested_elsewhere={"src/nottwice/store/excepted.py"}
+        ),
+        "src/nottwice/store/forgotten.py:1",
+        "src/nottwice/agent/providers/deep.py:1",
+    )
+
+
+def test_an_exception_from_mirroring_that_went_stale_is_found() -> None:
+    source = {"src/nottwice/a/kept.py": "", "src/nottwice/a/untested.py": ""}
+    exceptions = {
+        "src/nottwice/a/kept.py": "tests/test_kept.py: it needs two rooms",
+        "src/nottwice/a/untested.py": "tests/test_gone.py: it was here once",
+        "src/nottwice/a/gone.py": "tests/test_kept.py: it needs two rooms",
+    }
+    assert_found(
+        shape.idle_exceptions(source, {"tests/test_kept.py"}, exceptions),
+        "src/nottwice/a/untested.py:1",
+        "src/nottwice/a/gone.py:1",
+    )
+
+
+# Direction
+
+
+def test_imports_point_from_outer_rooms_to_inner_ones() -> None:
+    assert_clean(direction.imports_against_the_direction(SOURCE))
+
+
+def test_an_import_against_the_direction_is_found() -> None:
+    sample = {
+        "src/nottwice/__init__.py": "from nottwice.cli.main import main\n",
+        "src/nottwice/model/call.py": "from nottwice.errors import A\nimport nottwice.model.b\n",
+        "src/nottwice/model/upward.py": "x = 1\nfrom nottwice.store import sqlite\n",
+        "src/nottwice/engine/hidden.py": "def f():\n    import nottwice.guard.tool\n",
+        "src/nottwice/store/__init__.py": "from .memory import x\n",
+        "src/nottwice/store/sly.py": "from ..engine import clock\n",
+        "src/nottwice/store/sly_name.py": "from .. import engine\n",
+        "src/nottwice/guard/door.py": "import nottwice as nt\n",
+        "src/nottwice/guard/door_name.py": "from nottwice import tool\n",
+        "src/nottwice/reviews/sideways.py": "from nottwice.agent.loop import run\n",
+        "src/nottwice/web/sideways.py": "from nottwice.cli import main\n",
+        "src/nottwice/cli/main.py": "from nottwice.testing import world\nimport nottwice as nt\n",
+        "src/nottwice/adapters/mcp.py": "from nottwice import tool\nfrom nottwice.guard import x\n",
+        "src/nottwice/helpers.py": "",
+    }
+    assert_found(
+        direction.imports_against_the_direction(sample),
+        "src/nottwice/model/upward.py:2",
+        "src/nottwice/engine/hidden.py:2",
+        "src/nottwice/store/sly.py:1",
+        "src/nottwice/store/sly_name.py:1",
+        "src/nottwice/guard/door.py:1",
+        "src/nottwice/guard/door_name.py:1",
+        "src/nottwice/reviews/sideways.py:1",
+        "src/nottwice/web/sideways.py:1",
+        "src/nottwice/helpers.py:1",
+    )
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert_clean(direction.import_cycles(SOURCE))
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        {
+            "src/nottwice/model/a.py": "from nottwice.model.b import x\n",
+            "src/nottwice/model/b.py": "def f():\n    from nottwice.model import a\n",
+        },
+        {
+            "src/nottwice/model/__init__.py": "from nottwice.model.a import X\n",
+            "src/nottwice/model/a.py": "from nottwice.model import Y\n",
+        },
+    ],
+    ids=["directly", "through the package"],
+)
+def test_a_circle_of_imports_is_found(sample: dict[str, str]) -> None:
+    found = list(direction.import_cycles(sample))
+    assert len(found) == 1
+    assert "nottwice.model.a" in found[0].problem
+
+
+def test_modules_that_share_a_third_are_no_circle() -> None:
+    sample = {
+        "src/nottwice/model/__init__.py": "from nottwice.model.a import X\n",
+        "src/nottwice/model/a.py": "from nottwice.model import b, c\n",
+        "src/nottwice/model/b.py": "from nottwice.model.c import x\n",
+        "src/nottwice/model/c.py": "",
+    }
+    assert_clean(direction.import_cycles(sample))
+
+
+def test_the_inner_rooms_import_the_standard_library_only() -> None:
+    assert_clean(direction.foreign_imports(SOURCE))
+
+
+def test_a_foreign_import_in_an_inner_room_is_found() -> None:
+    sample = {
+        "src/nottwice/model/tool.py": "import json\nfrom pydantic import BaseModel\n",
+        "src/nottwice/engine/drivers.py": "import asyncio\ndef f():\n    import anyio.abc\n",
+        "src/nottwice/store/sqlite.py": "import sqlite3\nimport orjson\n",
+        "src/nottwice/store/postgres.py": "import psycopg\n",
+        "src/nottwice/guard/schema.py": "import pydantic\n",
+    }
+    assert_found(
+        direction.foreign_imports(sample),
+        "src/nottwice/model/tool.py:2",
+        "src/nottwice/engine/drivers.py:3",
+        "src/nottwice/store/sqlite.py:2",
+    )
+
+
+# What is banned, and the words
+
+
+RULES_FOR_SOURCE: dict[str, Rule] = {
+    "no stored bytes name code": banned.formats_that_carry_code,
+    "no text becomes code": banned.code_run_from_text,
+    "no SQL is built from values": banned.sql_built_from_values,
+    "no except is bare": banned.bare_excepts,
+    "no clock but engine/clock.py": banned.clock_reads,
+    "no library module prints": banned.prints,
+    "nothing is left unfinished": banned.unfinished_work,
+    "names use the word table": words.synonyms,
+    "names are not abbreviated": words.abbreviations,
+}
+
+
+@pytest.mark.parametrize("rule", RULES_FOR_SOURCE.values(), ids=RULES_FOR_SOURCE.keys())
+def test_the_package_keeps(rule: Rule) -> None:
+    assert_clean(rule(SOURCE))
+
+
+def test_no_file_names_a_folder_of_somebodys_machine() -> None:
+    assert_clean(banned.machine_paths(TEXTS))
+
+
+VIOLATIONS: list[tuple[Rule, str]] = [
+    (banned.formats_that_carry_code, "import pickle"),
+    (banned.formats_that_carry_code, "import marshal"),
+    (banned.formats_that_carry_code, "from dill.source import x"),
+    (banned.formats_that_carry_code, "# Pickled below."),
+    (banned.code_run_from_text, "x = eval('1')"),
+    (banned.code_run_from_text, "exec(text)"),
+    (banned.code_run_from_text, "compile(text, '', 'exec')"),
+    (banned.sql_built_from_values, "x = f'SELECT a FROM {table}'"),
+    (banned.sql_built_from_values, "x = f'\\n  PRAGMA user_version = {n}'"),
+    (banned.sql_built_from_values, "x = f'insert into t values ({n})'"),
+    (banned.sql_built_from_values, "x = 'DELETE FROM t WHERE a = %s' % a"),
+    (banned.sql_built_from_values, "x = 'UPDATE {} SET a = 1'.format(table)"),
+    (banned.sql_built_from_values, "x = 'CREATE TABLE ' + table + ' (a)'"),
+    (banned.sql_built_from_values, "x = 'SELECT ' + COLUMNS + ' FROM t WHERE a = ' + a"),
+    (banned.bare_excepts, "try: f()\nexcept: pass"),
+    (banned.clock_reads, "import time\nx = time.time()"),
+    (banned.clock_reads, "import time as t\nx = t.monotonic"),
+    (banned.clock_reads, "from time import sleep as nap\nnap(1)"),
+    (banned.clock_reads, "import asyncio\nx = asyncio.sleep(1)"),
+    (banned.clock_reads, "import datetime\nx = datetime.datetime.now()"),
+    (banned.clock_reads, "from datetime import datetime, UTC\nx = datetime.now(UTC)"),
+    (banned.prints, "print('hello')"),
+    (banned.unfinished_work, "# TODO: finish"),
+    (banned.unfinished_work, "raise NotImplementedError"),
+    (words.synonyms, "def record_side_effects(): ..."),
+    (words.synonyms, "class LastToolCall: ..."),
+    (words.synonyms, "def f(retry_count): ..."),
+    (words.synonyms, "self.worker_id = 1"),
+    (words.abbreviations, "conn = connect()"),
+    (words.abbreviations, "def last_msg(): ..."),
+    (banned.machine_paths, "x = '/" + "root/file'"),
+    (banned.machine_paths, "# See /" + "work/file."),
+    (banned.machine_paths, "x = '/" + "home/alice/file'"),
+]
+
+
+@pytest.mark.parametrize(("rule", "source"), VIOLATIONS)
+def test_a_violation_is_found_where_it_is(rule: Rule, source: str) -> None:
+    path = "src/nottwice/model/sample.py"
+    last = 1 + source.count("\n")
+    # The innocent first line proves that the reported line is the right one.
+    assert_found(rule({path: f"a = 1\n{source}\n"}), f"{path}:{last + 1}")
+
+
+INNOCENT: list[tuple[Rule, str, str]] = [
+    (banned.code_run_from_text, "model/a.py", "import re\nx = re.compile('a')"),
+    (banned.sql_built_from_values, "store/a.py", "x = 'SELECT a FROM t WHERE b = ?'"),
+    (banned.sql_built_from_values, "store/a.py", "x = 'SELECT a ' + 'FROM t'"),
+    (banned.sql_built_from_values, "store/a.py", "x = 'SELECT ' + rows.COLUMNS + ' FROM t'"),
+    (banned.sql_built_from_values, "store/a.py", "x = 'PRAGMA user_version = ' + str(n)"),
+    (banned.sql_built_from_values, "store/a.py", "x = f'Create {path} first, then select one.'"),
+    (banned.bare_excepts, "model/a.py", "try: f()\nexcept OSError: pass"),
+    (banned.clock_reads, "engine/clock.py", "import time\nx = time.time()"),
+    (banned.clock_reads, "testing/world.py", "import time\ntime.sleep(1)"),
+    (banned.clock_reads, "cli/demo.py", "import time\ntime.sleep(1)"),
+    (banned.clock_reads, "model/a.py", "from datetime import timedelta\nx = clock.now()"),
+    (banned.prints, "cli/main.py", "print('hello')"),
+    (words.synonyms, "model/a.py", "tool_call_results = x.tool_calls"),
+    (words.synonyms, "adapters/a.py", "tool_calls = 1"),
+    (words.abbreviations, "model/a.py", "contextual = request = values = run_id = 1"),
+    (banned.machine_paths, "model/a.py", "x = 'https://example.com/work/7' + '~/work/7'"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "source"), INNOCENT)
+def test_what_only_looks_like_a_violation_is_let_through(
+    rule: Rule, path: str, source: str
+) -> None:
+    assert_clean(rule({f"src/nottwice/{path}": source}))
+
+
+def test_every_rule_for_the_package_has_a_sample_that_breaks_it() -> None:
+    assert set(RULES_FOR_SOURCE.values()) <= {rule for rule, _ in VIOLATIONS}

@@ -1,0 +1,215 @@
+"""Which constructs have no place in the package, because each once cost somebody an effect?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.tidy.source import PACKAGE, Finding, Tree, modules, room_of
+
+CODE_CARRYING_FORMATS = {"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"}
+CODE_RUNNERS = {"eval", "exec", "compile", "__import__"}
+
+CLOCK_READS = {
+    *(
+        f"time.{name}{unit}"
+        for name in ("time", "monotonic", "perf_counter")
+        for unit in ("", "_ns")
+    ),
+    "time.sleep",
+    "asyncio.sleep",
+    "datetime.datetime.now",
+    "datetime.datetime.utcnow",
+    "datetime.datetime.today",
+    "datetime.date.today",
+}
+# The one seam for time; and two places that deal with real child processes, where time is part of
+# what happens and no decision of the engine hangs on it: the testing room and the demo.
+MAY_READ_THE_CLOCK = (
+    PACKAGE + "engine/clock.py",
+    PACKAGE + "testing/",
+    PACKAGE + "cli/demo",
+)
+
+ROOMS_THAT_PRINT = ("cli", "testing", "__main__")
+
+SQL_START = re.compile(
+    r"\s*(?:(?:SELECT|INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|PRAGMA|BEGIN|WITH)\b"
+    # In lower case these words are English too; a second word tells.
+    r"|(?i:select\s.*\sfrom\s|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s"
+    r"|create\s+(?:table|index)\s|pragma\s+\w+))",
+    re.DOTALL,
+)
+
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:root|work|home/[a-z]\w*|Users/[A-Za-z]\w*)/")
+
+
+def formats_that_carry_code(tree: Tree) -> Iterator[Finding]:
+    """Bytes at rest never name code, so nothing in the package even mentions such a format."""
+    fix = "Store plain data: canonical JSON, decoded by a declared type"
+    for path, module in modules(tree):
+        for node in ast.walk(module):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            else:
+                continue
+            for name in names:
+                if name.split(".")[0] in CODE_CARRYING_FORMATS:
+                    yield Finding(path, node.lineno, f"it imports {name}", fix)
+        yield from _lines(path, tree[path], re.compile("pickl", re.IGNORECASE), fix)
+
+
+def code_run_from_text(tree: Tree) -> Iterator[Finding]:
+    """Text never becomes code."""
+    for path, module in modules(tree):
+        for node in ast.walk(module):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in CODE_RUNNERS
+            ):
+                yield Finding(
+                    path,
+                    node.lineno,
+                    f"{node.func.id}() turns text into code",
+                    "Use a table of the functions that are meant",
+                )
+
+
+def sql_built_from_values(tree: Tree) -> Iterator[Finding]:
+    """SQL is a constant; values travel as parameters."""
+    for path, module in modules(tree):
+        for node in ast.walk(module):
+            if isinstance(node, ast.JoinedStr):
+                first = node.values[0] if node.values else None
+                formatted = any(isinstance(part, ast.FormattedValue) for part in node.values)
+                how = "an f-string" if formatted and _is_sql(first) else ""
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+                how = "% formatting" if _is_sql(node.left) else ""
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+                how = "concatenation" if _is_sql(node.left) and _varies(node) else ""
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                formats = node.func.attr in ("format", "format_map")
+                how = "str.format" if formats and _is_sql(node.func.value) else ""
+            else:
+                continue
+            if how:
+                yield Finding(
+                    path,
+                    node.lineno,
+                    f"SQL is put together by {how}",
+                    "Write the statement as a constant and pass values as parameters",
+                )
+
+
+def bare_excepts(tree: Tree) -> Iterator[Finding]:
+    """A handler says what it handles; KeyboardInterrupt is rarely it."""
+    for path, module in modules(tree):
+        for node in ast.walk(module):
+            if isinstance(node, ast.ExceptHandler) and node.type is None:
+                yield Finding(
+                    path, node.lineno, "a bare except", "Name the exceptions that are expected"
+                )
+
+
+def clock_reads(tree: Tree) -> Iterator[Finding]:
+    """Time has one seam, so that tests can own it. A mere mention counts, called or not."""
+    for path, module in modules(tree):
+        if path.startswith(MAY_READ_THE_CLOCK):
+            continue
+        imported = _imported_names(module)
+        for node in ast.walk(module):
+            if isinstance(node, ast.Attribute | ast.Name):
+                name = _dotted_name(node, imported)
+                if name in CLOCK_READS:
+                    yield Finding(
+                        path,
+                        node.lineno,
+                        f"{name} is used outside engine/clock.py",
+                        "Take a clock as a parameter, or ask the driver to wait",
+                    )
+
+
+def prints(tree: Tree) -> Iterator[Finding]:
+    """A library is silent: it logs, raises or returns."""
+    for path, module in modules(tree):
+        if room_of(path) in ROOMS_THAT_PRINT:
+            continue
+        for node in ast.walk(module):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "print"
+            ):
+                yield Finding(
+                    path, node.lineno, "it prints", "Log to the logger `nottwice`, or return it"
+                )
+
+
+def unfinished_work(tree: Tree) -> Iterator[Finding]:
+    """What is shipped is finished; what is not belongs into an issue."""
+    for path, text in sorted(tree.items()):
+        yield from _lines(path, text, UNFINISHED, "Finish it, or leave it out")
+
+
+def machine_paths(tree: Tree) -> Iterator[Finding]:
+    """Nobody else has this folder."""
+    for path, text in sorted(tree.items()):
+        yield from _lines(path, text, MACHINE_PATH, "Use a relative path, or one below tmp_path")
+
+
+def _lines(path: str, text: str, pattern: re.Pattern[str], fix: str) -> Iterator[Finding]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if found := pattern.search(line):
+            yield Finding(path, number, f"it says {found[0]!r}", fix)
+
+
+def _is_sql(node: ast.AST | None) -> bool:
+    """Tell whether a string literal, or what a concatenation begins with, reads like SQL."""
+    while isinstance(node, ast.BinOp):
+        node = node.left
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and SQL_START.match(node.value) is not None
+    )
+
+
+def _varies(node: ast.BinOp) -> bool:
+    """Tell whether a concatenation adds more than literals and constants to its first part.
+
+    A pragma takes no parameters, so a number has to be appended to it.
+    """
+    last = node.right
+    named = last.attr if isinstance(last, ast.Attribute) else getattr(last, "id", "")
+    pragma = isinstance(node.left, ast.Constant) and str(node.left.value).startswith("PRAGMA ")
+    return not (isinstance(last, ast.Constant) or named.isupper() or pragma)
+
+
+def _imported_names(module: ast.Module) -> dict[str, str]:
+    """Map each local name to what it was imported from: `sleep` to `time.sleep`."""
+    names = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.split(".")[0]
+                names[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return names
+
+
+def _dotted_name(node: ast.expr, imported: dict[str, str]) -> str | None:
+    """Spell an attribute chain by what its first name was imported as; None if it was not."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id not in imported:
+        return None
+    return ".".join([imported[node.id], *reversed(parts)])

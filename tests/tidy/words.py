@@ -1,0 +1,90 @@
+"""Is one thing called by one word? The names that code defines follow the word table."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.tidy.source import Finding, Tree, modules, room_of
+
+# What others call it, and what it is called here. Parts of a name count (`last_worker_id`).
+SYNONYMS = {
+    "side_effect": "effect",
+    "mutating": "effectful",
+    "cached_result": "receipt",
+    "retry_count": "attempt",
+    "tool_call": "call",
+    "worker_id": "holder_id",
+    "session_id": "run_id",
+    "hitl": "review",
+}
+# The table's name is prescribed, and it is the one place where the old word stays.
+PRESCRIBED = {"tool_call_results"}
+# Rooms that speak to models and frameworks use the words of the other side there.
+ROOMS_WITH_FOREIGN_WORDS = ("agent", "adapters")
+
+ABBREVIATIONS = {
+    "cfg": "config",
+    "cnt": "count",
+    "conn": "connection",
+    "ctx": "context",
+    "cur": "cursor",
+    "idx": "index",
+    "mgr": "manager",
+    "msg": "message",
+    "req": "request",
+    "resp": "response",
+    "tmp": "temporary",
+    "val": "value",
+}
+
+
+def synonyms(tree: Tree) -> Iterator[Finding]:
+    """A defined name uses the word that the table gives."""
+    for path, module in modules(tree):
+        if room_of(path) in ROOMS_WITH_FOREIGN_WORDS:
+            continue
+        for line, name in _defined_names(module):
+            snake = _snake_case(name)
+            for prescribed in PRESCRIBED:
+                snake = snake.replace(prescribed, "")
+            for word, ours in SYNONYMS.items():
+                if f"_{word}_" in f"_{snake}_" or f"_{word}s_" in f"_{snake}_":
+                    yield Finding(
+                        path,
+                        line,
+                        f"{name} uses another word for what is called {ours}",
+                        f"Write {ours}",
+                    )
+
+
+def abbreviations(tree: Tree) -> Iterator[Finding]:
+    """No abbreviations but id, db and sql."""
+    for path, module in modules(tree):
+        for line, name in _defined_names(module):
+            for part in _snake_case(name).split("_"):
+                if part in ABBREVIATIONS:
+                    yield Finding(
+                        path, line, f"{name} is abbreviated", f"Write {ABBREVIATIONS[part]}"
+                    )
+
+
+def _defined_names(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield what the code names itself; names it only reads belong to others."""
+    for node in ast.walk(module):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.lineno, node.name
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.Name(ctx=ast.Store()):
+                yield node.lineno, node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr
+            case ast.alias(asname=str()):
+                yield node.lineno, str(node.asname)
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
