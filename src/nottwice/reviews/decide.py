@@ -1,0 +1,143 @@
+"""A person's decision: checked, bound to what was shown, written once (H2).
+
+A decision changes no call. It waits in the review until the run's holder uses it, and can be
+undone until then. "It did not happen" is refused while the old attempt may be alive, because it
+would license a second one beside it. Promise kept here: P18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nottwice.engine.clock import Clock
+from nottwice.errors import DecisionConflict, UsageError
+from nottwice.model import values
+from nottwice.model.call import ResultKind, StoredResult
+from nottwice.model.review import AuditEntry, Decision, Review, Verb
+from nottwice.model.tool import Tool
+from nottwice.reviews.queue import Case, find_case
+from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
+
+
+def decide(
+    store: Store,
+    clock: Clock,
+    review_id: str,
+    verb: Verb,
+    *,
+    by: str,
+    why: str,
+    result: Any = None,
+    has_result: bool = False,
+    holder_stopped: bool = False,
+    tool: Tool | None = None,
+    shown_version: int | None = None,
+) -> Review:
+    """Record a decision. ``shown_version`` binds it to the review as it was shown.
+
+    Durable: when it returns. With ``tool`` the result is checked against its return type first.
+    """
+    case = find_case(store, review_id)
+    if shown_version not in (None, case.review.version):
+        raise DecisionConflict(
+            f"Review {case.review.review_id} has changed since it was shown. Nothing was decided. "
+            f"Look at it again: nottwice decide {case.review.review_id}"
+        )
+    _check_people(by, why)
+    _check_attempt(case, verb, holder_stopped=holder_stopped)
+    decision = Decision(
+        verb=verb,
+        by=by,
+        why=why,
+        at=clock.now(),
+        result=_result(case, verb, result, has_result=has_result, tool=tool),
+        holder_stopped=holder_stopped,
+    )
+    return _write(store, clock, case, lambda review: review.decided(decision), verb.value, by, why)
+
+
+def undo(store: Store, clock: Clock, review_id: str, *, by: str, why: str) -> Review:
+    """Take a decision back that nobody has used yet.
+
+    Durable: when it returns.
+    """
+    _check_people(by, why)
+    case = find_case(store, review_id)
+    return _write(store, clock, case, Review.undone, "undo", by, why)
+
+
+def _check_people(by: str, why: str) -> None:
+    for name, text in (("by", by), ("why", why)):
+        if not text.strip():
+            raise UsageError(
+                f"A decision needs --{name}: who decided and why are kept with it. "
+                "Nothing was decided."
+            )
+
+
+def _check_attempt(case: Case, verb: Verb, *, holder_stopped: bool) -> None:
+    if verb is not Verb.DID_NOT_HAPPEN or case.attempt_is_over or holder_stopped:
+        return
+    who = case.holder.describe() if case.holder else "a process that cannot be identified"
+    raise UsageError(
+        f"The attempt may still be running: its holder, {who}, is {case.holder_life.value}. "
+        "'It did not happen' would license a second attempt beside it. Nothing was decided. Stop "
+        "that process first; if you have stopped it yourself, say so with --holder-stopped."
+    )
+
+
+def _result(
+    case: Case, verb: Verb, result: Any, *, has_result: bool, tool: Tool | None
+) -> StoredResult | None:
+    if verb is not Verb.HAPPENED:
+        if has_result:
+            raise UsageError(f"{verb.value!r} takes no result. Nothing was decided.")
+        return None
+    if not has_result:
+        expected = f" It returns {tool.result_type()}." if tool else ""
+        raise UsageError(
+            "'It happened' needs the result that the tool would have returned, because the run "
+            f"goes on with it: --result JSON (null if it returns nothing).{expected} "
+            "Nothing was decided."
+        )
+    if tool is not None:
+        # Only checked here; the holder reads the same JSON again with its own annotations.
+        tool.adopt_result(result)
+    return StoredResult(ResultKind.PLAIN, values.encode(result))
+
+
+def _write(
+    store: Store,
+    clock: Clock,
+    case: Case,
+    change: Callable[[Review], Review],
+    action: str,
+    by: str,
+    why: str,
+) -> Review:
+    review = change(case.review)
+    if review is case.review:
+        return review
+    entry = AuditEntry(
+        workflow_id=review.identity.workflow_id,
+        at=clock.now(),
+        who=by,
+        action=f"decide {action}",
+        subject=f"review {review.review_id}",
+        why=why,
+    )
+    try:
+        store.commit(
+            Commit(
+                workflow_id=review.identity.workflow_id,
+                reviews=(ReviewWrite(review, case.review.version),),
+                audit=(entry,),
+            )
+        )
+    except Outdated:
+        raise DecisionConflict(
+            f"Somebody else changed review {review.review_id} just now. Nothing was decided. "
+            f"Look at it again: nottwice decide {review.review_id}"
+        ) from None
+    return review

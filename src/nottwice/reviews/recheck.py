@@ -1,0 +1,90 @@
+"""Ask ``verify`` again about what waits, without firing anything (H2, D10).
+
+Only "it happened" ends a doubt here: it can be recorded as evidence of fact. "It did not happen"
+is noted, and the next one who opens the run acts on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nottwice.engine.asks import Doing, Verify, Write
+from nottwice.engine.clock import Clock
+from nottwice.engine.drivers import drive
+from nottwice.engine.session import FindTool
+from nottwice.model.call import call_from_row
+from nottwice.model.decision import Answer
+from nottwice.model.review import Decision, Evidence, ReviewKind, ReviewStatus, Verb
+from nottwice.model.tool import Tool, Verification
+from nottwice.reviews.queue import Case, open_cases
+from nottwice.store.interface import Commit, ReviewWrite, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """What ``verify`` says now about one review."""
+
+    case: Case
+    answer: str
+    resolved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    store: Store
+    clock: Clock
+
+
+def recheck(
+    store: Store, clock: Clock, find_tool: FindTool, *, tool_name: str | None = None
+) -> Iterator[Rechecked]:
+    """Ask again about every open review, one by one. Nothing is fired.
+
+    Durable: each answer, before it is yielded.
+    """
+    for case in open_cases(store):
+        review = case.review
+        if review.kind is not ReviewKind.UNKNOWN or review.status is not ReviewStatus.OPEN:
+            continue
+        if tool_name not in (None, review.identity.tool_name):
+            continue
+        tool = find_tool(review.identity.tool_name)
+        if case.row is None or tool is None:
+            yield Rechecked(case, "its tool is not declared here", resolved=False)
+        elif tool.verify is None:
+            yield Rechecked(case, "its tool has no verify hook", resolved=False)
+        else:
+            yield drive(_ask_again(clock, case, tool), _Seat(store, clock))
+
+
+def _ask_again(clock: Clock, case: Case, tool: Tool) -> Doing[Rechecked]:
+    review, row = case.review, case.row
+    assert row is not None
+    outcome = yield Verify(tool, call_from_row(row))
+    reply, now = outcome.value, clock.now()
+    if not isinstance(reply, Verification):
+        said = f"verify failed: {outcome.error!r}" if outcome.error else "verify gave no answer"
+    else:
+        said = f"verify answered: {reply.answer.value}"
+    item = Evidence(
+        workflow_id=review.identity.workflow_id,
+        call_id=review.call_id,
+        attempt_id=row.attempt_id,
+        at=now,
+        source="recheck",
+        text=said.encode("utf-8", "replace").decode()[:2000],
+    )
+    happened = isinstance(reply, Verification) and reply.answer is Answer.HAPPENED
+    writes: tuple[ReviewWrite, ...] = ()
+    if happened:
+        decision = Decision(
+            verb=Verb.HAPPENED,
+            by="verify",
+            why="verify found the effect",
+            at=now,
+            result=tool.encode_result(reply.result),
+        )
+        writes = (ReviewWrite(review.decided(decision), review.version),)
+    yield Write(Commit(workflow_id=review.identity.workflow_id, reviews=writes, evidence=(item,)))
+    return Rechecked(case, said, resolved=happened)
