@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import platform
 import re
 import shutil
@@ -38,7 +39,9 @@ WARM_UP_CALLS = 1000
 ANSWER_LIMIT_SECONDS = 120.0
 # Syncs are counted in two runs; their difference holds no share of opening and closing.
 COUNTED_CALLS = (100, 600)
-# Rounds of the raw rate that differ by more than this were not run on the same machine.
+# More processes than this at work before we start, or rounds of the raw rate further apart than
+# this factor: the machine does something else too, and the figures say little.
+BUSY_LOAD = 1.0
 BUSY_FACTOR = 1.5
 
 
@@ -100,11 +103,19 @@ class FailedError(Exception):
 
 def main() -> None:
     options = parse_arguments()
+    conditions = {
+        "calls": options.calls,
+        "rounds": options.rounds,
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "processors": os.cpu_count(),
+        "load_at_start": round(os.getloadavg()[0], 2),
+    }
     measurements = measure_all(calls=options.calls, rounds=options.rounds, folder=options.folder)
     if options.json:
-        print(json.dumps(as_json(measurements, options.calls, options.rounds), indent=2))
+        print(json.dumps({**conditions, "lines": as_json(measurements)}, indent=2))
     else:
-        print_report(measurements, options.calls, options.rounds)
+        print_report(measurements, conditions)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -302,29 +313,22 @@ def count_syncs_of_run(subject: Subject, calls: int, folder: Path) -> int:
     return len(finished.findall(trace.read_text()))
 
 
-def as_json(measurements: Sequence[Measurement], calls: int, rounds: int) -> dict[str, Any]:
+def as_json(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
     raw, two_commits = (by_subject(measurements, subject) for subject in (RAW, TWO_COMMITS))
-    return {
-        "calls": calls,
-        "rounds": rounds,
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "system": platform.platform(),
-        "lines": [
-            {
-                "library": one.subject.library,
-                "version": one.version,
-                "calls_per_second": one.calls_per_second,
-                "calls_per_second_by_round": one.rates,
-                "ratio_to_raw_commits": one.ratio_to(raw),
-                "ratio_to_two_commits": one.ratio_to(two_commits),
-                "fsyncs_per_call": one.fsyncs_per_call,
-                "keeps_results": one.keeps_results,
-                "note": note_of(one),
-            }
-            for one in measurements
-        ],
-    }
+    return [
+        {
+            "library": one.subject.library,
+            "version": one.version,
+            "calls_per_second": one.calls_per_second,
+            "calls_per_second_by_round": one.rates,
+            "ratio_to_raw_commits": one.ratio_to(raw),
+            "ratio_to_two_commits": one.ratio_to(two_commits),
+            "fsyncs_per_call": one.fsyncs_per_call,
+            "keeps_results": one.keeps_results,
+            "note": note_of(one),
+        }
+        for one in measurements
+    ]
 
 
 def by_subject(measurements: Sequence[Measurement], subject: Subject) -> Measurement:
@@ -340,10 +344,11 @@ def note_of(one: Measurement) -> str:
     return one.note
 
 
-def print_report(measurements: Sequence[Measurement], calls: int, rounds: int) -> None:
+def print_report(measurements: Sequence[Measurement], conditions: dict[str, Any]) -> None:
     print(
-        f"{calls:,} sequential calls a round, about 500 bytes in and 500 out; "
-        f"median of {rounds} rounds; Python {platform.python_version()}\n"
+        "{calls:,} sequential calls a round, about 500 bytes in and 500 out; median of {rounds} "
+        "rounds;\nPython {python}, {processors} processors, load {load_at_start} at the "
+        "start\n".format(**conditions)
     )
     raw, two_commits = (by_subject(measurements, subject) for subject in (RAW, TWO_COMMITS))
     heading = ("library", "version", "calls/s", "/ (a)", "/ (b)", "fsyncs/call", "keeps results")
@@ -359,7 +364,7 @@ def print_report(measurements: Sequence[Measurement], calls: int, rounds: int) -
         rows.append((one.subject.library, one.version or "-", *numbers, keeps, note_of(one)))
     print_table(rows)
     print_standing(measurements)
-    print_doubts(measurements)
+    print_doubts(measurements, conditions["load_at_start"])
 
 
 def shown(value: float | None, form: str) -> str:
@@ -388,12 +393,12 @@ def print_standing(measurements: Sequence[Measurement]) -> None:
             print(f"nottwice runs at {ratio:.2f} times the rate of {one.subject.library} ({kind}).")
 
 
-def print_doubts(measurements: Sequence[Measurement]) -> None:
+def print_doubts(measurements: Sequence[Measurement], load: float) -> None:
     """Warn when the machine was too busy with other work for the figures to mean much."""
-    rates = by_subject(measurements, RAW).rates
-    if rates and max(rates) > BUSY_FACTOR * min(rates):
-        print(f"Careful: in its rounds (a) ran at {min(rates):,.0f} to {max(rates):,.0f} calls/s.")
-        print("Something else kept this machine busy; repeat it on a quiet one before comparing.")
+    rates = by_subject(measurements, RAW).rates or [0.0]
+    if load > BUSY_LOAD or max(rates) > BUSY_FACTOR * min(rates):
+        print(f"Careful: this machine was busy with other work (load {load} at the start; rounds")
+        print(f"of (a) from {min(rates):,.0f} to {max(rates):,.0f}). Repeat it before you compare.")
 
 
 def say(text: str) -> None:

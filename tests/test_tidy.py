@@ -18,7 +18,7 @@ TESTED_ELSEWHERE: dict[str, str] = {}
 
 SOURCE = read_tree("src")
 TESTS = read_tree("tests")
-CODE = {**SOURCE, **TESTS, **read_tree("bench", "examples")}
+CODE = {**SOURCE, **TESTS, **read_tree("bench", "examples", "tools")}
 TEXTS = {
     **CODE,
     **read_tree("docs", "src", suffixes=(".md", ".sql", ".txt", ".html")),

@@ -1,4 +1,4 @@
-"""Arguments meet parameters exactly as Python would have it, and calls are laid out the same way."""
+"""Arguments meet parameters exactly as Python has it; Python itself is asked each time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,33 @@ from nottwice.errors import InvalidArguments, InvalidTool
 from nottwice.guard.parameters import Parameters
 
 
-def nothing() -> None: ...
-def plain(a: Any, b: Any = 2) -> None: ...
-def by_position(a: Any, b: Any = 2, /) -> None: ...
-def mixed(a: Any, /, b: Any, c: Any = 3, *, d: Any, e: Any = 5) -> None: ...
-def collecting(a: Any, b: Any = 2, *args: Any, c: Any = 3, **kwargs: Any) -> None: ...
-def hidden(a: Any = 1, b: Any = 2, /, **kwargs: Any) -> None: ...
-def odd_names(self: Any, args: Any, kwargs: Any, tool: Any, function: Any = 0) -> None: ...
+# Each returns what its parameters got. `inspect` is no oracle: it refuses `hidden(b=1)`.
+def nothing() -> Any:
+    return locals()
+
+
+def plain(a: Any, b: Any = 2) -> Any:
+    return locals()
+
+
+def by_position(a: Any, b: Any = 2, /) -> Any:
+    return locals()
+
+
+def mixed(a: Any, /, b: Any, c: Any = 3, *, d: Any, e: Any = 5) -> Any:
+    return locals()
+
+
+def collecting(a: Any, b: Any = 2, *args: Any, c: Any = 3, **kwargs: Any) -> Any:
+    return locals()
+
+
+def hidden(a: Any = 1, b: Any = 2, /, **kwargs: Any) -> Any:
+    return locals()
+
+
+def odd_names(self: Any, args: Any, kwargs: Any, tool: Any, function: Any = 0) -> Any:
+    return locals()
 
 
 FUNCTIONS = [nothing, plain, by_position, mixed, collecting, hidden, odd_names]
@@ -41,18 +61,12 @@ def test_arguments_are_matched_as_python_matches_them(
 ) -> None:
     parameters = parameters_of(function)
     try:
-        expected = inspect.signature(function).bind(*args, **kwargs)
+        expected = function(*args, **kwargs)
     except TypeError:
         with pytest.raises(InvalidArguments, match="was not run"):
             parameters.assign(args, kwargs)
         return
-    given_values = parameters.assign(args, kwargs)
-    expected_values = dict(expected.arguments)
-    if function is collecting and "args" in expected_values:
-        expected_values["args"] = list(expected_values["args"])
-    assert given_values == expected_values
-    expected.apply_defaults()
-    assert parameters.apply_defaults(given_values) == expected.arguments
+    assert parameters.apply_defaults(parameters.assign(args, kwargs)) == expected
 
 
 @given(
@@ -79,9 +93,7 @@ def test_a_call_that_is_laid_out_again_means_the_same(
         if name not in left_out or name not in parameters.defaults
     }
     new_args, new_kwargs = parameters.arrange(chosen)
-    bound = inspect.signature(function).bind(*new_args, **new_kwargs)
-    bound.apply_defaults()
-    assert bound.arguments == parameters.apply_defaults(chosen)
+    assert function(*new_args, **new_kwargs) == parameters.apply_defaults(chosen)
 
 
 def test_what_was_left_out_is_not_passed() -> None:

@@ -101,7 +101,7 @@ def test_recorded_data_is_read_as_json_where_a_model_is_strict() -> None:
     validator = Validator({"order": Strict}, tool="t")
     record = {"order": {"day": "2026-01-01"}}
     assert validator.check_recorded(record) == {"order": Strict(day=date(2026, 1, 1))}
-    with pytest.raises(InvalidArguments, match="recorded argument 'order.day'"):
+    with pytest.raises(InvalidArguments, match=r"recorded argument 'order\.day'"):
         validator.check_recorded({"order": {"day": "never"}})
 
 

@@ -39,7 +39,6 @@ class Fire:
     """Invoke a tool once. Answer: an :class:`Outcome`; a tool's exception is never raised."""
 
     tool: Tool
-    call: Call
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     in_flight: InFlight

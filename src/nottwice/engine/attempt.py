@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from nottwice.engine import blocking
-from nottwice.engine.asks import Doing, Fire, Outcome, Write
+from nottwice.engine.asks import Doing, Fire, Outcome, Read, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.session import InFlight, Session
 from nottwice.errors import Fenced, StoreError
-from nottwice.model.call import CallRow, CallStatus, call_from_row
+from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.failure import FailureClass, classify, is_interruption
-from nottwice.model.review import Evidence
+from nottwice.model.review import Evidence, ReviewKind
 from nottwice.model.run import RunStatus
 from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite, Commit, ReviewWrite, RunUpdate
@@ -67,12 +67,12 @@ def attempt(
         # Another attempt at a call in doubt is not a new effect; a review of it is no obstacle.
         unless_blocked=not intent.ambiguous,
     )
-    mine.call = call_from_row(intent)
+    mine.row = intent
 
     def record_late(outcome: Outcome) -> None:
         drive(_record_late(session, tool, intent, outcome, mine), session)
 
-    outcome: Outcome = yield Fire(tool, mine.call, *invocation, mine, record_late)
+    outcome: Outcome = yield Fire(tool, *invocation, mine, record_late)
     if outcome.still_running:
         reason = (
             f"attempt {intent.attempt} passed its time limit of {tool.time_limit_seconds:g} s, "
@@ -124,7 +124,7 @@ def _record(
     try:
         yield from session.commit(calls=(write,), reviews=closing, run=running)
     except Fenced:
-        yield Write(_evidence_of(session, row, outcome))
+        yield from _leave_evidence(session, row, outcome)
         raise
     except StoreError:
         session.unrecorded[row.identity] = write
@@ -146,21 +146,32 @@ def _record_late(
         session.leave(mine)
 
 
-def _evidence_of(session: Session, row: CallRow, outcome: Outcome) -> Commit:
-    """What an overtaken holder learned: never a ledger row, but never dropped either (D9)."""
+def _leave_evidence(session: Session, row: CallRow, outcome: Outcome) -> Doing[None]:
+    """What an overtaken holder learned: never a ledger row, but never dropped either (D9).
+
+    If people have dealt with the call meanwhile, they must hear of it: a new review is opened.
+    Durable: when it returns.
+    """
     if outcome.error is None:
         text = "the overtaken holder reports: it happened"
     else:
         said = f"{type(outcome.error).__name__}: {outcome.error}"
         text = f"the overtaken holder reports: it raised {said}"
+    now = session.clock.now()
     item = Evidence(
         workflow_id=session.run_id,
         call_id=row.call_id,
         attempt_id=row.attempt_id,
-        at=session.clock.now(),
+        at=now,
         source=f"holder {session.holder.describe()}",
         text=text.encode("utf-8", "replace").decode()[:2000],
         result=row.result,
     )
+    reviews = yield Read(lambda store: store.reviews(session.run_id))
+    about = [review for review in reviews if review.identity == row.identity]
+    writes: tuple[ReviewWrite, ...] = ()
+    if about and all(review.closed_at is not None for review in about):
+        reason = f"{text}, after review {about[-1].review_id} was closed"
+        writes = (ReviewWrite(blocking.new_review(row, ReviewKind.UNKNOWN, reason, now=now)),)
     session.say("leave evidence", row, f"text={text!r}")
-    return Commit(workflow_id=session.run_id, evidence=(item,))
+    yield Write(Commit(workflow_id=session.run_id, evidence=(item,), reviews=writes))

@@ -37,16 +37,7 @@ def open_review(
     review = next((one for one in found if _is_about(one, row, kind)), None)
     writes: tuple[ReviewWrite, ...] = ()
     if review is None:
-        review = Review(
-            review_id=secrets.token_hex(4),
-            kind=kind,
-            status=ReviewStatus.OPEN,
-            identity=row.identity,
-            call_id=row.call_id,
-            attempt_id=row.attempt_id,
-            summary=reason,
-            opened_at=now,
-        )
+        review = new_review(row, kind, reason, now=now)
         writes = (ReviewWrite(review),)
     item = Evidence(
         workflow_id=session.run_id,
@@ -62,6 +53,20 @@ def open_review(
     session.say("ask a person", row, f"review={review.review_id} reason={reason!r}")
     known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
     return blocked_by(session, review, row=row, evidence=known)
+
+
+def new_review(row: CallRow, kind: ReviewKind, reason: str, *, now: float) -> Review:
+    """A question to a person about one call."""
+    return Review(
+        review_id=secrets.token_hex(4),
+        kind=kind,
+        status=ReviewStatus.OPEN,
+        identity=row.identity,
+        call_id=row.call_id,
+        attempt_id=row.attempt_id,
+        summary=reason,
+        opened_at=now,
+    )
 
 
 def _is_about(review: Review, row: CallRow, kind: ReviewKind) -> bool:

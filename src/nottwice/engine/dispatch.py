@@ -23,7 +23,6 @@ from nottwice.model.call import (
     CallRow,
     CallStatus,
     ResultKind,
-    call_from_row,
     stricter,
 )
 from nottwice.model.decision import Action, Facts, decide
@@ -108,7 +107,8 @@ class _Dispatch:
         steps.asked_again(self.request.scope, self.request.identity)
         while True:
             action = decide(self._facts())
-            self.session.say(action.value, self.row or self.request.identity)
+            if self.row is None or not self.row.status.in_doubt:
+                self.session.say(action.value, self.row or self.request.identity)
             attempted = yield from self._do(action)
             if attempted is None:
                 continue
@@ -228,10 +228,9 @@ class _Dispatch:
         intent = self._blank_row(session.clock.now())
         failed = 0
         while True:
-            self.mine.call = call_from_row(intent)
+            self.mine.row = intent
             outcome: Outcome = yield Fire(
                 tool,
-                self.mine.call,
                 request.args,
                 request.kwargs,
                 self.mine,

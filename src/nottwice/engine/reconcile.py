@@ -370,10 +370,14 @@ def raise_if_blocked(session: Session) -> Doing[None]:
             session.waivers[review.identity] = review
         elif review.kind is ReviewKind.UNKNOWN:
             row = yield _reviewed_call(review)
-            if row is not None and row.status.in_doubt and decided:
+            if not decided:
+                raise blocking.blocked_by(session, review, row=row)
+            if row is not None and row.status.in_doubt:
                 yield from reconcile_one(session, row)
             else:
-                raise blocking.blocked_by(session, review, row=row)
+                # The doubt ended otherwise; the decision is taken note of and changes nothing.
+                used = review.used(now=session.clock.now())
+                yield from session.commit(reviews=(ReviewWrite(used, review.version),))
         else:
             raise blocking.blocked_by(session, review)
 

@@ -10,7 +10,6 @@ import contextvars
 import logging
 import os
 import threading
-import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -19,7 +18,14 @@ from typing import Any
 from nottwice.engine.asks import Doing, Write
 from nottwice.engine.clock import Clock
 from nottwice.errors import NotInRun, SelfWait
-from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, Call, CallIdentity, CallRow
+from nottwice.model.call import (
+    FIRST_CHECKPOINT,
+    ROOT_NODE,
+    Call,
+    CallIdentity,
+    CallRow,
+    call_from_row,
+)
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     Fence,
@@ -43,11 +49,16 @@ class InFlight:
 
     identity: CallIdentity
     parent: InFlight | None
-    call: Call | None = None
+    row: CallRow | None = None
     begun: bool = False
     """The intent is being recorded or was: from here on the effect may happen."""
     waits_for: InFlight | None = None
     over: Future[None] | None = None
+
+    @property
+    def call(self) -> Call | None:
+        """The call as its tool sees it; built when it is asked for."""
+        return call_from_row(self.row) if self.row is not None else None
 
     def chain(self) -> list[InFlight]:
         """This attempt and those it was called from."""
@@ -267,7 +278,7 @@ class Session:
             yield from self.commit()
 
     def new_attempt_id(self) -> str:
-        return uuid.uuid4().hex
+        return os.urandom(16).hex()
 
     def say(self, decision: str, row_or_identity: CallRow | CallIdentity, detail: str = "") -> None:
         """One log line a decision (O1). Ids are quoted, so that none can forge a line."""

@@ -265,7 +265,7 @@ def _log_unseen_error(task: asyncio.Future[Receipt[Any]]) -> None:
 
 
 def _may_have_begun(mine: InFlight | None) -> bool:
-    return mine is not None and (mine.begun or mine.call is not None)
+    return mine is not None and (mine.begun or mine.row is not None)
 
 
 def _dress(

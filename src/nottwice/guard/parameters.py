@@ -67,7 +67,7 @@ class Parameters:
         return given
 
     def apply_defaults(self, checked: dict[str, Any]) -> dict[str, Any]:
-        """The values of all parameters; a default that is a list or dict is handed out as a copy."""
+        """The values of all parameters; of a default that is a list or dict, a copy."""
         applied = {**self._default_values, **checked}
         if self.rest is not None:
             applied[self.rest] = tuple(applied[self.rest])

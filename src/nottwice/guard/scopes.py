@@ -24,12 +24,13 @@ R = TypeVar("R")
 def current_call() -> Call:
     """The call that this code is part of: its id, key, first start and attempt."""
     attempt = current_attempt.get()
-    if attempt is None or attempt.call is None:
+    call = attempt.call if attempt is not None else None
+    if call is None:
         raise NotInRun(
             "nt.current_call() was asked outside a protected tool. It is only known inside one, "
             "while it runs in a run; a bare .fn(...) has no call."
         )
-    return attempt.call
+    return call
 
 
 class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):

@@ -117,6 +117,8 @@ def decide(facts: Facts) -> Action:
 def _decide_in_doubt(facts: Facts) -> Action:
     if facts.attempt is Attempt.ALIVE_HERE:
         return Action.WAIT_FOR_ATTEMPT
+    if not facts.replay_class.effectful:
+        return Action.RUN
     match facts.verdict:
         case Verdict.HAPPENED:
             return Action.RECORD_VERDICT
@@ -126,15 +128,10 @@ def _decide_in_doubt(facts: Facts) -> Action:
             pass
         case _:
             assert_never(facts.verdict)
-    match facts.replay_class:
-        case ReplayClass.PURE:
-            return Action.RUN
-        case ReplayClass.IDEMPOTENT_WITH_KEY:
-            return Action.REISSUE if facts.window_open else _decide_by_answer(facts)
-        case ReplayClass.UNSAFE_ON_REPLAY:
-            return _decide_by_answer(facts)
-        case _:
-            assert_never(facts.replay_class)
+    keyed = facts.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY
+    if keyed and facts.window_open:
+        return Action.REISSUE
+    return _decide_by_answer(facts)
 
 
 def _decide_by_answer(facts: Facts) -> Action:

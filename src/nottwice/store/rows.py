@@ -88,7 +88,28 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
         row.window_seconds,
         row.trace_id,
         row.settled_by,
-        values.encode([past.to_plain() for past in row.past]) if row.past else None,
+        _past_to_sql(row),
+    )
+
+
+def call_changes_to_sql(row: CallRow) -> tuple[Any, ...]:
+    """What may change about a stored call, and then what finds it."""
+    result = row.result
+    return (
+        row.status.value,
+        row.attempt,
+        row.attempt_id,
+        row.holder_id,
+        micros(row.started_at),
+        _micros(row.finished_at),
+        None if result is None else result.json,
+        None if result is None else result.kind.value,
+        failure_to_sql(row.failure),
+        _micros(row.retry_at),
+        int(row.ambiguous),
+        row.settled_by,
+        _past_to_sql(row),
+        *row.identity.axes(),
     )
 
 
@@ -287,6 +308,10 @@ def holder_from_sql(row: Row) -> HolderRecord:
         pid_started=row[6],
         since=row[7] / 1_000_000,
     )
+
+
+def _past_to_sql(row: CallRow) -> str | None:
+    return values.encode([past.to_plain() for past in row.past]) if row.past else None
 
 
 def failure_to_sql(failure: Failure | None) -> str | None:

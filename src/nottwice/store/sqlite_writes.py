@@ -129,14 +129,7 @@ def _call(connection: sqlite3.Connection, write: CallWrite) -> Statement:
     seen = None if write.after is None else (write.after[0].value, write.after[1])
     if tuple(found) not in (seen, (row.status.value, row.attempt_id)):
         raise Outdated(f"call {row.call_id} is {found[0]}")
-    result = row.result
-    mutable = rows.call_to_sql(row)
-    return UPDATE_CALL, (
-        *(mutable[index] for index in (8, 10, 11, 12, 14, 15)),
-        None if result is None else result.json,
-        *(mutable[index] for index in (16, 17, 18, 19, 25, 26)),
-        *axes,
-    )
+    return UPDATE_CALL, rows.call_changes_to_sql(row)
 
 
 def _check_key(connection: sqlite3.Connection, row: CallRow) -> None:
