@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from nottwice.engine.in_flight import InFlight
 from nottwice.model.call import Call
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Commit, Store
-
-if TYPE_CHECKING:
-    from nottwice.engine.session import InFlight
 
 T = TypeVar("T")
 

@@ -16,7 +16,8 @@ from typing import Any
 from nottwice.engine import blocking
 from nottwice.engine.asks import Doing, Fire, Outcome, Read, Write
 from nottwice.engine.drivers import drive
-from nottwice.engine.session import InFlight, Session
+from nottwice.engine.in_flight import InFlight
+from nottwice.engine.session import Session
 from nottwice.errors import Fenced, StoreError
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.failure import FailureClass, classify, is_interruption

@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 from nottwice.engine import reconcile, steps
 from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
 from nottwice.engine.attempt import Attempted, StillRunning, attempt
-from nottwice.engine.session import InFlight, Scope, check_usable
+from nottwice.engine.in_flight import InFlight
+from nottwice.engine.session import Scope, check_usable
 from nottwice.errors import (
     Ambiguous,
     Poison,

@@ -29,7 +29,8 @@ from nottwice.engine.asks import (
     Write,
 )
 from nottwice.engine.clock import Clock
-from nottwice.engine.session import InFlight, current_attempt
+from nottwice.engine.in_flight import InFlight
+from nottwice.engine.session import current_attempt
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Store
 

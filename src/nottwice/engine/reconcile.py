@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from nottwice.engine import blocking
 from nottwice.engine.asks import CanInvoke, Doing, Outcome, Pause, Read, Verify
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
-from nottwice.engine.session import InFlight, Session
+from nottwice.engine.in_flight import InFlight
+from nottwice.engine.session import Session
 from nottwice.errors import NottwiceError, RunAborted, RunBlocked
 from nottwice.model import values
 from nottwice.model.call import CallRow, call_from_row, stricter

@@ -17,14 +17,13 @@ from typing import Any
 
 from nottwice.engine.asks import Doing, Write
 from nottwice.engine.clock import Clock
-from nottwice.errors import NotInRun, SelfWait
+from nottwice.engine.in_flight import InFlight, check_no_circle
+from nottwice.errors import NotInRun
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
     ROOT_NODE,
-    Call,
     CallIdentity,
     CallRow,
-    call_from_row,
 )
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
@@ -41,31 +40,6 @@ from nottwice.store.interface import CallWrite, Commit, ReviewWrite, RunUpdate, 
 log = logging.getLogger("nottwice")
 MOST_RIDING = 200
 FindTool = Callable[[str], Tool | None]
-
-
-@dataclass(slots=True, eq=False)
-class InFlight:
-    """An attempt, or the wish for one, that is under way in this process."""
-
-    identity: CallIdentity
-    parent: InFlight | None
-    row: CallRow | None = None
-    begun: bool = False
-    """The intent is being recorded or was: from here on the effect may happen."""
-    waits_for: InFlight | None = None
-    over: Future[None] | None = None
-
-    @property
-    def call(self) -> Call | None:
-        """The call as its tool sees it; built when it is asked for."""
-        return call_from_row(self.row) if self.row is not None else None
-
-    def chain(self) -> list[InFlight]:
-        """This attempt and those it was called from."""
-        found = [self]
-        while found[-1].parent is not None:
-            found.append(found[-1].parent)
-        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -209,7 +183,7 @@ class Session:
                 return mine, True
             if existing.over is None:
                 existing.over = Future()
-            _check_no_circle(existing, parent)
+            check_no_circle(existing, parent)
             if parent is not None:
                 parent.waits_for = existing
             return existing, False
@@ -297,22 +271,6 @@ class Session:
             decision,
             f" {detail}" if detail else "",
         )
-
-
-def _check_no_circle(target: InFlight, parent: InFlight | None) -> None:
-    """Refuse to wait for a call that, directly or not, waits for us (D13)."""
-    if parent is None:
-        return
-    ours = parent.chain()
-    seen: InFlight | None = target
-    while seen is not None:
-        if seen in ours:
-            raise SelfWait(
-                f"Tool {target.identity.tool_name!r} was called from inside the same call, and "
-                "would wait for itself. The inner call was not made. Call it with other "
-                "arguments, or repeat on purpose with .again('a label')."
-            )
-        seen = seen.waits_for
 
 
 def check_usable(session: Session) -> None:

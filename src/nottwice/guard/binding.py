@@ -285,14 +285,16 @@ class _Prepared:
     notes: tuple[str, ...]
 
     def with_defaults(self, own: dict[str, Any]) -> dict[str, Any]:
-        if self.has_containers:
-            return {**copy.deepcopy(self.plain), **own}
-        return {**self.plain, **own}
+        return self._merge(own, self.plain)
 
     def with_normal_defaults(self, own: dict[str, Any]) -> dict[str, Any]:
+        return self._merge(own, self.normal)
+
+    def _merge(self, own: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
         if self.has_containers:
-            return {**copy.deepcopy(self.normal), **own}
-        return {**self.normal, **own}
+            defaults = copy.deepcopy(defaults)
+        # What was passed comes first: it is what a person wants to see of a call.
+        return {**own, **{name: defaults[name] for name in defaults if name not in own}}
 
 
 def _without(mapping: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

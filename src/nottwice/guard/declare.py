@@ -16,7 +16,8 @@ from typing import Any, Literal, NoReturn, ParamSpec, Protocol, TypeVar, overloa
 
 from nottwice.engine.dispatch import Receipt, Request, perform
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.engine.session import InFlight, current_attempt
+from nottwice.engine.in_flight import InFlight
+from nottwice.engine.session import current_attempt
 from nottwice.errors import InvalidTool, UnclassifiedTool
 from nottwice.guard import registry
 from nottwice.guard.declaration import Declaration, Duration, VerifyHook

@@ -201,7 +201,7 @@ _NAMES: dict[_Reading, str] = {
     Sign.CUT_OFF: """
         httpx.TransportError
         requests.Timeout requests.ChunkedEncodingError requests.RetryError
-        urllib3.TimeoutError urllib3.ProtocolError urllib3.PoolError http.HTTPException
+        urllib3.TimeoutError urllib3.ProtocolError http.HTTPException
         aiohttp.ClientConnectionError aiohttp.ClientPayloadError
         smtplib.SMTPServerDisconnected
         builtins.ConnectionError builtins.TimeoutError

@@ -1,0 +1,50 @@
+"""Attempts that are under way in this process, and who waits for whom."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from nottwice.errors import SelfWait
+from nottwice.model.call import Call, CallIdentity, CallRow, call_from_row
+
+
+@dataclass(slots=True, eq=False)
+class InFlight:
+    """An attempt, or the wish for one, that is under way in this process."""
+
+    identity: CallIdentity
+    parent: InFlight | None
+    row: CallRow | None = None
+    begun: bool = False
+    """The intent is being recorded or was: from here on the effect may happen."""
+    waits_for: InFlight | None = None
+    over: Future[None] | None = None
+
+    @property
+    def call(self) -> Call | None:
+        """The call as its tool sees it; built when it is asked for."""
+        return call_from_row(self.row) if self.row is not None else None
+
+    def chain(self) -> list[InFlight]:
+        """This attempt and those it was called from."""
+        found = [self]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent)
+        return found
+
+
+def check_no_circle(target: InFlight, parent: InFlight | None) -> None:
+    """Refuse to wait for a call that, directly or not, waits for us (D13)."""
+    if parent is None:
+        return
+    ours = parent.chain()
+    seen: InFlight | None = target
+    while seen is not None:
+        if seen in ours:
+            raise SelfWait(
+                f"Tool {target.identity.tool_name!r} was called from inside the same call, and "
+                "would wait for itself. The inner call was not made. Call it with other "
+                "arguments, or repeat on purpose with .again('a label')."
+            )
+        seen = seen.waits_for
