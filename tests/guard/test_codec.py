@@ -224,10 +224,11 @@ def test_any_value_comes_back_the_same_or_is_refused(pair: tuple[Any, Any]) -> N
 
 
 def refused(annotation: Any, value: Any) -> NotPlainData:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(record=True) as printed:
+        warnings.simplefilter("always")
         with pytest.raises(NotPlainData) as caught:
             codec(annotation).encode(value)
+    assert printed == []
     assert "tool 'ship'" in caught.value.message
     assert "It was not used." in caught.value.message
     return caught.value
@@ -276,6 +277,7 @@ def test_without_an_annotation_the_advice_is_to_annotate(value: Any) -> None:
         (set[int], {1, 2}, "sorted list"),
         (frozenset[int], frozenset({1}), "sorted list"),
         (SecretStr, SecretStr("hunter2"), "secret"),
+        (list[int], ["hunter2", SecretStr("hunter2")], "another type"),
         (Any, print, "name"),
         (Any, (each for each in [1]), "Use a list"),
         (Any, io.StringIO("hunter2"), "path"),
@@ -417,6 +419,9 @@ def test_json_of_a_person_becomes_the_type_or_an_error_with_its_path() -> None:
     with pytest.raises(InvalidArguments, match="The result of tool 'ship' does not fit") as caught:
         codec(list[Order]).validate_plain([{"number": 1}, {"number": "x"}])
     assert caught.value.facts["path"] == "$[1].number"
+    assert "(got str)" in caught.value.message
+    with pytest.raises(InvalidArguments, match=r"\$\.number: Field required\. It was not used"):
+        codec(Order).validate_plain({})
 
 
 def test_the_type_has_a_text_and_a_schema() -> None:

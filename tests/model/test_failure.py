@@ -299,6 +299,7 @@ PURE: list[tuple[BaseException, FailureClass]] = [
     (caused_by(ValueError("a wrong value stays wrong"), TimeoutError()), POISON),
     (ExceptionGroup("all of them", [TimeoutError(), ConnectionResetError()]), RETRYABLE),
     (ExceptionGroup("not all", [TimeoutError(), ValueError()]), POISON),
+    (caused_by(Stranger("its own code, no status", code=7), TimeoutError()), RETRYABLE),
 ]
 
 

@@ -230,6 +230,7 @@ def test_an_array_library_is_recognised_by_the_name_of_its_class() -> None:
         ({'"': b""}, '$["\\""]'),
         ({"é": {"naïve key": b""}}, '$.é["naïve key"]'),
         ({"a\x1b[2J": b""}, '$["a\\u001b[2J"]'),
+        ({"a\u202eb": b""}, '$["a\\u202eb"]'),
         ({"k" * 40: b""}, "$." + "k" * 40),
         ({"k" * 41: b""}, '$["' + "k" * 39 + '…"]'),
         ({"a": {"b": {1: 1}}}, "$.a.b"),

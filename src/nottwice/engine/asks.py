@@ -83,6 +83,8 @@ class Outcome:
     still_running: bool = False
     invoked: bool = False
     """The tool was invoked just now, and ``value`` is what it returned."""
+    stopped: bool = False
+    """It was cancelled; what it had started (a thread, say) may still be under way."""
 
 
 Ask = Read | Write | Fire | Verify | CanInvoke | Pause | Join

@@ -24,7 +24,7 @@ from nottwice.model.failure import FailureClass, classify, is_interruption
 from nottwice.model.review import Evidence, ReviewKind
 from nottwice.model.run import RunStatus
 from nottwice.model.tool import Tool
-from nottwice.store.interface import CallWrite, Commit, ReviewWrite, RunUpdate
+from nottwice.store.interface import CallWrite, Commit, Outdated, ReviewWrite, RunUpdate
 
 Invocation = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -66,7 +66,7 @@ def attempt(
         reviews=reviews,
         run=RunUpdate(RunStatus.RUNNING, intent.started_at) if reviews else None,
         # Another attempt at a call in doubt is not a new effect; a review of it is no obstacle.
-        unless_blocked=not intent.ambiguous,
+        unless_blocked=before is None or not before.status.in_doubt,
     )
     mine.row = intent
 
@@ -81,10 +81,9 @@ def attempt(
         )
         raise StillRunning((yield from blocking.open_review(session, intent, reason)))
     row = _after(session, tool, intent, outcome, failed=failed)
-    closing: tuple[ReviewWrite, ...] = ()
-    if intent.ambiguous and row.status is CallStatus.DONE:
-        closing = yield from blocking.closing_reviews(session, row, by="a new attempt")
-    yield from _record(session, intent, row, outcome, closing=closing)
+    ends_doubt = intent.ambiguous and row.status is CallStatus.DONE
+    closes_as = "a new attempt" if ends_doubt else None
+    yield from _record(session, intent, row, outcome, closes_as=closes_as)
     if outcome.error is not None and is_interruption(outcome.error):
         raise outcome.error
     return Attempted(row, outcome)
@@ -97,10 +96,12 @@ def _after(
     now = session.clock.now()
     if outcome.error is None:
         return intent.done(tool.encode_result(outcome.value), now=now)
-    failure = classify(outcome.error, effectful=True, classifier=tool.classify, now=now)
+    # A tool that was stopped did not choose its error, so its classifier has no say.
+    classifier = None if outcome.stopped else tool.classify
+    failure = classify(outcome.error, effectful=True, classifier=classifier, now=now)
     if intent.ambiguous or failure.failure_class is FailureClass.AMBIGUOUS:
         # After one ambiguous attempt only success, verify or a person ends the call (D4).
-        return intent.unknown(failure, now=now)
+        return intent.unknown(failure, now=now, over=not outcome.stopped)
     if failure.failure_class is FailureClass.POISON:
         return intent.failed(failure, now=now)
     delay = tool.retry.delay_seconds(
@@ -117,13 +118,24 @@ def _record(
     row: CallRow,
     outcome: Outcome,
     *,
-    closing: tuple[ReviewWrite, ...] = (),
+    closes_as: str | None,
 ) -> Doing[None]:
-    """Make an outcome durable; what cannot be written to the ledger is kept as evidence."""
+    """Make an outcome durable; what cannot be written to the ledger is kept as evidence.
+
+    ``closes_as`` names what ended the doubt, if it ended: open reviews of the call are closed.
+    """
     write = CallWrite(row, intent.state)
+    closing: tuple[ReviewWrite, ...] = ()
+    if closes_as is not None:
+        closing = yield from blocking.closing_reviews(session, row, by=closes_as)
     running = RunUpdate(RunStatus.RUNNING, session.clock.now()) if closing else None
     try:
         yield from session.commit(calls=(write,), reviews=closing, run=running)
+    except Outdated:
+        if not closing:
+            raise
+        # A person decided at this very moment. What was seen is a fact all the same.
+        yield from _record(session, intent, row, outcome, closes_as=closes_as)
     except Fenced:
         yield from _leave_evidence(session, row, outcome)
         raise
@@ -139,10 +151,8 @@ def _record_late(
     try:
         row = _after(session, tool, intent, outcome, failed=tool.retry.attempts)
         session.say("record the late outcome", row)
-        closing: tuple[ReviewWrite, ...] = ()
-        if not row.status.in_doubt:
-            closing = yield from blocking.closing_reviews(session, row, by="the late outcome")
-        yield from _record(session, intent, row, outcome, closing=closing)
+        closes_as = None if row.status.in_doubt else "the late outcome"
+        yield from _record(session, intent, row, outcome, closes_as=closes_as)
     finally:
         session.leave(mine)
 

@@ -94,9 +94,14 @@ def blocked_by(
         kind = ReplayUnsafeError
         did_not = "It was not run again, and no result was invented."
     call = call_text(row) if row else review.identity.tool_name
+    waits = f"The run waits for a person. Decide with: {command}"
+    if review.decision is not None:
+        waits = (
+            f"{review.decision.by} decided {review.decision.verb.value!r}, which is used when the "
+            "code asks for this call again: ask for it before any new effect."
+        )
     return kind(
-        f"{call} in run {session.run_id!r}: {review.summary}. {did_not} The run waits for a "
-        f"person. Decide with: {command}",
+        f"{call} in run {session.run_id!r}: {review.summary}. {did_not} {waits}",
         review_id=review.review_id,
         run_id=session.run_id,
         call=call_from_row(row) if row else None,

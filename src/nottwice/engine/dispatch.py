@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from nottwice.engine import reconcile, steps
+from nottwice.engine import blocking, reconcile, steps
 from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
 from nottwice.engine.attempt import Attempted, StillRunning, attempt
 from nottwice.engine.in_flight import InFlight
@@ -28,6 +28,7 @@ from nottwice.model.call import (
 )
 from nottwice.model.decision import Action, Facts, decide
 from nottwice.model.failure import FailureClass, classify, is_interruption
+from nottwice.model.review import Review
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Blocked, CallWrite, Outdated
 
@@ -100,6 +101,7 @@ class _Dispatch:
         self.row: CallRow | None = None
         self.retry = request.retry
         self.failed = 0
+        self.blocked_by: tuple[Review, ...] = ()
 
     def run(self) -> Doing[Receipt[Any]]:
         self.row = self.session.riding.find_call(self.request.identity)
@@ -184,9 +186,13 @@ class _Dispatch:
                 invocation=(self.request.args, self.request.kwargs),
                 failed=self.failed,
             )
-        except Blocked:
+        except Blocked as blocked:
             # Decisions that nobody has used yet may lift the block; an open review raises.
             yield from reconcile.raise_if_blocked(session)
+            if blocked.reviews == self.blocked_by:
+                # A decision about a call that only its own caller can resolve (D13).
+                raise blocking.blocked_by(session, blocked.reviews[0]) from None
+            self.blocked_by = blocked.reviews
             return None
         except Outdated:
             yield from self._load()
@@ -295,7 +301,7 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
         FailureClass.AMBIGUOUS: Ambiguous,
     }
     tried = f" after {row.attempt} attempts" if row.attempt > 1 else ""
-    own_words = failure.error_type in ("Retryable", "Poison", "Ambiguous")
+    own_words = failure.error_type.startswith("nottwice.errors.")
     what = failure.message if own_words else f"{failure.error_type}: {failure.message}"
     effect = " and took no effect" if tool.replay_class.effectful else ""
     return kinds[failure.failure_class](

@@ -159,11 +159,13 @@ async def _await(
 ) -> Outcome:
     """The one place where an async tool is invoked."""
     token = current_attempt.set(in_flight)
+    limit = asyncio.timeout(limit_seconds)
     try:
-        async with asyncio.timeout(limit_seconds):
+        async with limit:
             return Outcome(value=await call(), invoked=True)
     except BaseException as error:
-        return Outcome(error=error)
+        stopped = limit.expired() or isinstance(error, asyncio.CancelledError)
+        return Outcome(error=error, stopped=stopped)
     finally:
         current_attempt.reset(token)
 

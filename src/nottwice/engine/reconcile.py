@@ -23,7 +23,7 @@ from nottwice.model.failure import FailureClass
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import Life, RunStatus
 from nottwice.model.tool import Tool, Verification
-from nottwice.store.interface import ReviewWrite, RunUpdate
+from nottwice.store.interface import Outdated, ReviewWrite, RunUpdate
 
 FIRST_WAIT_SECONDS = 0.5
 MOST_WAIT_SECONDS = 5.0
@@ -45,25 +45,40 @@ def resolve(
         return (yield from _record_what_is_known(session, row)), None
     doubt = yield from _look_into(session, tool, row, invocation)
     while True:
-        action = decide(doubt.facts())
-        session.say(action.value, doubt.row, doubt.said)
-        match action:
-            case Action.REISSUE | Action.NEW_ATTEMPT if doubt.may_try_again():
-                attempted = yield from _attempt_again(doubt, mine)
-                if not attempted.row.status.in_doubt:
-                    return attempted.row, attempted
-                yield Pause(doubt.failed_again(attempted.row))
-            case Action.ASK_VERIFY:
-                doubt.take((yield Verify(tool, call_from_row(doubt.row))))
-            case Action.WAIT_AND_ASK_AGAIN:
-                yield Pause(doubt.next_wait())
-                doubt.answer = None
-            case Action.RECORD_HAPPENED:
-                return (yield from _record_happened(doubt)), None
-            case Action.RECORD_VERDICT:
-                return (yield from _record_verdict(doubt)), None
-            case _:
-                raise (yield from blocking.open_review(session, doubt.row, doubt.reason()))
+        try:
+            ended = yield from _end_or_learn(doubt, mine)
+        except Outdated:
+            # A person decided, or took a decision back, at this very moment: look again.
+            doubt = yield from _look_into(session, tool, doubt.row, invocation)
+            continue
+        if ended is not None:
+            return ended
+
+
+def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempted | None] | None]:
+    """Carry one decision out. None: the doubt goes on, and more is known about it."""
+    session, tool = doubt.session, doubt.tool
+    action = decide(doubt.facts())
+    session.say(action.value, doubt.row, doubt.said)
+    match action:
+        case Action.REISSUE | Action.NEW_ATTEMPT if doubt.may_try_again():
+            attempted = yield from _attempt_again(doubt, mine)
+            if not attempted.row.status.in_doubt:
+                return attempted.row, attempted
+            yield Pause(doubt.failed_again(attempted.row))
+        case Action.ASK_VERIFY:
+            doubt.asked_at = session.clock.now()
+            doubt.take((yield Verify(tool, call_from_row(doubt.row))))
+        case Action.WAIT_AND_ASK_AGAIN:
+            yield Pause(doubt.next_wait())
+            doubt.answer = None
+        case Action.RECORD_HAPPENED:
+            return (yield from _record_happened(doubt)), None
+        case Action.RECORD_VERDICT:
+            return (yield from _record_verdict(doubt)), None
+        case _:
+            raise (yield from blocking.open_review(session, doubt.row, doubt.reason()))
+    return None
 
 
 @dataclass(slots=True)
@@ -78,6 +93,7 @@ class Doubt:
     over_since: float
     review: Review | None = None
     answer: Answer | None = None
+    asked_at: float = 0.0
     result: object = None
     said: str = ""
     waited_seconds: float = 0.0
@@ -143,8 +159,9 @@ class Doubt:
         """Take in another attempt that did not end the doubt; how long to wait before the next."""
         failure = row.failure
         assert failure is not None
-        assert row.finished_at is not None
-        self.row, self.life, self.over_since = row, AttemptLife.OVER, row.finished_at
+        over = row.finished_at is not None
+        self.row, self.life = row, AttemptLife.OVER if over else AttemptLife.MAYBE_ALIVE
+        self.over_since = row.finished_at or self.session.clock.now()
         self.review, self.answer, self.said = None, None, ""
         self.failures += 1
         delay = self.tool.retry.delay_seconds(
@@ -161,6 +178,8 @@ class Doubt:
         row = self.row
         if self.life is AttemptLife.MAYBE_ALIVE:
             ended = "its holder may still be alive"
+            if row.failure is not None:
+                ended = f"attempt {row.attempt} was stopped, but what it started may go on"
         elif row.failure is not None:
             ended = f"attempt {row.attempt} ended with {row.failure.error_type}"
         else:
@@ -190,7 +209,9 @@ class Doubt:
     def _settle(self) -> Settle:
         if self.tool.settles_seconds is None:
             return Settle.NOT_DECLARED
-        passed = self.session.clock.now() >= self.over_since + self.tool.settles_seconds
+        # An answer is as old as its question: the upstream may apply while verify is looking.
+        looked_at = self.session.clock.now() if self.answer is None else self.asked_at
+        passed = looked_at >= self.over_since + self.tool.settles_seconds
         return Settle.PASSED if passed else Settle.WAITING
 
     def _wait_seconds(self) -> float:
@@ -234,6 +255,9 @@ def _look_into(
             doubt.over_since = yield from _proven_dead_since(doubt)
         else:
             doubt.life = AttemptLife.MAYBE_ALIVE
+    elif row.failure is not None:
+        # It was stopped in this very process, and a thread that it started may still run.
+        doubt.life = AttemptLife.MAYBE_ALIVE
     return doubt
 
 

@@ -113,7 +113,7 @@ class Signature:
             values=self._parameters.apply_defaults(checked),
             plain=plain,
             normal=normal,
-            identity={} if self._all_volatile else self._identify(own, prepared),
+            identity=self._identify(own, prepared),
             passed=tuple(checked),
         )
 
@@ -156,8 +156,6 @@ class Signature:
 
     def volatile_names(self) -> tuple[str, ...]:
         """The parameters that do not count for the identity of a call."""
-        if self._all_volatile:
-            return self.parameter_names()
         return tuple(name for name in self._parameters.by_name if name in self._volatile)
 
     def result_codec(self) -> Codec:
@@ -171,7 +169,6 @@ class Signature:
         return (*prepared.notes, *([result] if result else []))
 
     def _read_volatile(self, volatile: tuple[str, ...] | Literal["*"]) -> None:
-        self._all_volatile = volatile == "*"
         known = self._parameters.by_name
         names = frozenset(known if volatile == "*" else volatile)
         self._volatile = names & known.keys()

@@ -1,7 +1,8 @@
 """Which tools this process has declared, by name (T1).
 
-A name belongs to one tool. Declaring the same function again (a notebook cell, a reload) replaces
-it; another function of that name is refused, because a row in doubt must find its own tool.
+A name belongs to one tool. Declaring the same function again (a notebook cell, a reload, a factory
+that is called twice) replaces it; another function of that name is refused, because a call in doubt
+must find its own tool.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def declared_tools() -> list[Callable[..., Any]]:
 
 
 def _same_place(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    return _place(one) == _place(other) and "<locals>" not in _place(one)
+    return _place(one) == _place(other)
 
 
 def _place(function: Callable[..., Any]) -> str:

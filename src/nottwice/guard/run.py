@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import os
 import threading
 from concurrent.futures import wait
 from types import TracebackType
@@ -16,9 +17,12 @@ from nottwice.engine.session import Scope, Session, current_scope
 from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.model.failure import Failure, classify
+from nottwice.model.run import RunStatus
 from nottwice.store.interface import Store
 
 log = logging.getLogger("nottwice")
+_claims: set[asyncio.Future[Session]] = set()
+"""Claims under way; their event loops would not keep them alive."""
 
 
 class Run:
@@ -69,7 +73,7 @@ class Run:
         self._check_fresh()
         session = self._again()
         if session is None:
-            session = await drive_async(ownership.claim(self._opening), self._opening)
+            session = await self._claim_async()
         return self._entered(session)
 
     async def __aexit__(
@@ -81,12 +85,22 @@ class Run:
         session = self._left()
         if session is None:
             return
-        futures = [one.over for one in session.under_way() if one.over is not None]
-        if futures:
-            waiting = [asyncio.wrap_future(future) for future in futures]
-            await asyncio.wait(waiting, timeout=ownership.DRAIN_SECONDS)
-        doing = ownership.leave(session, error, _failure(error, session))
-        await asyncio.shield(asyncio.ensure_future(drive_async(doing, session)))
+        # A task of its own: a block that is cancelled while it drains still gives the run up.
+        leaving = asyncio.ensure_future(_leave_async(session, error))
+        session.tasks.add(leaving)
+        leaving.add_done_callback(session.tasks.discard)
+        await asyncio.shield(leaving)
+
+    async def _claim_async(self) -> Session:
+        """Claim in a task of its own: a waiter that is cancelled cancels no reconciliation."""
+        claiming = asyncio.ensure_future(drive_async(ownership.claim(self._opening), self._opening))
+        _claims.add(claiming)
+        claiming.add_done_callback(_claims.discard)
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            claiming.add_done_callback(_give_up_unwanted)
+            raise
 
     def _check_fresh(self) -> None:
         if self._session is not None:
@@ -124,7 +138,26 @@ class Run:
             # An async generator may be closed in another context, which has no scope to reset.
             log.debug("run %r was left in another context than it was entered in", self.id)
         session.depth -= 1
+        if session.pid != os.getpid():
+            # A forked child leaves a block of its parent, whose run is not the child's to give up.
+            return None
         return session if session.depth == 0 else None
+
+
+async def _leave_async(session: Session, error: BaseException | None) -> None:
+    futures = [one.over for one in session.under_way() if one.over is not None]
+    if futures:
+        waiting = [asyncio.wrap_future(future) for future in futures]
+        await asyncio.wait(waiting, timeout=ownership.DRAIN_SECONDS)
+    await drive_async(ownership.leave(session, error, _failure(error, session)), session)
+
+
+def _give_up_unwanted(claiming: asyncio.Future[Session]) -> None:
+    """Nobody waits for this run any more: let others have it."""
+    if claiming.cancelled() or claiming.exception() is not None:
+        return
+    session = claiming.result()
+    drive(ownership.release(session, None, status=RunStatus.RUNNING), session)
 
 
 def _failure(error: BaseException | None, session: Session) -> Failure | None:

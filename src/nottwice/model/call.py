@@ -187,13 +187,14 @@ class CallRow:
             self, status=CallStatus.FAILED, failure=failure, finished_at=now, retry_at=retry_at
         )
 
-    def unknown(self, failure: Failure, *, now: float) -> CallRow:
-        """It may or may not have taken effect, and the attempt is over."""
+    def unknown(self, failure: Failure, *, now: float, over: bool = True) -> CallRow:
+        """It may or may not have taken effect. Not ``over``: it was stopped from outside, and
+        what it had started may go on for as long as its process lives."""
         return replace(
             self,
             status=CallStatus.UNKNOWN,
             failure=failure,
-            finished_at=now,
+            finished_at=now if over else None,
             retry_at=None,
             ambiguous=True,
         )

@@ -78,7 +78,7 @@ class Failure:
                 "error_type": str(error_type),
                 "message": str(message),
                 "retry_after_seconds": (None | int() | float()) as seconds,
-            } if not isinstance(seconds, bool):
+            }:
                 failure = cls(FailureClass(failure_class), error_type, message, seconds)
                 if failure.to_plain() == plain:
                     return failure
@@ -173,8 +173,8 @@ def _classic(error: BaseException) -> FailureClass:
         return FailureClass.RETRYABLE
     for link in _causes(error):
         if isinstance(link, BaseExceptionGroup):
-            members = {_classic(member) for member in link.exceptions}
-            return FailureClass.POISON if len(members) > 1 else members.pop()
+            members = [_classic(member) for member in link.exceptions]
+            return members[0] if len(set(members)) == 1 else FailureClass.POISON
         sign = read_sign(link) or read_status(_any_status(link))
         match sign:
             case Sign.NOT_STARTED | Sign.CUT_OFF:

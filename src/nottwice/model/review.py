@@ -81,6 +81,14 @@ class Review:
     closed_by: str | None = None
     closed_at: float | None = None
 
+    @property
+    def blocks(self) -> bool:
+        """Whether new effects wait for it (D11). An accepted drift is used where it is met."""
+        accepted = self.decision is not None and self.decision.verb is Verb.ACCEPT
+        return self.status is ReviewStatus.OPEN or (
+            self.status is ReviewStatus.DECIDED and not accepted
+        )
+
     def decided(self, decision: Decision) -> Review:
         """The review with this decision. Repeating a decision is harmless, another conflicts."""
         if decision.verb not in VERBS[self.kind]:

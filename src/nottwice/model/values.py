@@ -234,11 +234,7 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return names
 
 
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
-
-
-_parse = json.JSONDecoder(object_pairs_hook=_refuse_twins, parse_constant=_refuse_constant).decode
+_parse = json.JSONDecoder(object_pairs_hook=_refuse_twins).decode
 
 
 def _nesting(text: str) -> int:

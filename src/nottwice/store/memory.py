@@ -179,7 +179,7 @@ class MemoryStore:
         if commit.fence is not None:
             self._check_fence(commit)
         if commit.unless_blocked:
-            waiting = self.open_reviews(commit.workflow_id)
+            waiting = [one for one in self.open_reviews(commit.workflow_id) if one.blocks]
             if waiting:
                 raise Blocked(waiting)
         if commit.claim is not None:
@@ -228,7 +228,8 @@ class MemoryStore:
     def _check_review(self, write: ReviewWrite) -> None:
         found = self.data.reviews.get(write.review.review_id)
         version = None if found is None else found.version
-        if version not in (write.after_version, write.review.version):
+        # Two who decide at once write the same version; only a repeated commit finds its own words.
+        if version != write.after_version and found != write.review:
             raise Outdated(f"review {write.review.review_id} has version {version}")
 
     def _apply(self, commit: Commit) -> None:

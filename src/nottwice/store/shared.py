@@ -54,6 +54,9 @@ class SharedCommits:
     def commit_soon(self, commit: Commit) -> Future[None]:
         """Commit without blocking. Durable: when the future has a result."""
         member = _Member(commit, future=Future())
+        assert member.future is not None
+        # A waiter that is cancelled must not cancel the commit: the batch tells every member.
+        member.future.set_running_or_notify_cancel()
         with self._lock:
             self._waiting.append(member)
             start = self._leader is None
@@ -61,7 +64,6 @@ class SharedCommits:
                 self._leader = self
         if start:
             self._lead_from_pool()
-        assert member.future is not None
         return member.future
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ BLOCKING_REVIEWS = (
     "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews"
     " WHERE workflow_id = ? AND status IN ('open', 'decided') ORDER BY opened_at, review_id"
 )
-REVIEW_VERSION = "SELECT version FROM reviews WHERE workflow_id = ? AND review_id = ?"
+REVIEW = "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews WHERE workflow_id = ? AND review_id = ?"
 PUT_RUN = _insert("runs", rows.RUN_COLUMNS, otherwise="OR REPLACE")
 UPDATE_RUN = "UPDATE runs SET status = ?, updated_at = ?, failure_json = ? WHERE workflow_id = ?"
 RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
@@ -102,8 +102,9 @@ def _check_fence(connection: sqlite3.Connection, commit: Commit) -> None:
 
 def _check_not_blocked(connection: sqlite3.Connection, commit: Commit) -> None:
     found = connection.execute(BLOCKING_REVIEWS, (commit.workflow_id,)).fetchall()
-    if found:
-        raise Blocked([rows.review_from_sql(row) for row in found])
+    blocking = [review for review in map(rows.review_from_sql, found) if review.blocks]
+    if blocking:
+        raise Blocked(blocking)
 
 
 def _claim(connection: sqlite3.Connection, claim: Claim) -> Iterator[Statement]:
@@ -145,11 +146,13 @@ def _check_key(connection: sqlite3.Connection, row: CallRow) -> None:
 def _review(connection: sqlite3.Connection, write: ReviewWrite) -> Statement:
     review = write.review
     where = (review.identity.workflow_id, review.review_id)
-    found = connection.execute(REVIEW_VERSION, where).fetchone()
-    version = None if found is None else found[0]
-    if version not in (write.after_version, review.version):
+    found = connection.execute(REVIEW, where).fetchone()
+    version = None if found is None else rows.review_from_sql(found).version
+    written = rows.review_to_sql(review)
+    # Two who decide at once write the same version; only a repeated commit finds its own words.
+    if version != write.after_version and found != written:
         raise Outdated(f"review {review.review_id} has version {version}")
-    return PUT_REVIEW, rows.review_to_sql(review)
+    return PUT_REVIEW, written
 
 
 def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:

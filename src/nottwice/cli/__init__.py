@@ -1,0 +1,1 @@
+"""The command line: calls the rooms below and shows what they say."""

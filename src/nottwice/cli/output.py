@@ -1,0 +1,165 @@
+"""How is something shown? Tables on a terminal, plain text in a pipe, one JSON document for scripts.
+
+Promise: nothing that a run, a tool or a person wrote can steer the terminal. Every text passes
+through `safe`, which leaves printable characters on one line; rich gets them as data, never as
+markup; JSON is pure ASCII.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+MOST_CHARACTERS = 200
+
+_STYLES = {
+    "interrupted": "bold red",
+    "failed": "red",
+    "FAILED": "red",
+    "error": "bold red",
+    "aborted": "red",
+    "waiting": "yellow",
+    "open": "yellow",
+    "warning": "yellow",
+    "PENDING": "yellow",
+    "UNKNOWN": "yellow",
+    "decided": "cyan",
+    "running": "cyan",
+    "in_progress": "cyan",
+    "completed": "green",
+    "DONE": "green",
+    "done": "green",
+}
+_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def safe(text: object) -> str:
+    """The text on one line, with everything escaped that a terminal could take for a command."""
+    return "".join(map(_visible, str(text)))
+
+
+def shorten(text: object, most: int = MOST_CHARACTERS) -> str:
+    """The safe text, cut where it is too long to read."""
+    shown = safe(str(text)[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def show_line(text: str = "", *, style: str | None = None) -> None:
+    """Print one line that is our own text; what came from elsewhere must be safe already."""
+    if _on_terminal():
+        _console().print(Text(text, style=style or ""), soft_wrap=True)
+    else:
+        _write(text)
+
+
+def show_facts(title: str, facts: Iterable[tuple[str, object]], *, style: str = "bold") -> None:
+    """Print a heading and under it pairs of name and value; a value that is None is left out."""
+    show_line(safe(title), style=style)
+    shown = [(name, safe(value)) for name, value in facts if value is not None]
+    width = max((len(name) for name, _ in shown), default=0)
+    if not _on_terminal():
+        for name, value in shown:
+            _write(f"  {name.ljust(width)}  {value}".rstrip())
+        return
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, min_width=width + 2)
+    grid.add_column(overflow="fold")
+    for name, value in shown:
+        grid.add_row(Text(f"  {name}", style="dim"), Text(value, style=_STYLES.get(value, "")))
+    _console().print(grid)
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows under their headings; in a pipe nothing is cut or wrapped."""
+    shown = [[safe("" if cell is None else cell) for cell in row] for row in rows]
+    if _on_terminal():
+        _show_rich_table(columns, shown)
+        return
+    widths = [
+        max(len(column), *(len(row[index]) for row in shown), 0)
+        for index, column in enumerate(columns)
+    ]
+    for row in ([column.upper() for column in columns], *shown):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        _write("  ".join(cells).rstrip())
+
+
+def show_json(document: dict[str, Any]) -> None:
+    """Print one JSON document, with an end of line."""
+    _write(json.dumps(document, ensure_ascii=True, indent=2, allow_nan=False))
+
+
+def show_error(text: str) -> None:
+    """Print to stderr what went wrong."""
+    click.echo(f"Error: {encodable(safe(text), sys.stderr)}", err=True)
+
+
+def show_note(text: str) -> None:
+    """Print a remark to stderr, so that it never mixes with what a pipe reads."""
+    click.echo(encodable(safe(text), sys.stderr), err=True)
+
+
+def encodable(text: str, stream: Any) -> str:
+    """The text with escapes for what the stream's encoding cannot spell."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def utc_text(seconds: float | None) -> str | None:
+    """A moment for people, in UTC."""
+    if seconds is None:
+        return None
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{seconds % 1 * 1000:03.0f}"
+
+
+def iso_text(seconds: float | None) -> str | None:
+    """A moment for programs: ISO 8601 in UTC, with microseconds."""
+    if seconds is None:
+        return None
+    moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec="microseconds") + "Z"
+
+
+def age_text(seconds: float) -> str:
+    """How long ago something was, in the largest unit that fits."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return f"{max(0, int(seconds))} s ago"
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[character]
+    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _console() -> Console:
+    return Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+
+
+def _write(text: str) -> None:
+    click.echo(encodable(text, sys.stdout))
+
+
+def _show_rich_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    _console().print(table)

@@ -1,0 +1,179 @@
+"""Which client libraries retry on their own, how often, and how is that switched off? (T7)
+
+A retry that a client makes is an attempt that the ledger never sees. The figures are the defaults
+of the releases that were current when this was written. Nothing here imports a client: what the
+user's code has imported already is looked at, and no more.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+
+class Retries(enum.Enum):
+    """Whether the client inside a tool tries again on its own."""
+
+    NONE_KNOWN = "none known"
+    YES = "yes"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What one library does by default when a request fails."""
+
+    retries: str | None
+    """How often, in words; None: not at all."""
+    remedy: str = ""
+    sends_a_key: bool = False
+    """Its retries carry an idempotency key, so that the upstream recognises them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What is known about the retries behind one reference."""
+
+    package: str
+    retries: Retries
+    text: str
+    sends_a_key: bool = False
+
+
+_NO_RETRIES = Client(None)
+_MAX_RETRIES_ZERO = "give the client max_retries=0"
+
+CLIENTS: dict[str, Client] = {
+    "aiohttp": Client(
+        "GET, PUT and DELETE once, when a kept connection turns out to be closed",
+        "use a connector with force_close=True",
+    ),
+    "aiosmtplib": _NO_RETRIES,
+    "anthropic": Client("2 times", _MAX_RETRIES_ZERO),
+    "azure": Client("up to 10 times", "give the client retry_total=0"),
+    "boto3": Client(
+        "2 times (4 times in legacy mode)",
+        "give the client Config(retries={'total_max_attempts': 1})",
+    ),
+    "botocore": Client(
+        "2 times (4 times in legacy mode)",
+        "give the client Config(retries={'total_max_attempts': 1})",
+    ),
+    "cohere": Client("2 times", "pass request_options={'max_retries': 0}"),
+    "elasticsearch": Client("up to 3 times", _MAX_RETRIES_ZERO),
+    "email": _NO_RETRIES,
+    "ftplib": _NO_RETRIES,
+    "github": Client("up to 10 times", "make it with Github(retry=None)"),
+    "google.api_core": Client("many calls until a deadline", "pass retry=None to the call"),
+    "google.cloud": Client("many calls until a deadline", "pass retry=None to the call"),
+    "googleapiclient": Client(
+        "a dropped connection once, inside httplib2", "set httplib2.RETRIES = 1"
+    ),
+    "groq": Client("2 times", _MAX_RETRIES_ZERO),
+    "http": _NO_RETRIES,
+    "httplib2": Client("a dropped connection once", "set httplib2.RETRIES = 1"),
+    "httpx": _NO_RETRIES,
+    "openai": Client("2 times", _MAX_RETRIES_ZERO),
+    "psycopg": _NO_RETRIES,
+    "psycopg2": _NO_RETRIES,
+    "pymongo": Client("a write once", "connect with retryWrites=False", sends_a_key=True),
+    "redis": Client("3 times (since redis-py 6)", "connect with retry=Retry(NoBackoff(), 0)"),
+    "requests": _NO_RETRIES,
+    "sendgrid": _NO_RETRIES,
+    "slack_sdk": Client("a dropped connection once", "give the client retry_handlers=[]"),
+    "smtplib": _NO_RETRIES,
+    "socket": _NO_RETRIES,
+    "sqlite3": _NO_RETRIES,
+    "stripe": Client(
+        "2 times, each with one idempotency key of its own",
+        "set stripe.max_network_retries = 0",
+        sends_a_key=True,
+    ),
+    "subprocess": _NO_RETRIES,
+    "twilio": _NO_RETRIES,
+    "urllib": _NO_RETRIES,
+    "urllib3": Client("3 times", "pass retries=False"),
+}
+
+# Libraries whose decorators exist to try again.
+RETRYING_DECORATORS = ("backoff", "retry", "retrying", "stamina", "tenacity")
+
+# Libraries that send nothing, so that their retries are no question.
+SENDS_NOTHING = frozenset(
+    "annotated_types attr attrs bs4 click dateutil jinja2 jsonschema loguru lxml markdown "
+    "marshmallow msgspec numpy opentelemetry orjson pandas PIL pydantic pydantic_core rich "
+    "simplejson structlog typing_extensions typing_inspection yaml".split()
+)
+
+
+def form_opinion(value: Any, module: str) -> Opinion | None:
+    """What a value that stems from ``module`` tells about retries; None if it is no known client.
+
+    A client that was made already is asked for its own setting; otherwise the default counts.
+    """
+    package = _package_of(module)
+    if package in RETRYING_DECORATORS:
+        text = f"{package} runs it again when it fails; take that away and declare retry= instead"
+        return Opinion(package, Retries.YES, text)
+    client = CLIENTS.get(package)
+    if client is None:
+        return None
+    own = _own_setting(package, value)
+    if own == 0 or (own is None and client.retries is None):
+        why = "is told not to" if own == 0 and client.retries else "does not retry on its own"
+        return Opinion(package, Retries.NONE_KNOWN, f"{package} {why}")
+    if own is not None:
+        how_often, remedy = f"{own} times here", client.remedy or "mount an adapter without Retry"
+    else:
+        how_often, remedy = f"{client.retries} by default", client.remedy
+    return Opinion(
+        package,
+        Retries.YES,
+        f"{package} retries {how_often}; to switch it off, {remedy}",
+        client.sends_a_key,
+    )
+
+
+def _package_of(module: str) -> str:
+    """The longest beginning of a module's name that is a known client; else its first part."""
+    parts = module.split(".")
+    for length in range(len(parts), 1, -1):
+        if ".".join(parts[:length]) in CLIENTS:
+            return ".".join(parts[:length])
+    return parts[0]
+
+
+def _own_setting(package: str, value: Any) -> int | None:
+    """How often this very client retries, where it says so; None: not known."""
+    try:
+        match package:
+            case "openai" | "anthropic" | "groq":
+                return _whole(vars(value).get("max_retries"))
+            case "stripe":
+                return _whole(vars(value).get("max_network_retries"))
+            case "requests":
+                adapters = vars(value).get("adapters", {}).values()
+                return max((_total(adapter.max_retries) for adapter in adapters), default=None)
+            case "urllib3":
+                options = vars(value).get("connection_pool_kw", {})
+                return _total(options["retries"]) if "retries" in options else None
+            case "boto3" | "botocore":
+                attempts = _whole(value.meta.config.retries.get("total_max_attempts"))
+                return None if attempts is None else attempts - 1
+            case _:
+                return None
+    except (TypeError, AttributeError):
+        # It is not the object that this setting belongs to, such as a function of the library.
+        return None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _total(retries: Any) -> int:
+    if isinstance(retries, bool | int):
+        return int(retries)
+    total = retries.total
+    return int(total or 0)

@@ -1,0 +1,219 @@
+"""What does a function's code refer to? Read from its compiled form; nothing of it is run.
+
+Followed are the functions of the user that it calls by name, through modules, classes and
+instances, because what a tool does is often written one helper further down. What only a run could
+tell (an attribute of ``self``, a value that was passed in) is not guessed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import importlib.metadata
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+MOST_FUNCTIONS = 300
+_NAMES = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"}
+_NAMES_SINCE_312 = {"LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
+_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
+_CODE = (FunctionType, MethodType, functools.partial, property, staticmethod, classmethod)
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A dotted name as the code writes it, with what each of its parts stands for now."""
+
+    path: tuple[str, ...]
+    values: tuple[Any, ...]
+    """As long as the part of the path that could be looked up; never empty."""
+
+    @property
+    def text(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(slots=True)
+class References:
+    """Everything that a function and the helpers it calls refer to."""
+
+    found: list[Reference] = field(default_factory=list)
+    attributes: set[str] = field(default_factory=set)
+    """The names of all attributes that are read, whatever they are read from, modules included."""
+    imports: set[str] = field(default_factory=set)
+    """The modules that are imported inside of functions."""
+    wrappers: list[str] = field(default_factory=list)
+    """The modules of the decorators around the functions."""
+    uses_instance: bool = False
+    """Attributes of ``self`` are read, and what they hold cannot be known."""
+    readable: bool = True
+    """False: it is not written in Python, so nothing is known."""
+
+
+def read_references(function: Callable[..., Any]) -> References:
+    """Read what a function refers to, its helpers included."""
+    references = References()
+    waiting: list[Any] = [function]
+    seen: set[int] = set()
+    while waiting and len(seen) < MOST_FUNCTIONS:
+        for layer in _layers(waiting.pop(0), references):
+            if id(layer.__code__) in seen:
+                continue
+            seen.add(id(layer.__code__))
+            waiting.extend(_read(layer, references))
+    references.readable = bool(seen)
+    return references
+
+
+def find_function(function: Callable[..., Any]) -> FunctionType | None:
+    """The innermost function written in Python behind a callable, or None."""
+    return next(reversed(list(_layers(function, References(), everything=True))), None)
+
+
+def is_own_module(name: str) -> bool:
+    """Whether a module was written by the user: not installed, not part of Python or nottwice."""
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names or top == "nottwice":
+        return top == "__main__"
+    return top not in _installed()
+
+
+@functools.cache
+def _installed() -> frozenset[str]:
+    return frozenset(importlib.metadata.packages_distributions())
+
+
+def _layers(
+    value: Any, references: References, *, everything: bool = False
+) -> Iterator[FunctionType]:
+    """The functions behind a value, outermost first; those of decorators are only noted."""
+    for _ in range(MOST_FUNCTIONS):
+        if isinstance(value, functools.partial | functools.partialmethod):
+            value = value.func
+        elif isinstance(value, MethodType | staticmethod | classmethod):
+            value = value.__func__
+        elif isinstance(value, property):
+            value = value.fget
+        elif isinstance(value, FunctionType):
+            inner = value.__dict__.get("__wrapped__")
+            if everything or is_own_module(_module_of(value)):
+                yield value
+            elif inner is not None:
+                references.wrappers.append(_module_of(value))
+            if inner is None:
+                return
+            value = inner
+        elif isinstance(value, type):
+            return
+        else:
+            # An object with a call of its own, such as an instance of a user's class.
+            call = inspect.getattr_static(type(value), "__call__", None)
+            if not isinstance(call, FunctionType):
+                return
+            value = call
+
+
+def _module_of(function: FunctionType) -> str:
+    # Decorators copy __module__ onto what they return, but they cannot change its globals.
+    return str(function.__globals__.get("__name__", ""))
+
+
+def _read(function: FunctionType, references: References) -> list[Any]:
+    """Note what one function refers to; return the functions that are to be read as well."""
+    names = {**vars(builtins), **function.__globals__, **_closure(function)}
+    instance = _instance_name(function)
+    found: list[Any] = []
+    for code in _codes(function.__code__):
+        for path in _paths(code, references, instance):
+            reference = _resolve(path, names)
+            if reference is None:
+                continue
+            references.found.append(reference)
+            for value in reference.values:
+                found.extend(_worth_reading(value))
+    return found
+
+
+def _closure(function: FunctionType) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:
+            # The variable has not been assigned yet.
+            continue
+    return names
+
+
+def _instance_name(function: FunctionType) -> str | None:
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return parameters[0] if parameters and parameters[0] in ("self", "cls") else None
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of the functions and comprehensions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _paths(
+    code: CodeType, references: References, instance: str | None
+) -> Iterator[tuple[str, ...]]:
+    """Every name that is looked up outside of the function, with the attributes read from it."""
+    path: list[str] = []
+    on_instance = False
+    for instruction in dis.get_instructions(code):
+        name, operation = str(instruction.argval), instruction.opname
+        if operation in _ATTRIBUTES:
+            references.attributes.add(name)
+            references.uses_instance = references.uses_instance or on_instance
+            if path:
+                path.append(name)
+        elif operation != "PUSH_NULL":
+            if path:
+                yield tuple(path)
+            path = [name] if operation in _NAMES | _NAMES_SINCE_312 else []
+            if operation == "IMPORT_NAME":
+                references.imports.add(name)
+            elif operation == "IMPORT_FROM":
+                references.attributes.add(name)
+        on_instance = operation.startswith("LOAD_FAST") and name == instance
+    if path:
+        yield tuple(path)
+
+
+def _resolve(path: tuple[str, ...], names: dict[str, Any]) -> Reference | None:
+    value = names.get(path[0], _MISSING)
+    values: list[Any] = []
+    for name in (*path[1:], None):
+        if value is _MISSING:
+            break
+        values.append(value)
+        if name is not None:
+            value = _attribute(value, name)
+    return Reference(path, tuple(values)) if values else None
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """An attribute without running anything: no module hook, no property, no descriptor."""
+    if isinstance(value, ModuleType):
+        return vars(value).get(name, _MISSING)
+    return inspect.getattr_static(value, name, _MISSING)
+
+
+def _worth_reading(value: Any) -> list[Any]:
+    """The code behind a value; a protected tool is known by its declaration instead."""
+    if isinstance(value, type):
+        # Which of its methods are called cannot be told, so all of them are read.
+        return list(vars(value).values()) if is_own_module(value.__module__) else []
+    if inspect.getattr_static(value, "tool", None) is not None:
+        return []
+    return [value] if isinstance(value, _CODE) else []

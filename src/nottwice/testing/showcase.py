@@ -1,0 +1,284 @@
+"""What does the demo do, apart from talking? It kills agents, starts them again, and counts.
+
+Every agent is a process of its own, and so is the shop that counts what reaches it. Each number
+that leaves this file was counted at the shop, or read from a ledger that the agents wrote.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import json
+import os
+import queue
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from nottwice.engine.clock import SystemClock
+from nottwice.errors import NottwiceError
+from nottwice.model.call import CallRow
+from nottwice.model.review import Verb
+from nottwice.reviews.decide import decide
+from nottwice.reviews.queue import Case, open_cases
+from nottwice.store.sqlite import SqliteStore
+from nottwice.testing.nursery import Ended, Nursery
+from nottwice.testing.world import Effect, World
+
+WAITS_FOR_A_PERSON = 3
+"""The exit code of an agent whose run waits for a decision."""
+CHILD_LIMIT_SECONDS = 120.0
+MOST_RESUMES = 4
+
+
+class ShowcaseBroken(NottwiceError):
+    """A process of the demo did not do its part, so that nothing can be shown."""
+
+
+class Way(enum.StrEnum):
+    """How an agent is written."""
+
+    NO_STATE = "no state"
+    CHECKPOINT = "checkpoint"
+    NOTTWICE = "nottwice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """What one agent process is sent to do, and where on the way it dies."""
+
+    way: Way
+    order_id: int
+    shop_url: str
+    folder: str
+    die_at: str | None = None
+    intents: bool = True
+
+    @property
+    def ticket(self) -> str:
+        return f"ticket-{self.order_id}"
+
+    @property
+    def ledger(self) -> Path:
+        return Path(self.folder) / ("ledger.db" if self.intents else "ledger-without-intents.db")
+
+    @property
+    def checkpoint(self) -> Path:
+        return Path(self.folder) / f"checkpoint-{self.order_id}.json"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Errand:
+        plain = json.loads(text)
+        return cls(**{**plain, "way": Way(plain["way"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One ticket whose agent was killed once, and started again until it was through."""
+
+    errand: Errand
+    pids: tuple[int, ...]
+    refunds: int
+    mails: int
+    reviews: int
+
+    @property
+    def done_twice(self) -> int:
+        return max(0, self.refunds - 1) + max(0, self.mails - 1)
+
+    @property
+    def lost(self) -> int:
+        return (self.refunds == 0) + (self.mails == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What somebody on call says, and why."""
+
+    verb: Verb
+    by: str
+    why: str
+
+
+OnCall = Callable[[Case, Sequence[Effect]], Verdict]
+"""Is shown a case, and what the shop has received of its call; says what is true."""
+
+
+def look_at_the_shop(case: Case, received: Sequence[Effect]) -> Verdict:
+    """The person on call who always looks before deciding."""
+    verb = Verb.HAPPENED if received else Verb.DID_NOT_HAPPEN
+    return Verdict(verb, "nottwice demo", f"the shop has received {len(received)} of them")
+
+
+class Showcase:
+    """The shop, the agents that are sent there, and what came of it."""
+
+    def __init__(self, folder: Path, *, command: Sequence[str]) -> None:
+        """``command`` starts a nursery whose children do errands."""
+        self.folder = folder
+        self.world = World.start(folder / "shop")
+        self.at_once = max(2, min(4, os.cpu_count() or 2))
+        self._nurseries = [Nursery(command) for _ in range(self.at_once)]
+        self._idle: queue.SimpleQueue[Nursery] = queue.SimpleQueue()
+        for nursery in self._nurseries:
+            self._idle.put(nursery)
+        self._orders = itertools.count(7)
+        self._stopping = False
+
+    def __enter__(self) -> Showcase:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stop()
+        for nursery in self._nurseries:
+            nursery.close()
+        self.world.stop()
+
+    def _stop(self) -> None:
+        """End every agent that is still alive, and start no other."""
+        self._stopping = True
+        for nursery in self._nurseries:
+            nursery.stop()
+
+    def errand(self, way: Way, *, die_at: str | None = None, intents: bool = True) -> Errand:
+        """An errand about an order of its own."""
+        return Errand(
+            way=way,
+            order_id=next(self._orders),
+            shop_url=self.world.url,
+            folder=str(self.folder),
+            die_at=die_at,
+            intents=intents,
+        )
+
+    def points(self, way: Way) -> list[str]:
+        """Where an agent can die, found by letting one live."""
+        ended = self._run(self.errand(way))
+        if ended.returncode != 0:
+            raise _broken("An agent that nobody killed did not finish", ended)
+        points: list[str] = json.loads(ended.output)
+        if len(set(points)) < len(points):
+            raise ShowcaseBroken(f"Two points of the agent have one name: {points}.")
+        return points
+
+    def sweep(self, points: Sequence[str], way: Way, *, intents: bool = True) -> Iterator[Shown]:
+        """Kill one agent at every point and bring each to its end, several at a time."""
+        pool = ThreadPoolExecutor(max_workers=self.at_once)
+        errands = [self.errand(way, die_at=point, intents=intents) for point in points]
+        try:
+            shown = [pool.submit(self.kill_and_resume, errand) for errand in errands]
+            for one in as_completed(shown):
+                yield one.result()
+        except BaseException:
+            self._stop()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def kill_and_resume(self, errand: Errand, on_call: OnCall = look_at_the_shop) -> Shown:
+        """One ticket from the kill to the end."""
+        killed = self.kill(errand)
+        pids, reviews = [killed.pid], 0
+        for _ in range(MOST_RESUMES):
+            ended = self.start_again(errand)
+            pids.append(ended.pid)
+            if ended.returncode == 0:
+                return self._shown(errand, pids, reviews)
+            for case in self.cases(errand):
+                self._decide(errand, case, on_call(case, self.received(errand, case)))
+                reviews += 1
+        raise _broken("An agent waits although everything is decided", ended)
+
+    def kill(self, errand: Errand) -> Ended:
+        """Run an agent until it is killed where its errand says."""
+        ended = self._run(errand)
+        if ended.returncode != -signal.SIGKILL:
+            raise _broken(f"An agent was not killed {errand.die_at}", ended)
+        return ended
+
+    def start_again(self, errand: Errand) -> Ended:
+        """Run the agent of an errand anew, and let it live."""
+        ended = self._run(replace(errand, die_at=None))
+        if ended.returncode not in (0, WAITS_FOR_A_PERSON):
+            raise _broken("An agent that was started again failed", ended)
+        return ended
+
+    def cases(self, errand: Errand) -> list[Case]:
+        """What an errand's run waits for."""
+        store = self._open(errand)
+        try:
+            return open_cases(store, errand.ticket)
+        finally:
+            store.close()
+
+    def calls(self, errand: Errand) -> list[CallRow]:
+        """What the ledger holds about an errand's run."""
+        store = self._open(errand)
+        try:
+            return store.calls(errand.ticket)
+        finally:
+            store.close()
+
+    def received(self, errand: Errand, case: Case) -> list[Effect]:
+        """What the shop has received of the call that a case is about."""
+        return self._effects(case.review.identity.tool_name, errand)
+
+    def _effects(self, tool: str, errand: Errand) -> list[Effect]:
+        effects = self.world.effects(tool)
+        return [effect for effect in effects if effect.args["order_id"] == errand.order_id]
+
+    def _shown(self, errand: Errand, pids: Sequence[int], reviews: int) -> Shown:
+        return Shown(
+            errand=errand,
+            pids=tuple(pids),
+            refunds=len(self._effects("refund", errand)),
+            mails=len(self._effects("send_email", errand)),
+            reviews=reviews,
+        )
+
+    def _decide(self, errand: Errand, case: Case, verdict: Verdict) -> None:
+        """Record a decision as ``nottwice decide`` does. Its tools return nothing: null."""
+        store = self._open(errand)
+        try:
+            decide(
+                store,
+                SystemClock(),
+                case.review.review_id,
+                verdict.verb,
+                by=verdict.by,
+                why=verdict.why,
+                has_result=verdict.verb is Verb.HAPPENED,
+                shown_version=case.review.version,
+            )
+        finally:
+            store.close()
+
+    def _open(self, errand: Errand) -> SqliteStore:
+        return SqliteStore(errand.ledger, now=SystemClock().now(), create=False)
+
+    def _run(self, errand: Errand) -> Ended:
+        nursery = self._idle.get()
+        try:
+            if self._stopping:
+                raise ShowcaseBroken("The demo is being stopped. No agent was started.")
+            return nursery.run(errand.to_json(), limit_seconds=CHILD_LIMIT_SECONDS)
+        finally:
+            self._idle.put(nursery)
+
+
+def _broken(what: str, ended: Ended) -> ShowcaseBroken:
+    said = ended.complaints.strip() or "nothing"
+    return ShowcaseBroken(
+        f"{what}: process {ended.pid} ended with {ended.returncode} and said: {said}"
+    )

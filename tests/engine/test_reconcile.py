@@ -1,0 +1,386 @@
+"""Calls in doubt: the stored key, verify, a person, or a review, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import nottwice as nt
+from nottwice.model.call import CallStatus
+from nottwice.model.review import ReviewStatus, Verb
+from nottwice.model.run import RunStatus
+from tests.fakes import Host
+
+# The points of a run with one effect: claim 1, 2; intent 3, 4; result 5, 6; release 7, 8.
+BEFORE_THE_INTENT, AFTER_THE_INTENT, AFTER_THE_EFFECT, AFTER_THE_RESULT = 3, 4, 5, 6
+
+
+class Upstream:
+    """Counts effects, and remembers keys as long as it lives."""
+
+    def __init__(self) -> None:
+        self.effects: list[str] = []
+        self.keys: list[str | None] = []
+        self.asked = 0
+
+    def apply(self, to: str) -> dict[str, str]:
+        key = nt.current_call().key
+        self.keys.append(key)
+        if key is None or key not in self.keys[:-1]:
+            self.effects.append(to)
+        return {"to": to}
+
+    def verify(self, call: nt.Call) -> nt.Verification:
+        self.asked += 1
+        if call.args["to"] in self.effects:
+            return nt.happened({"to": call.args["to"]})
+        return nt.did_not_happen()
+
+
+Program = Callable[[nt.Ledger], object]
+
+
+@pytest.fixture
+def upstream() -> Upstream:
+    return Upstream()
+
+
+def protect(upstream: Upstream, **declared: object) -> Program:
+    """A program with one effect, declared as asked for."""
+    replay_class = declared.pop("replay_class", "unsafe_on_replay")
+    declare: Callable[..., object] = nt.tool
+
+    @declare(replay_class, name="send", **declared)  # type: ignore[operator]
+    def send(to: str) -> dict[str, str]:
+        return upstream.apply(to)
+
+    def program(ledger: nt.Ledger) -> object:
+        with ledger.run("r"):
+            return send(to="ann")
+
+    return program
+
+
+def kill_then_resume(host: Host, program: Program, dies_at: int) -> object:
+    with host.process(dies_at=dies_at) as ledger:
+        program(ledger)
+    host.clock.advance(1)
+    with host.process() as ledger:
+        return program(ledger)
+
+
+@pytest.mark.parametrize("dies_at", [BEFORE_THE_INTENT, AFTER_THE_RESULT])
+def test_without_doubt_the_run_simply_goes_on(
+    host: Host, upstream: Upstream, dies_at: int
+) -> None:
+    assert kill_then_resume(host, protect(upstream), dies_at) == {"to": "ann"}
+    assert upstream.effects == ["ann"]
+
+
+@pytest.mark.parametrize("dies_at", [AFTER_THE_INTENT, AFTER_THE_EFFECT])
+def test_an_unsafe_call_without_verify_is_never_run_again(
+    host: Host, upstream: Upstream, dies_at: int
+) -> None:
+    with pytest.raises(nt.ReplayUnsafeError) as caught:
+        kill_then_resume(host, protect(upstream), dies_at)
+    assert len(upstream.effects) == (1 if dies_at == AFTER_THE_EFFECT else 0)
+    (review,) = host.open_reviews
+    assert caught.value.review_id == review.review_id
+    assert review.review_id in str(caught.value)
+    assert "send(to='ann')" in str(caught.value)
+    assert caught.value.non_retryable
+    assert host.data.runs["r"].status is RunStatus.WAITING
+    assert host.data.runs["r"].holder_id is None
+
+
+def test_resuming_again_opens_no_second_review(host: Host, upstream: Upstream) -> None:
+    program = protect(upstream)
+    for _ in range(3):
+        with pytest.raises(nt.ReplayUnsafeError):
+            kill_then_resume(host, program, AFTER_THE_EFFECT)
+    assert len(host.data.reviews) == 1
+    assert upstream.effects == ["ann"]
+
+
+def test_verify_that_finds_it_ends_the_doubt(host: Host, upstream: Upstream) -> None:
+    program = protect(upstream, verify=upstream.verify)
+    assert kill_then_resume(host, program, AFTER_THE_EFFECT) == {"to": "ann"}
+    assert (upstream.effects, upstream.asked) == (["ann"], 1)
+    (row,) = host.calls
+    assert (row.status, row.settled_by) == (CallStatus.DONE, "verify")
+
+
+def test_did_not_happen_without_settle_time_goes_to_a_person(
+    host: Host, upstream: Upstream
+) -> None:
+    with pytest.raises(nt.ReplayUnsafeError, match="declares no settle time"):
+        kill_then_resume(host, protect(upstream, verify=upstream.verify), AFTER_THE_INTENT)
+    assert upstream.effects == []
+
+
+def test_did_not_happen_after_the_settle_time_is_tried_once_more(
+    host: Host, upstream: Upstream
+) -> None:
+    program = protect(upstream, verify=upstream.verify, settles="30s")
+    assert kill_then_resume(host, program, AFTER_THE_INTENT) == {"to": "ann"}
+    assert upstream.effects == ["ann"]
+    assert upstream.asked == 2, "once at once, once after it settled"
+    assert sum(host.clock.pauses) == pytest.approx(30)
+    (row,) = host.calls
+    assert row.attempt == 2
+
+
+def test_an_effect_that_arrives_while_settling_is_found(host: Host, upstream: Upstream) -> None:
+    answers = iter([nt.did_not_happen(), nt.happened({"to": "late"})])
+    program = protect(upstream, verify=lambda call: next(answers), settles="30s")
+    assert kill_then_resume(host, program, AFTER_THE_INTENT) == {"to": "late"}
+    assert upstream.effects == []
+
+
+def test_a_settle_time_beyond_patience_goes_to_a_person_without_waiting(
+    host: Host, upstream: Upstream
+) -> None:
+    program = protect(upstream, verify=upstream.verify, settles="2h")
+    with pytest.raises(nt.ReplayUnsafeError):
+        kill_then_resume(host, program, AFTER_THE_INTENT)
+    assert host.clock.pauses == []
+    host.clock.advance(2 * 3600)
+    with host.process() as ledger:
+        assert program(ledger) == {"to": "ann"}
+    assert upstream.effects == ["ann"]
+    assert [review.status for review in host.data.reviews.values()] == [ReviewStatus.CLOSED]
+
+
+def test_still_running_is_waited_for_but_not_for_ever(host: Host, upstream: Upstream) -> None:
+    program = protect(upstream, verify=lambda call: nt.still_running())
+    with pytest.raises(nt.ReplayUnsafeError, match="still running"):
+        kill_then_resume(host, program, AFTER_THE_INTENT)
+    assert 50 <= sum(host.clock.pauses) <= 60
+
+
+@pytest.mark.parametrize("reply", [True, None, {"happened": 1}, ValueError("down")])
+def test_any_other_answer_of_verify_is_unknown_and_said_so(
+    host: Host, upstream: Upstream, reply: object
+) -> None:
+    def verify(call: nt.Call) -> nt.Verification:
+        if isinstance(reply, Exception):
+            raise reply
+        return reply  # type: ignore[return-value]
+
+    with pytest.raises(nt.ReplayUnsafeError, match="verify (raised|returned)"):
+        kill_then_resume(host, protect(upstream, verify=verify), AFTER_THE_EFFECT)
+    assert upstream.effects == ["ann"]
+
+
+@pytest.mark.parametrize("dies_at", [AFTER_THE_INTENT, AFTER_THE_EFFECT])
+def test_a_keyed_call_is_reissued_with_its_stored_key(
+    host: Host, upstream: Upstream, dies_at: int
+) -> None:
+    keyed = {"replay_class": "idempotent_with_key", "window": "24h"}
+    first = protect(upstream, key="mail-{to}", **keyed)
+    with host.process(dies_at=dies_at) as ledger:
+        first(ledger)
+    second = protect(upstream, key="renamed-{to}", **keyed)
+    with host.process() as ledger:
+        assert second(ledger) == {"to": "ann"}
+    assert set(upstream.keys) == {"mail-ann"}
+    assert upstream.effects == ["ann"]
+
+
+def test_past_its_window_a_keyed_call_is_not_reissued(host: Host, upstream: Upstream) -> None:
+    program = protect(
+        upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h"
+    )
+    with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
+        program(ledger)
+    host.clock.advance(24 * 3600 - 30)
+    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+        program(ledger)
+    assert upstream.keys == ["mail-ann"]
+
+
+def test_a_clock_that_jumped_back_does_not_reopen_a_window(
+    host: Host, upstream: Upstream
+) -> None:
+    program = protect(
+        upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h"
+    )
+    with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
+        program(ledger)
+    host.clock.advance(-3600)
+    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+        program(ledger)
+    assert upstream.keys == ["mail-ann"]
+
+
+def test_new_code_cannot_loosen_the_class_of_a_call_in_doubt(
+    host: Host, upstream: Upstream
+) -> None:
+    with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
+        protect(upstream)(ledger)
+    loosened = protect(
+        upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h"
+    )
+    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+        loosened(ledger)
+    assert upstream.effects == ["ann"]
+
+
+def test_new_code_can_tighten_it(host: Host, upstream: Upstream) -> None:
+    keyed = protect(
+        upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h"
+    )
+    with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
+        keyed(ledger)
+    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+        protect(upstream)(ledger)
+    assert upstream.effects == ["ann"]
+
+
+def test_a_person_who_says_it_happened_gives_the_receipt(host: Host, upstream: Upstream) -> None:
+    program = protect(upstream)
+    with pytest.raises(nt.ReplayUnsafeError):
+        kill_then_resume(host, program, AFTER_THE_EFFECT)
+    host.decide(Verb.HAPPENED, result={"to": "found in the outbox"})
+    for _ in range(2):
+        with host.process() as ledger:
+            assert program(ledger) == {"to": "found in the outbox"}
+    assert upstream.effects == ["ann"]
+    (row,) = host.calls
+    assert row.settled_by == "decision by ann"
+    (review,) = host.data.reviews.values()
+    assert review.status is ReviewStatus.USED
+
+
+def test_a_persons_result_that_does_not_fit_is_asked_for_again(
+    host: Host, upstream: Upstream
+) -> None:
+    program = protect(upstream)
+    with pytest.raises(nt.ReplayUnsafeError):
+        kill_then_resume(host, program, AFTER_THE_EFFECT)
+    host.decide(Verb.HAPPENED, result=["not", "a", "dict"])
+    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+        program(ledger)
+    (review,) = host.open_reviews
+    assert (review.status, review.decision) == (ReviewStatus.OPEN, None)
+    assert any("does not fit" in item.text for item in host.data.evidence)
+
+
+def test_a_person_who_says_it_did_not_licenses_exactly_one_attempt(
+    host: Host, upstream: Upstream
+) -> None:
+    program = protect(upstream)
+    with pytest.raises(nt.ReplayUnsafeError):
+        kill_then_resume(host, program, AFTER_THE_INTENT)
+    host.decide(Verb.DID_NOT_HAPPEN)
+    # The licensed attempt dies between its intent and its effect: the licence is gone.
+    with host.process(dies_at=AFTER_THE_INTENT) as ledger:
+        program(ledger)
+    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+        program(ledger)
+    assert upstream.effects == []
+    host.decide(Verb.DID_NOT_HAPPEN)
+    with host.process() as ledger:
+        assert program(ledger) == {"to": "ann"}
+    assert upstream.effects == ["ann"]
+    (row,) = host.calls
+    assert row.attempt == 3
+
+
+def test_a_decision_survives_a_crash_before_its_use(host: Host, upstream: Upstream) -> None:
+    program = protect(upstream)
+    with pytest.raises(nt.ReplayUnsafeError):
+        kill_then_resume(host, program, AFTER_THE_INTENT)
+    host.decide(Verb.DID_NOT_HAPPEN)
+    with host.process(dies_at=BEFORE_THE_INTENT) as ledger:
+        program(ledger)
+    with host.process() as ledger:
+        assert program(ledger) == {"to": "ann"}
+    assert upstream.effects == ["ann"]
+
+
+def test_an_aborted_run_stays_aborted(host: Host, upstream: Upstream) -> None:
+    program = protect(upstream)
+    with pytest.raises(nt.ReplayUnsafeError):
+        kill_then_resume(host, program, AFTER_THE_EFFECT)
+    host.decide(Verb.ABORT, why="customer called")
+    for _ in range(2):
+        with pytest.raises(nt.RunAborted), host.process() as ledger:
+            program(ledger)
+    assert host.data.runs["r"].status is RunStatus.ABORTED
+    assert upstream.effects == ["ann"]
+
+
+def test_a_call_whose_tool_is_not_declared_here_waits_and_heals_later(
+    host: Host, upstream: Upstream
+) -> None:
+    import gc
+
+    program: Program | None = protect(upstream, verify=upstream.verify)
+    assert program is not None
+    with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
+        program(ledger)
+    del program
+    gc.collect()
+    with (
+        pytest.raises(nt.ReplayUnsafeError, match="not declared in this process"),
+        host.process() as ledger,
+        ledger.run("r"),
+    ):
+        raise AssertionError("user code must not run")
+    program = protect(upstream, verify=upstream.verify)
+    with host.process() as ledger:
+        assert program(ledger) == {"to": "ann"}
+    assert upstream.effects == ["ann"]
+    assert host.open_reviews == []
+
+
+def test_while_a_review_is_open_every_new_effect_is_refused_but_receipts_work(
+    host: Host, upstream: Upstream
+) -> None:
+    @nt.tool("unsafe_on_replay")
+    def doubtful(to: str) -> str:
+        raise TimeoutError
+
+    @nt.tool("unsafe_on_replay")
+    def other(to: str) -> str:
+        upstream.effects.append(to)
+        return "done"
+
+    @nt.tool("pure")
+    def look(to: str) -> str:
+        return "seen"
+
+    with host.process() as ledger, ledger.run("r"):
+        other("before")
+        with pytest.raises(nt.ReplayUnsafeError) as first:
+            doubtful("a")
+        for call in (lambda: doubtful("a"), lambda: other("after")):
+            with pytest.raises(nt.ReplayUnsafeError) as again:
+                call()
+            assert again.value.review_id == first.value.review_id
+        assert other("before") == "done"
+        assert look("x") == "seen"
+    assert upstream.effects == ["before"]
+
+
+def test_a_decision_made_meanwhile_lifts_the_block_in_the_living_process(
+    host: Host, upstream: Upstream
+) -> None:
+    @nt.tool("unsafe_on_replay")
+    def doubtful(to: str) -> str:
+        raise TimeoutError
+
+    @nt.tool("unsafe_on_replay")
+    def other(to: str) -> str:
+        upstream.effects.append(to)
+        return "done"
+
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.ReplayUnsafeError):
+            doubtful("a")
+        host.decide(Verb.HAPPENED, result="it is there")
+        assert other("after") == "done"
+        assert doubtful("a") == "it is there"
+    assert host.data.runs["r"].status is RunStatus.COMPLETED

@@ -1,0 +1,132 @@
+"""What tests bring instead of the real thing: time. Everything else in our tests is real."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import nottwice as nt
+from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.review import Review, Verb
+from nottwice.reviews.decide import decide
+from nottwice.store.interface import Commit
+from nottwice.store.memory import MemoryData, MemoryStore
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL in a test that kills inside one process; nothing may catch it."""
+
+
+class FakeClock:
+    """A clock that moves only when told to, or when someone pauses."""
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self.time = now
+        self.pauses: list[float] = []
+        self._guard = threading.Lock()
+
+    def now(self) -> float:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        with self._guard:
+            self.time += seconds
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.advance(seconds)
+
+    async def pause_async(self, seconds: float) -> None:
+        self.pause(seconds)
+
+    def random_unit(self) -> float:
+        return 1.0
+
+
+class Host:
+    """A machine whose processes come and go: each ``process()`` finds what the last one left."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.data = MemoryData()
+        self.points = 0
+
+    @contextmanager
+    def process(self, *, dies_at: int | None = None) -> Iterator[nt.Ledger]:
+        """A process that opens the ledger; when the block ends, it is dead.
+
+        With ``dies_at`` it dies earlier, at that point, and the block ends there.
+        """
+        store = MortalStore(self.data, dies_at=dies_at, now=self.clock.now())
+        try:
+            yield nt.open(store, clock=self.clock)
+        except Killed:
+            assert store.dead
+        finally:
+            self.points = store.points
+            store.close()
+
+    @property
+    def calls(self) -> list[CallRow]:
+        """All rows of the ledger, oldest first."""
+        return sorted(self.data.calls.values(), key=lambda row: row.created_at)
+
+    @property
+    def open_reviews(self) -> list[Review]:
+        return MemoryStore(self.data).open_reviews()
+
+    def decide(self, verb: Verb, *, result: object = None, why: str = "looked") -> Review:
+        """Decide the one open review, as a person would."""
+        (review,) = self.open_reviews
+        return decide(
+            MemoryStore(self.data),
+            self.clock,
+            review.review_id,
+            verb,
+            by="ann",
+            why=why,
+            result=result,
+            has_result=verb is Verb.HAPPENED,
+        )
+
+
+
+
+class MortalStore(MemoryStore):
+    """A store whose process dies at a chosen point: just before or after one of its commits.
+
+    After that nothing can be read or written through it, so whatever the dying process still
+    runs has no durable trace: the state it leaves is the state a SIGKILL leaves.
+    """
+
+    def __init__(self, data: MemoryData, *, dies_at: int | None = None, now: float = 0.0) -> None:
+        super().__init__(data, now=now)
+        self.points = 0
+        self.dead = False
+        self._dies_at = dies_at
+
+    def commit(self, commit: Commit) -> None:
+        self._point()
+        super().commit(commit)
+        self._point()
+
+    def load_call(self, identity: CallIdentity) -> CallRow | None:
+        self._check_alive()
+        return super().load_call(identity)
+
+    def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
+        self._check_alive()
+        return super().open_reviews(workflow_id)
+
+    def _point(self) -> None:
+        self._check_alive()
+        self.points += 1
+        if self.points == self._dies_at:
+            self.dead = True
+            self.close()
+            raise Killed
+
+    def _check_alive(self) -> None:
+        if self.dead:
+            raise Killed
