@@ -117,7 +117,8 @@ def utc_text(seconds: float | None) -> str | None:
     """A moment for people, in UTC."""
     if seconds is None:
         return None
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{seconds % 1 * 1000:03.0f}"
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
 
 
 def iso_text(seconds: float | None) -> str | None:

@@ -18,7 +18,7 @@ from nottwice.engine.asks import Doing, Fire, Outcome, Read, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Session
-from nottwice.errors import Fenced, StoreError
+from nottwice.errors import Fenced, LedgerCorrupt, StoreError
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.failure import FailureClass, classify, is_interruption
 from nottwice.model.review import Evidence, ReviewKind
@@ -131,9 +131,15 @@ def _record(
     running = RunUpdate(RunStatus.RUNNING, session.clock.now()) if closing else None
     try:
         yield from session.commit(calls=(write,), reviews=closing, run=running)
-    except Outdated:
+    except Outdated as error:
         if not closing:
-            raise
+            # Only the holder writes rows, so a stranger changed this one. Never look and run again.
+            yield from _leave_evidence(session, row, outcome)
+            raise LedgerCorrupt(
+                f"The row of {blocking.call_text(row)} changed while its attempt ran ({error}), "
+                "though nobody but this process may write it. The outcome was kept as evidence. "
+                f"See: nottwice show {session.run_id}"
+            ) from error
         # A person decided at this very moment. What was seen is a fact all the same.
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
     except Fenced:

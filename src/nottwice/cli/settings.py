@@ -1,0 +1,228 @@
+"""Which ledger, which application, how to print? The options that every command shares.
+
+They may stand before or after the command. What is not given is taken from the environment, then
+from `[tool.nottwice]` in the pyproject.toml of this folder or of one above it, then from the
+default. A command never creates a ledger that is not there.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from nottwice.cli.output import encodable, safe
+from nottwice.errors import UsageError
+from nottwice.guard.ledger import DEFAULT_STORE, MEMORY, Ledger, open_ledger
+
+F = TypeVar("F", bound=Callable[..., Any])
+COMMON = ("store", "app", "as_json", "verbosity", "version")
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the shared options said, before or after the command; the later one counts."""
+
+    store: str | None = None
+    app: str | None = None
+    as_json: bool = False
+    verbosity: int = 0
+
+    def open_ledger(self) -> Ledger:
+        """Open the ledger that is meant; NoLedger if it is not there."""
+        path = self._store_path()
+        if path == MEMORY:
+            raise UsageError(
+                "A ledger in memory lives and dies inside one process, so no command can look at "
+                "it. Nothing was opened. Name the file of a ledger with --store PATH."
+            )
+        return open_ledger(path, create=False)
+
+    def application(self) -> str | None:
+        """The application that is meant, as MODULE[:ATTRIBUTE] or the path of a file."""
+        return self.app if self.app is not None else self.configured_application()
+
+    def configured_application(self) -> str | None:
+        folder, table = _project_table()
+        app = _text(table, "app", folder)
+        if app is not None and app.endswith(".py"):
+            return str(folder / app)
+        return app
+
+    def command(self, words: str) -> str:
+        """A command that can be typed as it stands: it names the ledger if this one had to."""
+        return f"nottwice {words}{self.store_words()}"
+
+    def store_words(self) -> str:
+        return "" if self.store is None else f" --store {shlex.quote(self.store)}"
+
+    def _store_path(self) -> str:
+        if self.store is not None:
+            return self.store
+        if os.environ.get("NOTTWICE_STORE"):
+            return os.environ["NOTTWICE_STORE"]
+        folder, table = _project_table()
+        configured = _text(table, "store", folder)
+        return DEFAULT_STORE if configured is None else str(folder / configured)
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)
+
+
+def common_options(command: F) -> F:
+    """Give a command the options that all commands have."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Command(click.Command):
+    """A command whose help lists its own options first and the shared ones after them."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        format_options(self, ctx, formatter)
+
+
+def format_options(
+    command: click.Command, context: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write the options in two parts: what belongs to this command, and what to all."""
+    own, shared = [], []
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is not None:
+            (shared if parameter.name in COMMON else own).append(record)
+    for title, records in (("Options", own), ("Options of every command", shared)):
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def installed_version() -> str:
+    """The version of this nottwice."""
+    try:
+        return importlib.metadata.version("nottwice")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (it runs from its source folder)"
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    settings = context.ensure_object(Settings)
+    if value is not None and value is not False:
+        setattr(settings, str(parameter.name), value)
+
+
+def _log(context: click.Context, parameter: click.Parameter, value: int) -> None:
+    """Show the log of nottwice on stderr: warnings, with -v decisions, with -vv everything."""
+    settings = context.ensure_object(Settings)
+    settings.verbosity = max(settings.verbosity, value)
+    levels = {0: logging.WARNING, 1: logging.INFO}
+    logger = logging.getLogger("nottwice")
+    before = (logger.level, logger.propagate, list(logger.handlers))
+    logger.setLevel(levels.get(settings.verbosity, logging.DEBUG))
+    logger.propagate = False
+    logger.handlers = [_SafeHandler()]
+
+    def restore() -> None:
+        logger.level, logger.propagate, logger.handlers = before
+
+    context.call_on_close(restore)
+
+
+class _SafeHandler(logging.Handler):
+    """Writes log lines in which no text from a run can steer the terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = safe(f"{record.levelname.lower()}: {record.getMessage()}")
+        click.echo(encodable(line, sys.stderr), err=True)
+
+
+def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        click.echo(f"nottwice {installed_version()}")
+        context.exit()
+
+
+_OPTIONS = (
+    click.option(
+        "--store",
+        metavar="PATH",
+        expose_value=False,
+        callback=_remember,
+        help="The ledger. Else NOTTWICE_STORE, else `store` of [tool.nottwice] in pyproject.toml, "
+        f"else {DEFAULT_STORE}.",
+    ),
+    click.option(
+        "--app",
+        metavar="MODULE[:NAME]",
+        expose_value=False,
+        callback=_remember,
+        help="Your code, imported so that its tools are known: a module or the path of a .py "
+        "file. Else `app` of [tool.nottwice] in pyproject.toml.",
+    ),
+    click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        expose_value=False,
+        callback=_remember,
+        help="Print one JSON document instead of text.",
+    ),
+    click.option(
+        "-v",
+        "--verbose",
+        "verbosity",
+        count=True,
+        expose_value=False,
+        callback=_log,
+        help="Log to stderr what is done; -vv for more.",
+    ),
+    click.option(
+        "--version",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_version,
+        help="Print the version and stop.",
+    ),
+)
+
+
+def _project_table() -> tuple[Path, dict[str, Any]]:
+    """The nearest `[tool.nottwice]`, with the folder that its paths are relative to."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        file = folder / "pyproject.toml"
+        try:
+            content = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        except (ValueError, OSError) as error:
+            raise UsageError(
+                f"{file} cannot be read ({error}). Nothing was opened. Correct it, or say what "
+                "you mean with --store and --app."
+            ) from None
+        tool = content.get("tool")
+        table = tool.get("nottwice") if isinstance(tool, dict) else None
+        if isinstance(table, dict):
+            return folder, table
+    return here, {}
+
+
+def _text(table: dict[str, Any], name: str, folder: Path) -> str | None:
+    value = table.get(name)
+    if value is not None and not isinstance(value, str):
+        raise UsageError(
+            f"{folder / 'pyproject.toml'}: {name} in [tool.nottwice] must be text, not {value!r}. "
+            "Nothing was opened."
+        )
+    return value
