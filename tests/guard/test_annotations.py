@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
 import pytest
@@ -72,6 +74,26 @@ def test_a_local_class_of_an_outer_function_is_found() -> None:
     assert declare().types["order"] is Order
 
 
+def test_a_local_class_hides_one_of_the_module() -> None:
+    class _Later: ...
+
+    def tool(order: _Later) -> None: ...
+
+    assert look_up(tool).types["order"] is _Later
+
+
+def test_a_local_class_that_is_defined_later_is_found_if_the_function_uses_it() -> None:
+    def tool(order: Order) -> bool:
+        return isinstance(order, Order)
+
+    signature = read_signature(tool)
+    names = capture_local_names(tool, signature)
+
+    class Order: ...
+
+    assert resolve(tool, signature, local_names=names).types["order"] is Order
+
+
 def test_only_names_that_annotations_use_are_kept_alive() -> None:
     class Order: ...
 
@@ -90,6 +112,23 @@ def test_a_name_of_the_caller_is_not_taken_for_a_name_of_the_definition() -> Non
 
     assert "order" not in look_up(tool).types
     assert Missing is not None
+
+
+def test_a_function_of_the_same_name_in_another_file_is_not_searched(tmp_path: Path) -> None:
+    file = tmp_path / "other.py"
+    file.write_text(
+        "def _declare_with_a_missing_name(callback):\n    Missing = int\n    return callback()\n"
+    )
+    spec = importlib.util.spec_from_file_location("other", file)
+    assert spec is not None
+    assert spec.loader is not None
+    other = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(other)
+    tool = _declare_with_a_missing_name()
+    found = other._declare_with_a_missing_name(
+        lambda: capture_local_names(tool, read_signature(tool))
+    )
+    assert found == {}
 
 
 def _declare_with_a_missing_name() -> Callable[..., None]:

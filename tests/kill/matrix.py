@@ -24,6 +24,8 @@ class State:
     effects: int = 0
     attempts: int = 0
     """What the row says about attempts; each must have been recorded before it was made."""
+    settled_by: str | None = None
+    """What ended a doubt about it, if there was one and it ended."""
 
     @property
     def doubtful(self) -> tuple[str | None, int]:
@@ -100,7 +102,9 @@ def after_kill(kind: str, state: State, place: str) -> State:
     if place in ("after the call", "before release"):
         return replace(state, row="DONE", effects=1, attempts=max(state.attempts, 1))
     if "attempt" not in course:
-        return replace(state, row="DONE") if place == "after result" else state
+        # The result is the one that verify gave.
+        found = replace(state, row="DONE", settled_by="verify")
+        return found if place == "after result" else state
     match place:
         case "after intent" | "body start":
             return State("PENDING", state.effects, state.attempts + 1)
@@ -148,7 +152,8 @@ def check_ending(case: Case, kind: str, state: State, resumed: Agent) -> None:
     else:
         assert resumed.said["value"] == RESULT
         assert resumed.said["replayed"] is (ending.course != "first attempt")
-        assert case.row()["settled_by"] == ("verify" if ending.course == "verify, receipt" else None)
+        settled_by = "verify" if ending.course == "verify, receipt" else state.settled_by
+        assert case.row()["settled_by"] == settled_by
         assert case.run_record()["status"] == "completed"
         assert [one for one in case.reviews() if one["status"] in ("open", "decided")] == []
     assert case.run_record()["holder_id"] is None

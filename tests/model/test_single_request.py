@@ -293,11 +293,10 @@ def test_a_request_that_cannot_be_written_to_its_end_is_ambiguous(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "BODY", b"x" * 50_000_000)
-    with serving(read_nothing) as port:
-        assert verdict(lambda: client(f"http://127.0.0.1:{port}/", seconds=SHORT)) is AMBIGUOUS
-    # asyncio never gets rid of what nobody reads, and says so when it is collected.
-    with warnings.catch_warnings():
+    # asyncio cannot get rid of what nobody reads, and complains when it is collected.
+    with warnings.catch_warnings(), serving(read_nothing) as port:
         warnings.simplefilter("ignore", ResourceWarning)
+        assert verdict(lambda: client(f"http://127.0.0.1:{port}/", seconds=SHORT)) is AMBIGUOUS
         gc.collect()
 
 

@@ -21,10 +21,6 @@ from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard import registry
 
 
-class ImportFailed(UsageError):
-    """The application could not be imported; ``__cause__`` says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Application:
     """An imported module, and the tools that importing it declared."""
@@ -35,7 +31,10 @@ class Application:
 
 
 def load_application(target: str) -> Application:
-    """Import a module, a module's attribute or a .py file; ImportFailed if that does not work."""
+    """Import a module, a module's attribute or a .py file.
+
+    UsageError if that does not work; its ``__cause__`` is what was raised.
+    """
     path, _, attribute = target.partition(":")
     known = set(map(id, registry.declared_tools()))
     try:
@@ -45,7 +44,7 @@ def load_application(target: str) -> Application:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise ImportFailed(_why(target, error), target=target) from error
+        raise UsageError(_why(target, error), target=target) from error
     tools = tuple(
         tool
         for tool in registry.declared_tools()

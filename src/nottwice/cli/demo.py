@@ -7,23 +7,17 @@ does not, the demo says so and ends with exit code 1.
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
-from nottwice.cli import demo_agent
 from nottwice.cli.demo_keys import Keyboard, somebody_is_there
+from nottwice.cli.demo_screen import Line, Screen
 from nottwice.engine.blocking import call_text
 from nottwice.errors import NottwiceError
 from nottwice.model.review import Verb
@@ -42,284 +36,242 @@ from nottwice.testing.world import Effect
 AFTER_REFUND = "after the effect of refund"
 AFTER_MAIL = "after the effect of send_email"
 SECONDS_TO_DECIDE = 5
-SECONDS_TO_READ = 2.0
-WIDTH = 88
+# Only named, never imported here: the tools of this process are the viewer's.
+AGENT = Path(__file__).resolve().with_name("demo_agent.py")
+# -P: a module in the folder that the viewer happens to be in must not get in the way.
+NURSERY = (sys.executable, "-P", "-m", "nottwice.cli.demo_child")
 
 
 @click.command()
-@click.option("--no-input", is_flag=True, help="Ask nothing; the demo looks for itself.")
-@click.option(
-    "--points", type=click.IntRange(min=1), help="Kill at so many points only, in part 3."
-)
+@click.option("--no-input", is_flag=True, help="Ask nothing, and do not wait for a reader.")
+@click.option("--points", type=click.IntRange(min=1), help="Kill at this many points only.")
 def demo(no_input: bool, points: int | None) -> None:
     """Watch an agent being killed, with and without nottwice (about a minute)."""
+    # A ledger of the demo may well disappear: no warnings about where it lies.
+    logging.getLogger("nottwice").addHandler(logging.NullHandler())
+    screen = Screen(person=somebody_is_there() and not no_input)
     folder = Path(tempfile.mkdtemp(prefix="nottwice-demo-"))
     try:
-        with Showcase(folder, command=_child_command()) as showcase:
-            stage = Stage(showcase, ask=not no_input and somebody_is_there())
-            stage.introduce()
-            stage.same_kill_three_ways()
-            stage.on_call()
-            stage.killed_everywhere(points)
-            stage.close()
+        with Showcase(folder, command=NURSERY) as showcase:
+            Demo(showcase, screen).show(points)
     except NottwiceError as error:
         raise click.ClickException(f"The demo could not go on. {error}") from error
-    if stage.broken_claims:
+    if screen.broken_claims:
         sys.exit(1)
 
 
-def _child_command() -> list[str]:
-    # -P: a module of the folder that the viewer happens to be in must not get in the way.
-    return [sys.executable, "-P", "-m", "nottwice.cli.demo_child"]
+class Demo:
+    """The parts of the demo, in order, and the lines they add to the closing table."""
 
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of the closing table."""
-
-    way: str
-    shown: Sequence[Shown] = field(repr=False)
-
-    @property
-    def refunds(self) -> int:
-        return sum(one.refunds for one in self.shown)
-
-    @property
-    def mails(self) -> int:
-        return sum(one.mails for one in self.shown)
-
-    @property
-    def done_twice(self) -> int:
-        return sum(one.done_twice for one in self.shown)
-
-    @property
-    def lost(self) -> int:
-        return sum(one.lost for one in self.shown)
-
-
-class Stage:
-    """The screen, and what has been shown on it."""
-
-    def __init__(self, showcase: Showcase, *, ask: bool) -> None:
+    def __init__(self, showcase: Showcase, screen: Screen) -> None:
         self.showcase = showcase
-        self.ask = ask
-        self.broken_claims: list[str] = []
-        self._console = Console(highlight=False)
-        self._console.width = min(self._console.width, WIDTH)
-        self._lines: list[Line] = []
-        self._on_call_ticket = ""
+        self.screen = screen
+        self.lines: list[Line] = []
 
-    # The parts
+    def show(self, points: int | None) -> None:
+        """All of it."""
+        self.introduce()
+        self.kill_three_ways()
+        decided = self.put_on_call()
+        self.kill_everywhere(points)
+        self.close(decided)
 
     def introduce(self) -> None:
-        self._say(
-            "",
-            "[bold]nottwice demo[/]",
-            "",
-            "A small agent handles a ticket: look up an order, refund it, e-mail the customer.",
-            f"A small shop, process {self.showcase.world.pid}, counts what really reaches it.",
-            "We kill the agent with SIGKILL (kill -9), start it again, and count at the shop.",
-            "All of this happens now. No number below was written down beforehand.",
+        """Who is who."""
+        self.screen.title("nottwice demo")
+        self.screen.say(
+            "A small agent handles a ticket: look up an order, refund it, e-mail the",
+            f"customer. A small shop, process {self.showcase.world.pid}, counts what reaches it.",
+            "We kill the agent (kill -9), start it again, and count at the shop.",
+            "All of it happens now: no number below was written down beforehand.",
         )
-        self._give_time_to_read()
+        self.screen.give_time_to_read()
 
-    def same_kill_three_ways(self) -> None:
-        self._title("1", "The same kill, three agents")
-        self._say("Each agent is killed right after its refund has reached the shop.", "")
-        without = self._kill_one("keeps no state", Way.NO_STATE)
-        saving = self._kill_one("saves after each act", Way.CHECKPOINT)
-        guarded = self._kill_one("uses nottwice", Way.NOTTWICE)
-        self._say("")
-        self._claim(
-            without.refunds == saving.refunds == 2,
-            "Two refunds: started again, neither of the first two agents could know of the "
-            "first one. The second was killed before it could save.",
+    def kill_three_ways(self) -> None:
+        """Part 1: no state, a checkpoint, nottwice; one kill each, at the same instant."""
+        say, claim = self.screen.say, self.screen.claim
+        self.screen.title("1. The same kill, three agents")
+        say("Each is killed right after its refund has reached the shop.", "")
+        forgetful = self._kill_after_refund("keeps no state", Way.NO_STATE)
+        saving = self._kill_after_refund("saves after each act", Way.CHECKPOINT)
+        guarded = self._kill_after_refund("uses nottwice", Way.NOTTWICE)
+        say("")
+        claim(
+            "The agents without nottwice refund twice.",
+            holds=forgetful.refunds == saving.refunds == 2,
+            text="The first two could not know that they had refunded already:\n"
+            "one keeps nothing, the other was killed before it could save.",
         )
         rows = self.showcase.calls(guarded.errand)
-        settled_by = {row.identity.tool_name: row.settled_by for row in rows}
-        self._claim(
-            guarded.refunds == 1 and settled_by["refund"] == "verify",
-            "One refund: nottwice writes down what it is about to do. So after the kill it knew "
-            "what to ask the shop, was told that the refund had happened, and went on.",
+        found = [row.identity.tool_name for row in rows if row.settled_by == "verify"]
+        claim(
+            "The agent with nottwice finds its refund and does not repeat it.",
+            holds=guarded.refunds == guarded.mails == 1 and found == ["refund"],
+            text="nottwice writes down what it is about to do. After the kill it knew what\n"
+            "to look for (a tool can say how: its [bold]verify[/]), found the refund, went on.",
         )
-        self._give_time_to_read()
+        self.screen.give_time_to_read()
 
-    def on_call(self) -> None:
-        self._title("2", "You are on call")
-        self._say(
-            "The e-mail is harder: our agent has no way to look into the shop's outbox.",
-            "It is killed right after the mail went out, and started again.",
+    def put_on_call(self) -> Errand:
+        """Part 2: an effect that only a person can look up."""
+        say, claim = self.screen.say, self.screen.claim
+        self.screen.title("2. You are on call")
+        say(
+            "The mail is harder: its tool has no verify. The agent is killed right after",
+            "the mail went out, and started again. It waits instead of guessing:",
+            "",
         )
         answers: list[tuple[Verdict, int]] = []
 
-        def decide(case: Case, received: Sequence[Effect]) -> Verdict:
-            self._show_case(case, received)
-            verdict = self._ask_person(received) if self.ask else None
-            verdict = verdict or look_at_the_shop(case, received)
+        def answer(case: Case, received: Sequence[Effect]) -> Verdict:
+            verdict = self._decide(case, received)
             answers.append((verdict, len(received)))
             return verdict
 
         errand = self.showcase.errand(Way.NOTTWICE, die_at=AFTER_MAIL)
-        shown = self.showcase.kill_and_resume(errand, decide)
-        self._on_call_ticket = errand.ticket
-        self._lines.append(Line("nottwice, killed after the mail", [shown]))
-        if not self._claim(len(answers) == 1, ""):
-            return
-        verdict, before = answers[0]
-        self._tell_decision(shown, verdict, before)
-        self._give_time_to_read()
+        shown = self.showcase.kill_and_resume(errand, answer)
+        self.lines.append(Line("uses nottwice", "after mail", [shown]))
+        claim("The run waits for one decision.", holds=len(answers) == 1)
+        for verdict, received in answers:
+            repeats = int(verdict.verb is Verb.DID_NOT_HAPPEN)
+            text = f"The agent went on. Mails at the shop: [bold]{shown.mails}[/]."
+            if repeats and received:
+                text += " The outbox knew better,\nbut nottwice does what the person on call says."
+            claim(
+                "The agent goes on and mails only if it was told that it had not.",
+                holds=shown.mails == received + repeats,
+                text=text,
+            )
+        self.screen.give_time_to_read()
+        return errand
 
-    def killed_everywhere(self, limit: int | None) -> None:
+    def kill_everywhere(self, limit: int | None) -> None:
+        """Part 3: every point there is; then again, with the guard broken on purpose."""
+        say, claim = self.screen.say, self.screen.claim
         every = self.showcase.points(Way.NOTTWICE)
-        points = _most_telling(every, limit)
-        of_all = "" if len(points) == len(every) else f"{len(points)} of "
-        self._title("3", "Killed everywhere")
-        self._say(
-            "The agent can die before and after each write to its ledger (that is where nottwice "
-            f"notes things) and each request to the shop: {of_all}{len(every)} points. "
-            "One agent is killed at each of them and started again.",
+        points = most_telling(every, limit)
+        some = "" if len(points) == len(every) else f"{len(points)} of "
+        self.screen.title("3. Killed everywhere")
+        say(
+            "The same agent, killed before and after everything it writes down and",
+            f"everything it asks of the shop: {some}{len(every)} points, one kill at each.",
             "",
         )
-        sound = self._sweep("nottwice, killed everywhere", points, intents=True)
+        sound = self._sweep("uses nottwice", points, intents=True)
         asked = sum(one.reviews for one in sound.shown)
-        self._claim(
-            sound.done_twice == sound.lost == 0,
-            f"[green]Nothing was done twice, nothing was lost.[/] {_times(asked)} nottwice could "
-            "not know and waited for a person; the demo looked at the shop and answered.",
+        claim(
+            "With nottwice nothing is done twice and nothing is lost.",
+            holds=sound.done_twice == sound.lost == 0,
+            text="  [green]Nothing was done twice, nothing was lost.[/]",
         )
-        self._say(
+        if asked:
+            say(f"  Runs that waited for a person: {asked}. The demo looked into the outbox.")
+        say(
             "",
-            "Would this test notice a mistake? nottwice notes each act before it does it (the "
-            '"intent"). The same kills again, with a nottwice that forgets its intents:',
+            "Would this test notice a mistake? What nottwice writes down before it acts",
+            "is called the intent. The same kills, with a nottwice that skips the intents:",
             "",
         )
-        broken = self._sweep("the same, without intents", points, intents=False)
-        self._claim(
-            broken.done_twice > 0,
-            f"[red]{broken.done_twice} done twice.[/] So the test can fail, and the intents are "
-            "what makes it pass.",
+        broken = self._sweep("intents switched off", points, intents=False)
+        claim(
+            "Without intents, effects are done twice.",
+            holds=broken.done_twice > 0,
+            text=f"  [red]Done twice: {broken.done_twice}.[/] So this test can fail; "
+            "the intents make it pass.",
         )
-        self._give_time_to_read()
+        self.screen.give_time_to_read()
 
-    def close(self) -> None:
+    def close(self, decided: Errand) -> None:
+        """The table, and where to go from here."""
         waiting = self._leave_one_waiting()
-        self._title("", "What the shop counted")
-        self._console.print(self._table())
-        script = str(Path(demo_agent.__file__).resolve())
-        store = shlex.quote(str(waiting.ledger))
-        self._say("The agent that was killed is a short script. Read it:")
-        self._say_unbroken(f"  {script}")
-        self._say("", f"Try these ({waiting.ticket} was left waiting, for you):")
-        self._say_unbroken(
-            f"  nottwice show {self._on_call_ticket} --store {store}",
+        self.screen.title("What the shop counted")
+        self.screen.table(self.lines)
+        store = shlex.quote(waiting.ledger)
+        self.screen.say("The agent with nottwice is a short script:")
+        self.screen.say_unbroken(f"  {AGENT}", "")
+        self.screen.say(f"Three commands to try ({waiting.ticket} was left waiting for you):")
+        self.screen.say_unbroken(
+            f"  nottwice show {decided.ticket} --store {store}",
             f"  nottwice reviews --store {store}",
-            f"  nottwice check {shlex.quote(script)}",
+            f"  nottwice check {shlex.quote(str(AGENT))}",
+            "",
         )
-        self._say("", "Next: docs/start.md protects a tool of your own in five minutes.")
-        for claim in self.broken_claims:
-            self._say(f"[red]This did not hold:[/] {claim}")
+        self.screen.say("Next: docs/start.md puts this around a tool of yours in five minutes.")
+        for broken in self.screen.broken_claims:
+            self.screen.say(f"[bold red]This did not hold:[/] {broken}")
 
-    # What the parts are made of
-
-    def _kill_one(self, name: str, way: Way) -> Shown:
-        errand = self.showcase.errand(way, die_at=AFTER_REFUND)
-        shown = self.showcase.kill_and_resume(errand)
-        killed, *again = shown.pids
+    def _kill_after_refund(self, agent: str, way: Way) -> Shown:
+        shown = self.showcase.kill_and_resume(self.showcase.errand(way, die_at=AFTER_REFUND))
         colour = "green" if shown.refunds == 1 else "red"
-        self._say(
-            f"  {name:<22}killed: pid {killed}, again: pid {again[-1]}"
-            f"   [{colour}]refunds: {shown.refunds}[/]"
+        self.screen.say(
+            f"  {agent:<20}  killed as {shown.pids[0]}, started again as {shown.pids[-1]}:"
+            f"  [{colour}]refunds: {shown.refunds}[/]"
         )
-        self._lines.append(Line(f"{name}, killed after the refund", [shown]))
+        self.lines.append(Line(agent, "after refund", [shown]))
         return shown
 
-    def _show_case(self, case: Case, received: Sequence[Effect]) -> None:
+    def _decide(self, case: Case, received: Sequence[Effect]) -> Verdict:
+        """Show what is known, and let the person on call say what is true."""
         call = call_text(case.row) if case.row else case.review.identity.tool_name
-        self._say("[bold]The run waits instead of guessing:[/]", "")
-        self._say(f"  the call     {escape(call)}")
-        for item in case.evidence:
-            self._say(f"  {item.source:<12} {escape(item.text)}")
-        self._say(f"  the outbox   {_mails(len(received))} of this order", "")
+        process = case.holder.describe() if case.holder else "unknown"
+        self.screen.facts(
+            [
+                ("the call", call),
+                ("its process", f"{process}, {case.holder_life.value}"),
+                ("the doubt", case.review.summary),
+                ("the outbox", f"mails of this order: {len(received)}"),
+            ]
+        )
+        self.screen.say("")
+        pressed = self._ask() if self.screen.person else None
+        if pressed is None:
+            verdict = look_at_the_shop(case, received)
+            who = "No answer" if self.screen.person else "Nobody is at the keyboard"
+            self.screen.say(f"{who}, so the demo looked into the outbox: {_said(verdict.verb)}.")
+            return verdict
+        verb = Verb.HAPPENED if pressed == "y" else Verb.DID_NOT_HAPPEN
+        self.screen.say(f"You said: {_said(verb)}. It is on record.")
+        return Verdict(verb, "you", f"pressed {pressed} in the demo")
 
-    def _ask_person(self, received: Sequence[Effect]) -> Verdict | None:
-        """What the person at the keyboard says; None if nobody says anything in time."""
-        question = "[bold]Did the mail go out?[/]  y = yes, it did   n = no, it did not"
+    def _ask(self) -> str | None:
+        """The key that was pressed in time, y or n."""
+        key = None
         with Keyboard() as keyboard:
             for left in range(SECONDS_TO_DECIDE, 0, -1):
-                self._console.print(f"{question}   ({left} s)", end="\r")
+                self.screen.ask_on_one_line(
+                    f"[bold]Did the mail go out?[/]  y = it did   n = it did not   ({left} s)"
+                )
                 key = keyboard.wait_for("yn\n", seconds=1.0)
                 if key is not None:
                     break
-        self._say("")
-        if key is None or key == "\n":
-            return None
-        verb = Verb.HAPPENED if key == "y" else Verb.DID_NOT_HAPPEN
-        return Verdict(verb, "you", f"pressed {key}, with {_mails(len(received))} in the outbox")
+        self.screen.say("", "")
+        return None if key == "\n" else key
 
-    def _tell_decision(self, shown: Shown, verdict: Verdict, before: int) -> None:
-        did = "it happened" if verdict.verb is Verb.HAPPENED else "it did not happen"
-        if verdict.by == "you":
-            self._say(f"You said: {did}. That is on record, and the agent went on.")
-        else:
-            self._say(f"Nobody answered, so the demo looked at the outbox: {did}.")
-        again = 1 if verdict.verb is Verb.DID_NOT_HAPPEN else 0
-        colour = "green" if shown.mails == 1 else "red"
-        self._claim(
-            shown.mails == before + again,
-            f"[{colour}]Mails at the shop: {shown.mails}.[/]"
-            + (" The outbox had known better: nottwice did what you said." if again else ""),
-        )
-
-    def _sweep(self, name: str, points: Sequence[str], *, intents: bool) -> Line:
+    def _sweep(self, agent: str, points: Sequence[str], *, intents: bool) -> Line:
         results = self.showcase.sweep(points, Way.NOTTWICE, intents=intents)
-        line = Line(name, list(self._with_progress(results, len(points))))
-        self._lines.append(line)
-        self._say(f"  {len(line.shown)} kills: {line.refunds} refunds, {_mails(line.mails)}")
+        shown = list(self.screen.with_progress(results, len(points)))
+        line = Line(agent, f"at {len(shown)} points", shown)
+        self.lines.append(line)
+        self.screen.say(f"  Kills: {line.kills}. Refunds: {line.refunds}. Mails: {line.mails}.")
         return line
 
-    def _with_progress(self, results: Iterable[Shown], total: int) -> Iterable[Shown]:
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("killed {task.description}"))
-        with Progress(
-            TextColumn(" "),
-            *columns,
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        ) as progress:
-            task = progress.add_task("", total=total)
-            for shown in results:
-                progress.update(task, advance=1, description=shown.errand.die_at or "")
-                yield shown
-
     def _leave_one_waiting(self) -> Errand:
-        """A run that the viewer can decide about after the demo."""
+        """A run that the viewer can decide about when the demo is over."""
         errand = self.showcase.errand(Way.NOTTWICE, die_at=AFTER_MAIL)
         self.showcase.kill(errand)
-        waits = self.showcase.start_again(errand).returncode == WAITS_FOR_A_PERSON
-        self._claim(waits, "")
+        ended = self.showcase.start_again(errand)
+        self.screen.claim(
+            "A run with a mail in doubt waits.", holds=ended.returncode == WAITS_FOR_A_PERSON
+        )
         return errand
 
-    def _table(self) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("the agent")
-        for name in ("kills", "refunds", "mails", "done twice", "lost"):
-            table.add_column(name, justify="right")
-        for line in self._lines:
-            colour = "red" if line.done_twice or line.lost else "green"
-            numbers = (len(line.shown), line.refunds, line.mails)
-            table.add_row(
-                line.way,
-                *(str(number) for number in numbers),
-                f"[{colour}]{line.done_twice}[/]",
-                f"[{colour}]{line.lost}[/]",
-            )
-        return table
 
-    def _claim(self, holds: bool, text: str) -> bool:
-        """Say what was claimed, if what was counted bears it out; remember it otherwise."""
-        if holds and text:
-            self._say(text)
-        elif not holds:
-            self.broken_claims.append(text)
-            self._say("[red]That is not what was claimed.[/]")
-        return holds
+def most_telling(points: Sequence[str], limit: int | None) -> list[str]:
+    """The first ``limit`` points, those right after an effect before all others, in run order."""
+    by_weight = sorted(points, key=lambda point: not point.startswith("after the effect"))
+    chosen = set(by_weight[:limit])
+    return [point for point in points if point in chosen]
+
+
+def _said(verb: Verb) -> str:
+    return "it went out" if verb is Verb.HAPPENED else "it did not go out"

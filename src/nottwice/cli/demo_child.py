@@ -7,6 +7,7 @@ an agent that lives prints is the list of points at which it could have died.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import assert_never
 
 import nottwice as nt
@@ -25,9 +26,9 @@ def run(text: str) -> int:
         case Way.NO_STATE:
             demo_unprotected.handle_without_state(errand.order_id)
         case Way.CHECKPOINT:
-            demo_unprotected.handle_with_checkpoint(errand.order_id, errand.checkpoint)
+            demo_unprotected.handle_with_checkpoint(errand.order_id, Path(errand.checkpoint))
         case Way.NOTTWICE:
-            store = FatalStore(errand.ledger, points, intents=errand.intents)
+            store = FatalStore(Path(errand.ledger), points, intents=errand.intents)
             try:
                 demo_agent.handle(errand.ticket, errand.order_id, store=nt.open(store))
             except nt.RunBlocked:

@@ -210,9 +210,15 @@ class _Dispatch:
             if used is not None and used.key_since is not None and used.key_since + window > now:
                 # The upstream counts from the first use of the key, whichever run that was.
                 since = used.key_since
-        return replace(self._blank_row(now), key=key, key_since=since, window_seconds=window)
+        return self._blank_row(now, key, since, window)
 
-    def _blank_row(self, now: float) -> CallRow:
+    def _blank_row(
+        self,
+        now: float,
+        key: str | None = None,
+        key_since: float | None = None,
+        window_seconds: float | None = None,
+    ) -> CallRow:
         request = self.request
         return CallRow(
             identity=request.identity,
@@ -226,6 +232,9 @@ class _Dispatch:
             created_at=now,
             started_at=now,
             label=request.label,
+            key=key,
+            key_since=key_since,
+            window_seconds=window_seconds,
             trace_id=request.trace_id,
         )
 

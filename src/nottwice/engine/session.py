@@ -106,22 +106,21 @@ class Riding:
     def find_step(self, node_id: str, checkpoint_id: str) -> StepRecord | None:
         return self._steps.get((node_id, checkpoint_id))
 
+    def __bool__(self) -> bool:
+        return bool(self._calls or self._steps or self._evidence)
+
     def __len__(self) -> int:
         return len(self._calls) + len(self._steps) + len(self._evidence)
 
     def aboard(
         self,
     ) -> tuple[tuple[CallWrite, ...], tuple[StepRecord, ...], tuple[Evidence, ...]]:
-        if not len(self):
-            return (), (), ()
         with self._guard:
             calls = tuple(self._calls.values())
             return calls, tuple(self._steps.values()), tuple(self._evidence)
 
     def arrived(self, commit: Commit) -> None:
         """Forget what this commit made durable."""
-        if not len(self):
-            return
         with self._guard:
             for write in commit.calls:
                 if self._calls.get(write.row.identity) is write:
@@ -224,20 +223,25 @@ class Session:
 
         Durable: when it returns.
         """
-        riding_calls, riding_steps, riding_evidence = self.riding.aboard()
+        steps: tuple[StepRecord, ...] = ()
+        rides = bool(self.riding)
+        if rides:
+            riding_calls, steps, riding_evidence = self.riding.aboard()
+            calls, evidence = riding_calls + calls, riding_evidence + evidence
         commit = Commit(
             workflow_id=self.run_id,
             fence=self.fence,
             run=run,
             unless_blocked=unless_blocked,
-            calls=riding_calls + calls,
-            steps=riding_steps,
+            calls=calls,
+            steps=steps,
             reviews=reviews,
-            evidence=riding_evidence + evidence,
+            evidence=evidence,
             audit=audit,
         )
         yield Write(commit)
-        self.riding.arrived(commit)
+        if rides:
+            self.riding.arrived(commit)
 
     def commit_row(
         self, row: CallRow, *, after: CallRow, reviews: tuple[ReviewWrite, ...]

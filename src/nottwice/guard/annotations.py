@@ -7,7 +7,6 @@ not annotated, and a note says so: a tool must not stop working because of a hin
 
 from __future__ import annotations
 
-import builtins
 import functools
 import inspect
 import re
@@ -46,18 +45,18 @@ def capture_local_names(
 ) -> dict[str, Any]:
     """Find the local classes that annotations name, while their defining functions still run.
 
-    Only names that occur in an annotation and in no module are kept, so that no frame with
-    everything in it is held alive.
+    Only names that occur in an annotation are kept, so that no frame with everything in it is held
+    alive. They hide names of the module, as they do in Python.
     """
     innermost = _innermost(function)
     enclosing = getattr(innermost, "__qualname__", "").rpartition(_LOCAL)[0]
-    wanted = _names_in(signature) - _module_names(innermost).keys() - vars(builtins).keys()
+    wanted = _names_in(signature)
     found: dict[str, Any] = {}
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and enclosing and wanted:
         if frame.f_code.co_qualname == enclosing and _same_file(frame, innermost):
-            for name in wanted & frame.f_locals.keys():
-                found.setdefault(name, frame.f_locals[name])
+            local = frame.f_locals
+            found.update({name: local[name] for name in wanted if name in local})
             wanted -= found.keys()
             enclosing = enclosing.rpartition(_LOCAL)[0]
         frame = frame.f_back

@@ -78,7 +78,7 @@ class Requests:
             tool=self.tool,
             scope=scope,
             identity=identity,
-            args_json=values.encode(bound.plain),
+            args_json=values.encode_known(bound.plain),
             args=(*instance, *call_args),
             kwargs=call_kwargs,
             key=self._make_key(bound, identity, label),

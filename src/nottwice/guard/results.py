@@ -33,7 +33,7 @@ class Results:
         """Keep a result, or a note of what it was. Never raises because of the value."""
         try:
             encoded = self._signature.result_codec().encode(value)
-            text = values.encode(encoded.plain)
+            text = values.encode_known(encoded.plain)
         except NotPlainData as error:
             return self._note(value, why=error.message)
         except Exception as error:

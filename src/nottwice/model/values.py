@@ -63,6 +63,11 @@ def encode(value: object) -> str:
     return _dump(value)
 
 
+def encode_known(plain: object) -> str:
+    """The same for what was already found to be plain, on paths where a second look costs."""
+    return _dump(plain)
+
+
 def decode(text: str) -> Any:
     """What encode was given, with equal types all the way down; LedgerCorrupt for other text."""
     if type(text) is not str:

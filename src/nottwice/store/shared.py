@@ -1,11 +1,12 @@
 """Sharing commits: many runs, one fsync.
 
-A caller that is alone commits inline, in its own thread. When others arrive meanwhile, the first
-of them leads the next batch for all. There is no writer thread; only callers that must not block
-(event loops) are led by a small pool thread. Success is reported after COMMIT, never before.
+A caller that is alone commits inline, in its own thread. Of those who arrive meanwhile the first
+leads the next batch, for all. There is no writer thread; only callers that must not block (event
+loops) are led by a small pool thread. Success is reported after COMMIT, never before.
 
-There is always exactly one leader while anybody waits, also when an interrupt strikes a leader:
-``_leader`` is the single fact about it, and whoever leaves early passes it on.
+An interrupt (KeyboardInterrupt) strikes the main thread between any two instructions, so the main
+thread has no duties to others: it commits alone, or joins a batch that somebody else leads. The
+lead is a lock that is only ever taken by ``with``, which no interrupt can leave behind.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from nottwice.errors import CommitUnknown
 from nottwice.store.interface import Commit, CommitMany
 
 MOST_IN_A_BATCH = 256
@@ -25,131 +27,141 @@ class SharedCommits:
 
     def __init__(self, commit_many: CommitMany) -> None:
         self._commit_many = commit_many
-        self._lock = threading.Lock()
+        self._lead = threading.Lock()
+        self._guard = threading.Lock()
         self._waiting: deque[_Member] = deque()
-        self._leader: object | None = None
+        self._next: object | None = None
+        """Who will lead the next batch: a waiting member, or this object for the pool thread."""
         self._pool: ThreadPoolExecutor | None = None
 
     def commit(self, commit: Commit) -> None:
         """Commit and wait. Durable: when it returns."""
-        member = _Member(commit)
-        try:
-            with self._lock:
-                if self._leader is None:
-                    self._leader = member
-                else:
-                    member.fall_asleep()
-                    self._waiting.append(member)
-            if self._leader is member:
-                self._commit_batch([member])
-            else:
-                member.wait()
-                if self._leader is member:
-                    self._commit_batch(self._take_batch())
-        finally:
-            self._leave(member)
-        if member.error is not None:
-            raise member.error
+        if threading.get_ident() == threading.main_thread().ident:
+            error = self._commit_without_duties(commit)
+        else:
+            error = self._commit_or_lead(commit)
+        if error is not None:
+            raise error
 
     def commit_soon(self, commit: Commit) -> Future[None]:
         """Commit without blocking. Durable: when the future has a result."""
-        member = _Member(commit, future=Future())
-        assert member.future is not None
+        future: Future[None] = Future()
         # A waiter that is cancelled must not cancel the commit: the batch tells every member.
-        member.future.set_running_or_notify_cancel()
-        with self._lock:
-            self._waiting.append(member)
-            start = self._leader is None
-            if start:
-                self._leader = self
-        if start:
-            self._lead_from_pool()
-        return member.future
+        future.set_running_or_notify_cancel()
+        with self._guard:
+            self._waiting.append(_Member(commit, future=future))
+            # Only then noted down: an interrupt in between costs a needless look, not the lead.
+            asked = self._next is not None or self._ask_pool()
+            if asked and self._next is None:
+                self._next = self
+        if not asked:
+            self._lead_batch()
+        return future
 
     def close(self) -> None:
         """Wait for what is under way and give the pool thread back."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
-            self._pool = None
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True)
 
-    def _take_batch(self) -> list[_Member]:
-        with self._lock:
-            size = min(len(self._waiting), MOST_IN_A_BATCH)
-            return [self._waiting.popleft() for _ in range(size)]
+    def _commit_without_duties(self, commit: Commit) -> BaseException | None:
+        """The main thread: in a batch if somebody is there to lead it, and else alone."""
+        with self._guard:
+            member = _Member(commit) if self._next is not None else None
+            if member is not None:
+                self._waiting.append(member)
+        if member is None:
+            with self._lead:
+                return self._commit_many([commit])[0]
+        member.wait()
+        return member.error
 
-    def _commit_batch(self, batch: list[_Member]) -> None:
-        """Commit for all, pass the lead on, then wake everybody up."""
-        outcomes: Sequence[BaseException | None]
-        try:
-            outcomes = self._commit_many([member.commit for member in batch])
-        except BaseException as error:
-            # Whatever struck here (an interrupt, say) struck all: nobody may believe in success.
-            outcomes = [error] * len(batch)
-        self._hand_over()
+    def _commit_or_lead(self, commit: Commit) -> BaseException | None:
+        member = _Member(commit, can_lead=True)
+        with self._guard:
+            self._waiting.append(member)
+            if self._next is None:
+                self._next = member
+                member.wake()
+        member.wait()
+        if not member.done:
+            self._lead_batch()
+        return member.error
+
+    def _lead_batch(self) -> None:
+        """Commit for all who wait, give up the lead, then wake everybody."""
+        with self._lead:
+            batch = self._take_batch()
+            outcomes = self._outcomes(batch) if batch else ()
         for member, outcome in zip(batch, outcomes, strict=True):
             member.finish(outcome)
 
-    def _hand_over(self) -> None:
-        with self._lock:
-            following = self._waiting[0] if self._waiting else None
-            if following is None:
-                self._leader = None
-                return
-            if following.future is None and not following.gone:
-                self._leader = following
-                following.wake()
-                return
-            self._leader = self
-        self._lead_from_pool()
+    def _take_batch(self) -> list[_Member]:
+        with self._guard:
+            size = min(len(self._waiting), MOST_IN_A_BATCH)
+            batch = [self._waiting.popleft() for _ in range(size)]
+            self._next = None
+            if self._waiting:
+                self._appoint()
+            return batch
 
-    def _leave(self, member: _Member) -> None:
-        """Make sure that a caller that leaves, however it leaves, does not take the lead along."""
-        member.gone = True
-        if self._leader is member:
-            self._hand_over()
+    def _appoint(self) -> None:
+        """Somebody must lead those who did not fit in."""
+        leader = next((member for member in self._waiting if member.can_lead), None)
+        if leader is not None:
+            self._next = leader
+            leader.wake()
+        elif self._ask_pool():
+            self._next = self
 
-    def _lead_from_pool(self) -> None:
+    def _outcomes(self, batch: list[_Member]) -> Sequence[BaseException | None]:
+        try:
+            return self._commit_many([member.commit for member in batch])
+        except BaseException as error:
+            # Whatever struck here struck all: nobody may believe in success, or in failure.
+            text = f"A shared commit was broken off ({error!r}). It may or may not be durable."
+            return [CommitUnknown(text) for _ in batch]
+
+    def _ask_pool(self) -> bool:
+        """Let the pool thread lead a batch; False when no thread can be had any more."""
         try:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(1, thread_name_prefix="nottwice-commit")
-            self._pool.submit(self._lead_in_pool)
+            self._pool.submit(self._lead_batch)
         except RuntimeError:
-            # The interpreter is shutting down and starts no more threads.
-            self._lead_in_pool()
-
-    def _lead_in_pool(self) -> None:
-        self._commit_batch(self._take_batch())
+            # The interpreter is shutting down, or the pool was closed at this very moment.
+            return False
+        return True
 
 
 class _Member:
     """One caller's commit: its thread sleeps until it is done or must lead, or it has a future."""
 
-    def __init__(self, commit: Commit, *, future: Future[None] | None = None) -> None:
+    def __init__(
+        self, commit: Commit, *, can_lead: bool = False, future: Future[None] | None = None
+    ) -> None:
         self.commit = commit
-        self.future = future
+        self.can_lead = can_lead
+        self.done = False
         self.error: BaseException | None = None
-        self.gone = False
-        self._asleep: threading.Lock | None = None
-
-    def fall_asleep(self) -> None:
+        self._future = future
         self._asleep = threading.Lock()
         self._asleep.acquire()
 
     def wait(self) -> None:
-        assert self._asleep is not None
         self._asleep.acquire()
 
     def wake(self) -> None:
-        assert self._asleep is not None
-        if self._asleep.locked():
-            self._asleep.release()
+        self._asleep.release()
 
     def finish(self, error: BaseException | None) -> None:
         self.error = error
-        if self.future is not None:
-            if error is None:
-                self.future.set_result(None)
-            else:
-                self.future.set_exception(error)
-        elif self._asleep is not None and not self.gone:
-            self.wake()
+        self.done = True
+        if self._future is None:
+            # A leader is awake already and finds its lock free or taken; both are the same to it.
+            if self._asleep.locked():
+                self._asleep.release()
+        elif error is None:
+            self._future.set_result(None)
+        else:
+            self._future.set_exception(error)

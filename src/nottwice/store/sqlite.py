@@ -35,7 +35,7 @@ from nottwice.store import locks, rows
 from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import Blocked, Commit, Outdated
 from nottwice.store.shared import SharedCommits
-from nottwice.store.sqlite_writes import BLOCKING_REVIEWS, plan
+from nottwice.store.sqlite_writes import BLOCKING_REVIEWS, plan, quick
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x6E6F7432
@@ -284,14 +284,27 @@ class SqliteStore:
     def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
         with self._write_guard:
             try:
+                if len(commits) == 1 and self._single_statement(commits[0]):
+                    return [None]
                 return self._transaction(commits)
+            except _InDoubt as doubt:
+                return self._resolve(commits, doubt.error)
             except _Failed as failed:
                 if len(commits) == 1:
                     return [self._store_error(failed.error)]
                 # The batch is rolled back whole; each member repeats alone.
                 return [self._alone(commit) for commit in commits]
-            except _InDoubt as doubt:
-                return self._resolve(commits, doubt.error)
+
+    def _single_statement(self, commit: Commit) -> bool:
+        """A transaction of one statement, which needs no BEGIN; False: nothing was written."""
+        statement = quick(commit)
+        if statement is None:
+            return False
+        try:
+            return self._open_writer().execute(*statement).rowcount == 1
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise _failed_or_in_doubt(error) from error
 
     def _transaction(self, commits: Sequence[Commit]) -> list[BaseException | None]:
         """One transaction for all members; those whose preconditions fail write nothing."""
@@ -301,6 +314,10 @@ class SqliteStore:
             connection.execute("BEGIN IMMEDIATE")
             for commit in commits:
                 try:
+                    statement = quick(commit)
+                    if statement is not None and connection.execute(*statement).rowcount == 1:
+                        refused.append(None)
+                        continue
                     statements = plan(connection, commit)
                 except (NottwiceError, Blocked, Outdated) as refusal:
                     refused.append(refusal)
@@ -321,19 +338,16 @@ class SqliteStore:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
-            if error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY):
-                # Nothing reached the log: the commit record is the last thing written.
-                raise _Failed(error) from error
-            raise _InDoubt(error) from error
+            raise _failed_or_in_doubt(error) from error
         return refused
 
     def _alone(self, commit: Commit) -> BaseException | None:
         try:
             return self._transaction([commit])[0]
-        except _Failed as failed:
-            return self._store_error(failed.error)
         except _InDoubt as doubt:
             return self._resolve([commit], doubt.error)[0]
+        except _Failed as failed:
+            return self._store_error(failed.error)
 
     def _resolve(
         self, commits: Sequence[Commit], error: sqlite3.Error
@@ -388,6 +402,13 @@ class _Failed(Exception):
 
 class _InDoubt(_Failed):
     """COMMIT itself failed; the transaction may or may not be durable."""
+
+
+def _failed_or_in_doubt(error: sqlite3.Error) -> _Failed:
+    if error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY):
+        # Nothing reached the log: the commit record is the last thing written.
+        return _Failed(error)
+    return _InDoubt(error)
 
 
 def _migrate(connection: sqlite3.Connection, location: str) -> None:

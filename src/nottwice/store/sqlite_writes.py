@@ -64,6 +64,38 @@ PUT_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS, otherwise="OR REPLACE")
 ADD_EVIDENCE = _insert("evidence", rows.EVIDENCE_COLUMNS, otherwise="OR IGNORE")
 ADD_AUDIT = _insert("audit", rows.AUDIT_COLUMNS, otherwise="OR IGNORE")
 
+_HELD = "EXISTS (SELECT 1 FROM runs WHERE workflow_id = ? AND epoch = ? AND holder_id = ?)"
+_NOT_BLOCKED = (
+    "NOT EXISTS (SELECT 1 FROM reviews WHERE workflow_id = ? AND status IN ('open', 'decided'))"
+)
+QUICK_INSERT = (
+    INSERT_CALL.replace("VALUES (", "SELECT").removesuffix(")")
+    + " WHERE " + _HELD + " AND " + _NOT_BLOCKED + " ON CONFLICT DO NOTHING"
+)
+QUICK_UPDATE = UPDATE_CALL + " AND status = ? AND attempt_id = ? AND " + _HELD
+
+
+def quick(commit: Commit) -> Statement | None:
+    """The two commits of an effect in steady state, each as one statement.
+
+    It carries its preconditions along: it changes one row if they hold, and none if not. Then, or
+    for any other commit, ``plan`` finds out what to do.
+    """
+    simple = not (commit.claim or commit.run or commit.steps or commit.reviews)
+    if not simple or commit.evidence or commit.audit or len(commit.calls) != 1:
+        return None
+    write, fence = commit.calls[0], commit.fence
+    assert fence is not None
+    held = (commit.workflow_id, fence.epoch, fence.holder_id)
+    if write.after is None:
+        if write.row.key is not None or not commit.unless_blocked:
+            return None
+        return QUICK_INSERT, (*rows.call_to_sql(write.row), *held, commit.workflow_id)
+    if commit.unless_blocked:
+        return None
+    seen = (write.after[0].value, write.after[1])
+    return QUICK_UPDATE, (*rows.call_changes_to_sql(write.row), *seen, *held)
+
 
 def plan(connection: sqlite3.Connection, commit: Commit) -> list[Statement]:
     """Check every precondition and return what to write. Writes nothing itself."""

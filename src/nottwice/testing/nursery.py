@@ -43,7 +43,8 @@ class Nursery:
 
     def __init__(self, command: Sequence[str]) -> None:
         """``command`` starts a process that calls :func:`serve`."""
-        self._complaints = tempfile.TemporaryFile("w+", errors="replace")
+        # It is open for as long as the nursery is.
+        self._complaints = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.PIPE,

@@ -53,21 +53,14 @@ class Errand:
     way: Way
     order_id: int
     shop_url: str
-    folder: str
+    ledger: str
+    checkpoint: str
     die_at: str | None = None
     intents: bool = True
 
     @property
     def ticket(self) -> str:
         return f"ticket-{self.order_id}"
-
-    @property
-    def ledger(self) -> Path:
-        return Path(self.folder) / ("ledger.db" if self.intents else "ledger-without-intents.db")
-
-    @property
-    def checkpoint(self) -> Path:
-        return Path(self.folder) / f"checkpoint-{self.order_id}.json"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -153,11 +146,14 @@ class Showcase:
 
     def errand(self, way: Way, *, die_at: str | None = None, intents: bool = True) -> Errand:
         """An errand about an order of its own."""
+        order_id = next(self._orders)
         return Errand(
             way=way,
-            order_id=next(self._orders),
+            order_id=order_id,
             shop_url=self.world.url,
-            folder=str(self.folder),
+            # What a broken ledger says must not stand beside what a sound one says.
+            ledger=str(self.folder / ("ledger.db" if intents else "ledger-without-intents.db")),
+            checkpoint=str(self.folder / f"checkpoint-{order_id}.json"),
             die_at=die_at,
             intents=intents,
         )

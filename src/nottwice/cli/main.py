@@ -1,0 +1,115 @@
+"""The program `nottwice`: its commands, and how an error reaches the person at the keyboard.
+
+Exit codes: 0 done, 1 a typed error of nottwice, 2 the command line was wrong, 3 a check found
+something. No traceback is ever shown for an error that has a name.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import importlib.util
+from typing import Any
+
+import click
+
+from nottwice.cli import check, decide, reviews, show, status
+from nottwice.cli.output import show_error, show_json, show_note
+from nottwice.cli.settings import Settings, common_options, format_options, pass_settings
+from nottwice.errors import NoLedger, NottwiceError
+
+_EPILOG = """\b
+Exit codes:
+  0  done
+  1  an error that has a name: its text says what happened and what to do
+  2  the command line was wrong, or nothing was decided
+  3  a check found something: `check`, `reviews --fail-if-open`"""
+
+
+class Program(click.Group):
+    """The group of all commands; the demo is loaded only when somebody wants it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), "demo"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _load_demo() if cmd_name == "demo" else super().get_command(ctx, cmd_name)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        format_options(self, ctx, formatter)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        settings = ctx.ensure_object(Settings)
+        try:
+            return super().invoke(ctx)
+        except NottwiceError as error:
+            _report(error, settings)
+        except OSError as error:
+            # A closed pipe is the reader's choice; click ends quietly then.
+            if error.errno == errno.EPIPE:
+                raise
+            _report(error, settings)
+        ctx.exit(1)
+
+
+@click.group(
+    "nottwice",
+    cls=Program,
+    invoke_without_command=True,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@common_options
+@pass_settings
+@click.pass_context
+def main(context: click.Context, settings: Settings) -> None:
+    """Look after runs whose tools must not do anything twice.
+
+    Without a command: the state of the ledger, and what to type next.
+
+    Ids can be shortened to a beginning that fits only one. Nothing here runs a tool, and no command
+    creates a ledger that is not there.
+    """
+    if context.invoked_subcommand is None:
+        status.show_status(settings)
+
+
+for _command in (
+    status.runs,
+    show.show,
+    reviews.reviews,
+    decide.decide,
+    reviews.recheck,
+    check.check,
+):
+    main.add_command(_command)
+
+
+def _report(error: Exception, settings: Settings) -> None:
+    """Say what went wrong: to people on stderr, to scripts as the one document they read."""
+    text = str(error)
+    show_error(text)
+    if isinstance(error, NoLedger) and settings.store is None:
+        show_note("A program makes one when it first opens a run. To see one at work: nottwice demo")
+    if settings.store is not None and "nottwice " in text and "--store" not in text:
+        show_note(f"Name the ledger in that command as well:{settings.store_words()}")
+    if settings.as_json:
+        show_json({"error": {"type": type(error).__name__, "message": text}})
+
+
+def _load_demo() -> click.Command:
+    """The demo, which starts processes and servers and is not needed for anything else."""
+    if importlib.util.find_spec("nottwice.cli.demo") is None:
+        return _missing_demo
+    command: click.Command = importlib.import_module("nottwice.cli.demo").demo
+    return command
+
+
+@click.command("demo")
+def _missing_demo() -> None:
+    """Watch an agent being killed, with and without nottwice."""
+    raise NottwiceError(
+        "The demo is not part of this installation. Nothing was run. Install nottwice again: "
+        "pip install --force-reinstall nottwice"
+    )

@@ -1,0 +1,133 @@
+"""How does the ledger stand, and which runs are in it? The bare `nottwice`, and `nottwice runs`."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from nottwice.cli.documents import run_document, status_document
+from nottwice.cli.output import age_text, safe, show_facts, show_json, show_line, show_table
+from nottwice.cli.settings import Command, Settings, common_options, pass_settings
+from nottwice.cli.views import STATES, Overview, count_text, list_runs, look_over
+from nottwice.engine.blocking import call_text
+from nottwice.reviews.queue import Case
+
+MOST_ROWS = 50
+MOST_HINTS = 5
+
+
+def show_status(settings: Settings) -> None:
+    """Print the state of the ledger and the commands worth typing next."""
+    with settings.open_ledger() as ledger:
+        overview = look_over(ledger)
+    hints = _hints(overview, settings)
+    if settings.as_json:
+        show_json(status_document(overview, [command for command, _ in hints]))
+        return
+    total = sum(overview.states.values())
+    waiting = (("open", len(overview.open_cases)), ("decided", len(overview.decided_cases)))
+    doubts = overview.calls_in_doubt
+    show_facts(
+        f"Ledger {overview.location}",
+        (
+            ("runs", f"{total}: {count_text(overview.states.items())}" if total else "none yet"),
+            ("reviews", count_text(waiting)),
+            ("in doubt", f"{doubts} {'call' if doubts == 1 else 'calls'}" if doubts else "nothing"),
+        ),
+    )
+    show_line()
+    show_line("Next", style="bold")
+    for command, reason in hints:
+        show_line(f"  {safe(command)}")
+        show_line(f"      {safe(reason)}", style="dim")
+
+
+@click.command(cls=Command)
+@click.argument("prefix", default="")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES),
+    help="Only runs in this state; can be given several times.",
+)
+@click.option("--all", "show_all", is_flag=True, help=f"Also beyond the last {MOST_ROWS}.")
+@common_options
+@pass_settings
+def runs(settings: Settings, prefix: str, states: tuple[str, ...], show_all: bool) -> None:
+    """List runs, last changed first; with PREFIX those whose id begins with it.
+
+    A run is *interrupted* when its status is running and its process is dead: run your program
+    again, and it continues by itself. It is *waiting* when a person must decide.
+
+    \b
+    Examples:
+      nottwice runs --state interrupted
+      nottwice runs ticket- --all --json
+    """
+    with settings.open_ledger() as ledger:
+        found = list_runs(ledger, prefix=prefix, states=states)
+        now, location = ledger.clock.now(), ledger.location
+    shown = found if show_all else found[:MOST_ROWS]
+    omitted = len(found) - len(shown)
+    if settings.as_json:
+        documents = [run_document(view) for view in shown]
+        show_json({"ledger": location, "runs": documents, "omitted": omitted})
+        return
+    if not found:
+        show_line("No runs." if not (prefix or states) else "No such runs.")
+        return
+    rows = (
+        (
+            view.run.workflow_id,
+            view.state,
+            age_text(now - view.run.updated_at),
+            view.run.epoch,
+            None if view.holder is None or view.holder_life is None
+            # A comma and not brackets: a reader of columns takes it as one word less.
+            else f"{view.holder}, {view.holder_life.value}",
+        )
+        for view in shown
+    )
+    show_table(("run", "state", "changed", "opened", "holder"), rows)
+    if omitted:
+        words = " ".join(["runs", *([shlex.quote(prefix)] if prefix else []), "--all"])
+        show_line(f"… and {omitted} more: {safe(settings.command(words))}")
+
+
+def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
+    """Commands, each with the reason to type it; what waits for a person comes first."""
+    found = [
+        (settings.command(f"decide {case.review.review_id}"), _question(case))
+        for case in overview.open_cases
+    ]
+    resumable = {case.review.identity.workflow_id for case in overview.decided_cases}
+    resumable -= {case.review.identity.workflow_id for case in overview.open_cases}
+    found += [
+        (
+            settings.command(f"show {shlex.quote(run_id)}"),
+            f"run {run_id!r} was decided: run your program, it continues by itself",
+        )
+        for run_id in sorted(resumable)
+    ]
+    found += [
+        (
+            settings.command(f"show {shlex.quote(view.run.workflow_id)}"),
+            f"run {view.run.workflow_id!r} was interrupted: run your program, it continues by "
+            "itself",
+        )
+        for view in overview.interrupted
+    ]
+    more = len(found) - MOST_HINTS
+    found = found[:MOST_HINTS]
+    if more > 0:
+        found.append((settings.command("reviews"), f"… and {more} more that need somebody"))
+    if not found:
+        found.append((settings.command("runs"), "all runs; nothing needs you"))
+    return found
+
+
+def _question(case: Case) -> str:
+    what = case.review.identity.tool_name if case.row is None else call_text(case.row)
+    return f"{what} in run {case.review.identity.workflow_id!r}: {case.review.summary}"

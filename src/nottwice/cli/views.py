@@ -1,0 +1,226 @@
+"""What is known about a run, put together from the ledger for somebody who looks at it?
+
+Only reads. A run whose status is *running* while its holder is dead was interrupted; where, is told
+by the call whose attempt never came back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from nottwice.errors import UsageError
+from nottwice.guard.ledger import Ledger
+from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.review import Evidence, Review, ReviewStatus
+from nottwice.model.run import HolderRecord, Life, RunRecord, RunStatus, StepRecord
+from nottwice.reviews.queue import Case, open_cases
+from nottwice.store.interface import Store
+
+T = TypeVar("T")
+INTERRUPTED = "interrupted"
+STATES = (
+    "running",
+    INTERRUPTED,
+    "waiting",
+    "completed",
+    "failed",
+    "aborted",
+)
+MOST_NAMES = 5
+
+
+class Holders:
+    """What is known about holders, each looked up once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._records: dict[str, HolderRecord | None] = {}
+        self._lives: dict[str, Life] = {}
+
+    def record(self, holder_id: str) -> HolderRecord | None:
+        if holder_id not in self._records:
+            self._records[holder_id] = self._store.load_holder(holder_id)
+        return self._records[holder_id]
+
+    def life(self, holder_id: str) -> Life:
+        if holder_id not in self._lives:
+            self._lives[holder_id] = self._store.life_of(holder_id)
+        return self._lives[holder_id]
+
+    def describe(self, holder_id: str) -> str:
+        record = self.record(holder_id)
+        return f"holder {holder_id[:8]}" if record is None else record.describe()
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run with its state, and who holds it."""
+
+    run: RunRecord
+    state: str
+    holder: str | None
+    holder_life: Life | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The whole ledger in a few figures, with what needs somebody."""
+
+    location: str
+    states: dict[str, int]
+    cases: tuple[Case, ...]
+    calls_in_doubt: int
+    interrupted: tuple[RunView, ...]
+
+    @property
+    def open_cases(self) -> list[Case]:
+        return [case for case in self.cases if case.review.status is ReviewStatus.OPEN]
+
+    @property
+    def decided_cases(self) -> list[Case]:
+        return [case for case in self.cases if case.review.status is ReviewStatus.DECIDED]
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One call with everything that bears on it."""
+
+    row: CallRow
+    evidence: tuple[Evidence, ...]
+    reviews: tuple[Review, ...]
+
+    @property
+    def notable(self) -> bool:
+        """Whether it is shown however long the run is: in doubt, or decided about."""
+        return self.row.status.in_doubt or bool(self.reviews)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetails:
+    """One run as a timeline."""
+
+    view: RunView
+    steps: tuple[StepRecord, ...]
+    calls: tuple[CallView, ...]
+    reviews: tuple[Review, ...]
+    cut_off: tuple[CallRow, ...]
+    """The calls during which the run was interrupted; empty if it was not, or between calls."""
+    omitted_calls: int
+    omitted_steps: int
+    holders: Holders
+
+    @property
+    def waits_for(self) -> list[Review]:
+        return [review for review in self.reviews if is_pending(review)]
+
+
+def look_over(ledger: Ledger) -> Overview:
+    """Count what is in a ledger, and find what needs somebody."""
+    store, holders = ledger.store, Holders(ledger.store)
+    runs = [_view(run, holders) for run in store.runs()]
+    counts = Counter(view.state for view in runs)
+    doubts = sum(len(store.calls_in_doubt(view.run.workflow_id)) for view in runs)
+    return Overview(
+        location=ledger.location,
+        states={state: counts[state] for state in STATES},
+        cases=tuple(open_cases(store)),
+        calls_in_doubt=doubts,
+        interrupted=tuple(view for view in runs if view.state == INTERRUPTED),
+    )
+
+
+def list_runs(ledger: Ledger, *, prefix: str, states: Sequence[str]) -> list[RunView]:
+    """The runs whose id begins with ``prefix``, last changed first."""
+    holders = Holders(ledger.store)
+    views = (_view(run, holders) for run in ledger.store.runs(prefix=prefix))
+    return [view for view in views if not states or view.state in states]
+
+
+def find_run(ledger: Ledger, name: str, *, list_command: str) -> RunRecord:
+    """A run by its id, a beginning of it that fits only one, or a review of it."""
+    store = ledger.store
+    exact = store.load_run(name) if name else None
+    if exact is not None:
+        return exact
+    found = store.runs(prefix=name, limit=MOST_NAMES + 1) if name else []
+    if not found and name:
+        reviewed = {review.identity.workflow_id for review in store.find_reviews(name)}
+        found = [run for run in map(store.load_run, sorted(reviewed)) if run is not None]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(
+            f"There is no run {name!r} in {ledger.location}. Nothing was changed. "
+            f"List them with: {list_command}"
+        )
+    names = ", ".join(repr(run.workflow_id) for run in found[:MOST_NAMES])
+    more = " and more" if len(found) > MOST_NAMES else ""
+    raise UsageError(f"{name!r} is the beginning of several runs: {names}{more}. Give more of it.")
+
+
+def look_into(ledger: Ledger, run: RunRecord, *, limit: int | None) -> RunDetails:
+    """Everything about one run; beyond ``limit`` calls only the last ones and the notable."""
+    store, holders = ledger.store, Holders(ledger.store)
+    run_id = run.workflow_id
+    reviews = store.reviews(run_id)
+    evidence_of: dict[str, list[Evidence]] = defaultdict(list)
+    for item in store.evidence(run_id):
+        evidence_of[item.call_id].append(item)
+    reviews_of: dict[str, list[Review]] = defaultdict(list)
+    for review in reviews:
+        reviews_of[review.call_id].append(review)
+    calls = [
+        CallView(row, tuple(evidence_of[row.call_id]), tuple(reviews_of[row.call_id]))
+        for row in store.calls(run_id)
+    ]
+    view = _view(run, holders)
+    cut_off = [
+        call.row
+        for call in calls
+        if call.row.status is CallStatus.PENDING
+        and holders.life(call.row.holder_id) is not Life.ALIVE
+    ]
+    kept = _last(calls, limit, keep=lambda call: call.notable)
+    steps = store.steps(run_id)
+    kept_steps = _last(steps, limit, keep=lambda step: step.finished_at is None)
+    return RunDetails(
+        view=view,
+        steps=tuple(kept_steps),
+        calls=tuple(kept),
+        reviews=tuple(reviews),
+        cut_off=tuple(cut_off),
+        omitted_calls=len(calls) - len(kept),
+        omitted_steps=len(steps) - len(kept_steps),
+        holders=holders,
+    )
+
+
+def is_pending(review: Review) -> bool:
+    """Whether a review still holds its run up: nobody decided, or nobody used the decision."""
+    return review.status in (ReviewStatus.OPEN, ReviewStatus.DECIDED)
+
+
+def _view(run: RunRecord, holders: Holders) -> RunView:
+    life = None if run.holder_id is None else holders.life(run.holder_id)
+    who = None if run.holder_id is None else holders.describe(run.holder_id)
+    state = run.status.value
+    # A run that nobody holds is not running either: its last holder could not finish claiming it.
+    if run.status is RunStatus.RUNNING and life in (None, Life.DEAD):
+        state = INTERRUPTED
+    return RunView(run, state, who, life)
+
+
+def _last(items: Sequence[T], limit: int | None, *, keep: Callable[[T], bool]) -> list[T]:
+    """The last ``limit`` items, and of those before them the ones to keep."""
+    if limit is None or len(items) <= limit:
+        return list(items)
+    first = len(items) - limit
+    return [item for index, item in enumerate(items) if index >= first or keep(item)]
+
+
+def count_text(counts: Iterable[tuple[str, int]]) -> str:
+    """The figures that are not zero, as in ``1 waiting, 5 completed``."""
+    return ", ".join(f"{number} {name}" for name, number in counts if number) or "none"
