@@ -53,8 +53,8 @@ class Plan:
     options: dict[str, Any] = field(default_factory=dict)
     """Keywords for ``nt.tool`` on top of what the kind says."""
     run_options: dict[str, Any] = field(default_factory=dict)
-    hours_ahead: float = 0.0
-    """How far the clock of this process is ahead."""
+    hours_ahead: float | None = None
+    """How far the clock of this process is ahead; on such a clock a pause takes no time."""
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -80,7 +80,10 @@ class Process:
     def __init__(self, plan: Plan, descriptor: int) -> None:
         self.plan = plan
         self.world = WorldClient(plan.world)
+        ahead = plan.hours_ahead is not None
+        self.clock = AheadClock((plan.hours_ahead or 0) * 3600) if ahead else SystemClock()
         self.attempts = 0
+        self.looks = 0
         self._descriptor = descriptor
         self._visits: dict[str, int] = {}
         self._tools: list[Any] = []
@@ -106,15 +109,16 @@ class Process:
         )
 
     def reach(self, place: str) -> None:
-        """Die here, if the plan says so."""
+        """Die here, or stop, if the plan says so."""
         self._visits[place] = self._visits.get(place, 0) + 1
         if (place, self._visits[place]) == (self.plan.die_at, self.plan.die_at_visit):
             os.kill(os.getpid(), signal.SIGKILL)
+        if (place, self._visits[place]) == (self.plan.more.get("stop_at"), 1):
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     def open(self) -> nt.Ledger:
-        clock = AheadClock(self.plan.hours_ahead * 3600) if self.plan.hours_ahead else SystemClock()
-        store: Store = SqliteStore(self.plan.ledger, now=clock.now())
-        return nt.open(KillingStore(store, self.reach), clock=clock)
+        store: Store = SqliteStore(self.plan.ledger, now=self.clock.now())
+        return nt.open(KillingStore(store, self.reach), clock=self.clock)
 
     def open_run(self, ledger: nt.Ledger) -> nt.Run:
         return ledger.run(self.plan.run, **self.plan.run_options)
@@ -147,12 +151,42 @@ class Process:
         self.reach("body end")
         return result
 
-    def look(self, call: nt.Call) -> nt.Verification:
+    def look(self, call: nt.Call) -> Any:
         """The verify hook: ask the World whether it knows the call."""
+        self.looks += 1
         self.reach("verify start")
+        if "answers" in self.plan.more:
+            return self._scripted_answer()
         found = self.world.find(self.plan.effect, call_id=call.id)
+        if self.looks == 1 and "lingering_gate" in self.plan.more:
+            self._linger(self.plan.more["lingering_gate"])
         self.reach("verify end")
         return nt.did_not_happen() if found is None else nt.happened(found.result)
+
+    def _scripted_answer(self) -> Any:
+        answers = self.plan.more["answers"]
+        match answers[min(self.looks, len(answers)) - 1]:
+            case "happened":
+                return nt.happened(RESULT)
+            case "still running":
+                return nt.still_running()
+            case "unknown":
+                return nt.unknown()
+            case "did not happen":
+                return nt.did_not_happen()
+            case "nonsense":
+                return True
+            case "an error":
+                raise ConnectionError("the upstream does not answer")
+        raise ValueError(answers)
+
+    def _linger(self, gate: str) -> None:
+        """A hook that takes an hour to answer; meanwhile what it did not see arrives."""
+        self.world.release(gate)
+        while self.world.find(self.plan.effect) is None:
+            pass
+        assert isinstance(self.clock, AheadClock)
+        self.clock.pause(3600)
 
     async def look_async(self, call: nt.Call) -> nt.Verification:
         return await asyncio.to_thread(self.look, call)
@@ -246,6 +280,40 @@ async def _read_then_act_async(process: Process, read: Any, act: Any) -> None:
 
 
 @program
+def swallow(process: Process) -> None:
+    """User code that catches what it is told, and a model that tries again."""
+    asyncio.run(_swallow(process))
+
+
+async def _swallow(process: Process) -> None:
+    act, other = process.tool(), process.tool("other")
+    read, earlier = process.tool("read", "pure"), process.tool("earlier")
+
+    async def turn(name: str, function: Any) -> None:
+        try:
+            answer = function(order=ORDER)
+            answer = await answer if process.plan.is_async else answer
+            if isinstance(answer, nt.Receipt):
+                process.say_receipt(answer, turn=name)
+            else:
+                process.say(value=answer, turn=name)
+        except NottwiceError as error:
+            process.say_error(error, turn=name)
+
+    # Sync tools in an event loop block it, as everywhere; their run may be opened either way.
+    async with process.open_run(process.open()):
+        await turn("before", earlier.receipt)
+        await turn("the call", act.receipt)
+        if "pause_at" in process.plan.more:
+            process.world.do("a pause", hold_before=process.plan.more["pause_at"])
+        await turn("the call again", act.receipt)
+        await turn("the same again on purpose", act.again("next turn"))
+        await turn("another effect", other.receipt)
+        await turn("an earlier receipt", earlier.receipt)
+        await turn("a pure call", read.receipt)
+
+
+@program
 def open_only(process: Process) -> None:
     """Open the run and do nothing in it."""
     process.tool()
@@ -258,6 +326,9 @@ def decide(process: Process) -> None:
     """Decide one review, as ``nottwice decide`` does."""
     more = process.plan.more
     ledger = process.open()
+    if "gate" in more:
+        # Everybody who is to decide waits here, so that all go on at once.
+        process.world.do("a vote", hold_before=more["gate"])
     with process.reporting():
         if more["verb"] == "undo":
             review = take_back(ledger.store, ledger.clock, more["review"], by="ann", why="a test")

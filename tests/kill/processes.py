@@ -92,6 +92,13 @@ class Agent:
         if self.exit_code is None:
             os.kill(self.pid, number)
 
+    def wait_until_stopped(self) -> None:
+        """Wait until it has stopped itself (SIGSTOP) where its plan says."""
+        wait_until(lambda: _is_stopped(self.pid))
+
+    def go_on(self) -> None:
+        self.signal(signal.SIGCONT)
+
     @property
     def was_killed(self) -> bool:
         return self.exit_code == -signal.SIGKILL
@@ -215,6 +222,14 @@ class Case:
             if not connection.execute("PRAGMA user_version").fetchone()[0]:
                 return []
             return [dict(row) for row in connection.execute(sql, (run,))]
+
+
+def _is_stopped(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    if status.exists():
+        return status.read_text().rpartition(")")[2].split()[0] == "T"
+    told = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return told.stdout.startswith("T")
 
 
 def wait_until(claim: Any, *, seconds: float = 30.0) -> None:

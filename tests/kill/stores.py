@@ -64,5 +64,7 @@ def kinds_of(commit: Commit) -> Iterator[str]:
         yield "review"
     if ReviewStatus.DECIDED in statuses:
         yield "decision"
+    if ReviewStatus.USED in statuses:
+        yield "use"
     if commit.run is not None and commit.run.release:
         yield "release"

@@ -102,7 +102,7 @@ def test_an_intent_names_its_attempt_holder_class_and_key_before_the_effect(
     assert agent.end().said["value"] == RESULT
 
 
-# What a kill does to a pure tool: place → reads right after the crash, rows, reads after the resume.
+# A kill of a pure call: place → reads right after it, rows, and reads after the resume.
 PURE = {
     "before claim": (0, [], 1),
     "body start": (0, [], 1),

@@ -487,7 +487,16 @@ def test_a_delay_that_no_float_holds_is_the_cap(first: float, expected: float) -
 
 @pytest.mark.parametrize(
     ("asked", "expected"),
-    [(0.0, 0.5), (0.4, 0.5), (7.0, 7.0), (300.0, 300.0), (300.5, None), (math.nan, 0.5)],
+    [
+        (0.0, 0.5),
+        (0.4, 0.5),
+        (7.0, 7.0),
+        (300.0, 300.0),
+        (300.5, None),
+        (math.inf, None),
+        (math.nan, 0.5),
+        (-1.0, 0.5),
+    ],
 )
 def test_retry_after_is_a_floor_and_too_long_a_one_ends_it(
     asked: float, expected: float | None

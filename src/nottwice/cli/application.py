@@ -59,7 +59,7 @@ def need_application(settings: Settings, *, what_for: str) -> Application:
     if target is None:
         raise UsageError(
             f"{what_for} needs your tools. Nothing was done. Name the module that declares them: "
-            "--app agent, or `app = \"agent\"` under [tool.nottwice] in pyproject.toml."
+            '--app agent, or `app = "agent"` under [tool.nottwice] in pyproject.toml.'
         )
     return load_application(target)
 

@@ -130,18 +130,20 @@ class Demo:
 
         errand = self.showcase.errand(Way.NOTTWICE, die_at=AFTER_MAIL)
         shown = self.showcase.kill_and_resume(errand, answer)
-        self.lines.append(Line("uses nottwice", "after mail", [shown]))
         claim("The run waits for one decision.", holds=len(answers) == 1)
+        agent = "uses nottwice"
         for verdict, received in answers:
             repeats = int(verdict.verb is Verb.DID_NOT_HAPPEN)
             text = f"The agent went on. Mails at the shop: [bold]{shown.mails}[/]."
             if repeats and received:
+                agent += ", told n"
                 text += " The outbox knew better,\nbut nottwice does what the person on call says."
             claim(
                 "The agent goes on and mails only if it was told that it had not.",
                 holds=shown.mails == received + repeats,
                 text=text,
             )
+        self.lines.append(Line(agent, "after mail", [shown]))
         self.screen.give_time_to_read()
         return errand
 
@@ -236,7 +238,7 @@ class Demo:
     def _ask(self) -> str | None:
         """The key that was pressed in time, y or n."""
         key = None
-        with Keyboard() as keyboard:
+        with Keyboard(sys.stdin.fileno()) as keyboard:
             for left in range(SECONDS_TO_DECIDE, 0, -1):
                 self.screen.ask_on_one_line(
                     f"[bold]Did the mail go out?[/]  y = it did   n = it did not   ({left} s)"

@@ -19,8 +19,10 @@ def somebody_is_there() -> bool:
 class Keyboard:
     """The terminal's keys, one by one, for the length of a block. Ctrl-C still interrupts."""
 
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
     def __enter__(self) -> Keyboard:
-        self._descriptor = sys.stdin.fileno()
         self._before = termios.tcgetattr(self._descriptor)
         tty.setcbreak(self._descriptor)
         # What was typed before the question was asked is not an answer to it.

@@ -19,7 +19,7 @@ from rich.text import Text
 from nottwice.testing.showcase import Shown
 
 WIDTH = 80
-SECONDS_TO_READ = 2.0
+SECONDS_TO_READ = 3.0
 
 
 @dataclass(frozen=True, slots=True)

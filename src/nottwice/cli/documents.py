@@ -1,7 +1,7 @@
 """What do the JSON documents of `--json` hold? Their shapes, with the meaning of every field.
 
-The fields are a promise to scripts: they are only ever added to. `FIELDS` is what the reference page
-shows, and a test compares it with what is printed.
+The fields are a promise to scripts: they are only ever added to. `FIELDS` is what the reference
+page shows, and a test compares it with what is printed.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import click
 
 from nottwice.cli import check, decide, reviews, show, status
 from nottwice.cli.output import show_error, show_json, show_note
-from nottwice.cli.settings import Settings, common_options, format_options, pass_settings
+from nottwice.cli.settings import Settings, common_options, format_options, pass_settings, show_log
 from nottwice.errors import NoLedger, NottwiceError
 
 _EPILOG = """\b
@@ -29,8 +29,11 @@ Exit codes:
 class Program(click.Group):
     """The group of all commands; the demo is loaded only when somebody wants it."""
 
+    def main(self, *args: Any, prog_name: str | None = None, **extra: Any) -> Any:
+        return super().main(*args, prog_name=prog_name or "nottwice", **extra)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*super().list_commands(ctx), "demo"]
+        return [*self.commands, "demo"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return _load_demo() if cmd_name == "demo" else super().get_command(ctx, cmd_name)
@@ -50,7 +53,7 @@ class Program(click.Group):
             if error.errno == errno.EPIPE:
                 raise
             _report(error, settings)
-        ctx.exit(1)
+        raise click.exceptions.Exit(1)
 
 
 @click.group(
@@ -72,6 +75,7 @@ def main(context: click.Context, settings: Settings) -> None:
     creates a ledger that is not there.
     """
     if context.invoked_subcommand is None:
+        show_log(context, settings)
         status.show_status(settings)
 
 
@@ -91,7 +95,7 @@ def _report(error: Exception, settings: Settings) -> None:
     text = str(error)
     show_error(text)
     if isinstance(error, NoLedger) and settings.store is None:
-        show_note("A program makes one when it first opens a run. To see one at work: nottwice demo")
+        show_note("Your program makes one when it first opens a run. To see that: nottwice demo")
     if settings.store is not None and "nottwice " in text and "--store" not in text:
         show_note(f"Name the ledger in that command as well:{settings.store_words()}")
     if settings.as_json:

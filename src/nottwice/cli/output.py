@@ -1,4 +1,4 @@
-"""How is something shown? Tables on a terminal, plain text in a pipe, one JSON document for scripts.
+"""How is something shown? Tables on a terminal, plain text in a pipe, one JSON document on demand.
 
 Promise: nothing that a run, a tool or a person wrote can steer the terminal. Every text passes
 through `safe`, which leaves printable characters on one line; rich gets them as data, never as

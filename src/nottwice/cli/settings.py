@@ -25,7 +25,7 @@ from nottwice.errors import UsageError
 from nottwice.guard.ledger import DEFAULT_STORE, MEMORY, Ledger, open_ledger
 
 F = TypeVar("F", bound=Callable[..., Any])
-COMMON = ("store", "app", "as_json", "verbosity", "version")
+COMMON = ("--store", "--app", "--json", "--verbose", "--version", "--help")
 
 
 @dataclass(slots=True)
@@ -96,15 +96,33 @@ def format_options(
     command: click.Command, context: click.Context, formatter: click.HelpFormatter
 ) -> None:
     """Write the options in two parts: what belongs to this command, and what to all."""
-    own, shared = [], []
+    own: list[tuple[str, str]] = []
+    shared: list[tuple[str, str]] = []
     for parameter in command.get_params(context):
+        # Arguments are explained in the text; newer versions of click would list them here.
         record = parameter.get_help_record(context)
-        if record is not None:
-            (shared if parameter.name in COMMON else own).append(record)
+        if record is not None and isinstance(parameter, click.Option):
+            is_shared = any(spelling in COMMON for spelling in parameter.opts)
+            (shared if is_shared else own).append(record)
     for title, records in (("Options", own), ("Options of every command", shared)):
         if records:
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def show_log(context: click.Context, settings: Settings) -> None:
+    """Show the log of nottwice on stderr: warnings, with -v decisions, with -vv everything."""
+    levels = {0: logging.WARNING, 1: logging.INFO}
+    logger = logging.getLogger("nottwice")
+    before = (logger.level, logger.propagate, list(logger.handlers))
+    logger.setLevel(levels.get(settings.verbosity, logging.DEBUG))
+    logger.propagate = False
+    logger.handlers = [_SafeHandler()]
+
+    def restore() -> None:
+        logger.level, logger.propagate, logger.handlers = before
+
+    context.call_on_close(restore)
 
 
 def installed_version() -> str:
@@ -122,20 +140,10 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
 
 
 def _log(context: click.Context, parameter: click.Parameter, value: int) -> None:
-    """Show the log of nottwice on stderr: warnings, with -v decisions, with -vv everything."""
     settings = context.ensure_object(Settings)
     settings.verbosity = max(settings.verbosity, value)
-    levels = {0: logging.WARNING, 1: logging.INFO}
-    logger = logging.getLogger("nottwice")
-    before = (logger.level, logger.propagate, list(logger.handlers))
-    logger.setLevel(levels.get(settings.verbosity, logging.DEBUG))
-    logger.propagate = False
-    logger.handlers = [_SafeHandler()]
-
-    def restore() -> None:
-        logger.level, logger.propagate, logger.handlers = before
-
-    context.call_on_close(restore)
+    if not isinstance(context.command, click.Group):
+        show_log(context, settings)
 
 
 class _SafeHandler(logging.Handler):

@@ -1,4 +1,4 @@
-"""What happened in one run? `nottwice show`: a timeline, where it was cut off, what it waits for."""
+"""What happened in one run? `nottwice show`: the timeline, the cut, and what it waits for."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ from nottwice.model.run import Life, StepRecord
 
 MOST_CALLS = 50
 
-# When, what, class, status, how long: one row of the timeline.
+# One row of the timeline; what happened comes last, because it is the longest.
+COLUMNS = ("when (UTC)", "status", "took", "class", "what")
 Row = tuple[str, str, str, str, str]
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Show one run as a timeline.")
 @click.argument("run_id", metavar="ID")
 @click.option(
     "--limit",
@@ -133,10 +134,10 @@ def _show_next(details: RunDetails, settings: Settings) -> None:
     """Say what goes on from here, with the command to type."""
     undecided = [one for one in details.waits_for if one.status is ReviewStatus.OPEN]
     for review in undecided:
-        show_line(f"  decide     {safe(settings.command(f'decide {review.review_id}'))}")
+        show_line(f"Decide with: {safe(settings.command(f'decide {review.review_id}'))}")
     resumable = details.view.state == INTERRUPTED or details.waits_for
     if resumable and not undecided:
-        show_line("  next       run your program: it opens the run again and continues by itself")
+        show_line("Run your program: it opens the run again and continues by itself.")
 
 
 def _show_timeline(details: RunDetails, settings: Settings) -> None:
@@ -147,7 +148,7 @@ def _show_timeline(details: RunDetails, settings: Settings) -> None:
         show_line(f"… and {omitted} more, mostly earlier: {safe(command)}")
     rows = list(_timeline(details))
     if rows:
-        show_table(("when (UTC)", "what", "class", "status", "took"), rows)
+        show_table(COLUMNS, rows)
     else:
         show_line("Nothing was recorded in this run.")
 
@@ -165,7 +166,9 @@ def _timeline(details: RunDetails) -> Iterator[Row]:
             continue
         first = what.row.past[0].holder_id if what.row.past else what.row.holder_id
         if first != holder_id:
-            yield (utc_text(at) or "", f"process {details.holders.describe(first)}", "", "", "")
+            who = details.holders.describe(first)
+            text = f"process {who}" if holder_id is None else f"another process went on: {who}"
+            yield (utc_text(at) or "", "", "", "", text)
         holder_id = what.row.holder_id
         yield _call_row(what.row)
         yield from _detail_rows(what, details.holders)
@@ -177,7 +180,7 @@ def _step_row(step: StepRecord) -> Row:
     if step.failure is not None:
         name += f": {step.failure.error_type}"
     took = _took(step.started_at, step.finished_at)
-    return (utc_text(step.started_at) or "", shorten(name), "", step.status.value, took)
+    return (utc_text(step.started_at) or "", step.status.value, took, "", shorten(name))
 
 
 def _call_row(row: CallRow) -> Row:
@@ -185,10 +188,10 @@ def _call_row(row: CallRow) -> Row:
     repeated = f" again: {row.label}" if row.label is not None else ""
     return (
         utc_text(row.created_at) or "",
-        f"{inside}{shorten(call_text(row) + repeated, 240)}",
-        row.replay_class.value,
         row.status.value,
         _took(row.created_at, row.finished_at),
+        row.replay_class.value,
+        f"{inside}{shorten(call_text(row) + repeated, 240)}",
     )
 
 
@@ -200,12 +203,18 @@ def _detail_rows(call: CallView, holders: Holders) -> Iterator[Row]:
     """What is to be said about one call, in the order of time."""
     indent = "  " if call.row.identity.node_id == ROOT_NODE else "    "
     details = [*_attempts(call.row, holders), *_outcome(call.row)]
-    details += [(item.at, f"{item.source}: {item.text}") for item in call.evidence]
+    # The reason of a review is evidence, too; it is said once, where the review opens.
+    summaries = {review.summary for review in call.reviews}
+    details += [
+        (item.at, f"{item.source}: {item.text}")
+        for item in call.evidence
+        if item.text not in summaries
+    ]
     for review in call.reviews:
         details += _review_details(review)
     details.sort(key=lambda detail: detail[0])
     for at, text in details:
-        yield (utc_text(at) or "", f"{indent}{shorten(text, 400)}", "", "", "")
+        yield (utc_text(at) or "", "", "", "", f"{indent}{shorten(text, 400)}")
 
 
 def _attempts(row: CallRow, holders: Holders) -> Iterator[tuple[float, str]]:

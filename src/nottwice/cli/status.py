@@ -43,7 +43,7 @@ def show_status(settings: Settings) -> None:
         show_line(f"      {safe(reason)}", style="dim")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="List runs and their state.")
 @click.argument("prefix", default="")
 @click.option(
     "--state",
@@ -78,19 +78,11 @@ def runs(settings: Settings, prefix: str, states: tuple[str, ...], show_all: boo
     if not found:
         show_line("No runs." if not (prefix or states) else "No such runs.")
         return
-    rows = (
-        (
-            view.run.workflow_id,
-            view.state,
-            age_text(now - view.run.updated_at),
-            view.run.epoch,
-            None if view.holder is None or view.holder_life is None
-            # A comma and not brackets: a reader of columns takes it as one word less.
-            else f"{view.holder}, {view.holder_life.value}",
-        )
+    rows = [
+        (view.run.workflow_id, view.state, age_text(now - view.run.updated_at), view.holder)
         for view in shown
-    )
-    show_table(("run", "state", "changed", "opened", "holder"), rows)
+    ]
+    show_table(("run", "state", "changed", "holder"), rows)
     if omitted:
         words = " ".join(["runs", *([shlex.quote(prefix)] if prefix else []), "--all"])
         show_line(f"… and {omitted} more: {safe(settings.command(words))}")

@@ -263,7 +263,8 @@ class _Dispatch:
             failed += 1
             failure = classify(outcome.error, effectful=False, classifier=tool.classify, now=now)
             delay = None
-            if failure.failure_class is FailureClass.RETRYABLE:
+            # Nothing can be in doubt about a tool without effects: ambiguous is worth another try.
+            if failure.failure_class is not FailureClass.POISON:
                 delay = tool.retry.delay_seconds(
                     failed_attempts=failed,
                     random_unit=session.clock.random_unit(),

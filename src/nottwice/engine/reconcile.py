@@ -417,10 +417,14 @@ def _abort_if_decided(session: Session) -> Doing[None]:
         if decision is None or decision.verb is not Verb.ABORT:
             continue
         now = session.clock.now()
-        yield from session.commit(
-            reviews=(ReviewWrite(review.used(now=now), review.version),),
-            run=RunUpdate(RunStatus.ABORTED, now),
-        )
+        try:
+            yield from session.commit(
+                reviews=(ReviewWrite(review.used(now=now), review.version),),
+                run=RunUpdate(RunStatus.ABORTED, now),
+            )
+        except Outdated:
+            # It was taken back at this very moment, and is an open review again.
+            continue
         raise RunAborted(
             f"Run {session.run_id!r} was aborted by {decision.by}: {decision.why}. Nothing more "
             "was sent. Start a run with another id if it should be done after all.",

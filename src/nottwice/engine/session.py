@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nottwice.engine.asks import Doing, Write
@@ -88,8 +88,11 @@ class Riding:
         self._evidence: dict[Evidence, None] = {}
 
     def add_call(self, write: CallWrite) -> None:
+        """Take a row aboard; one that is aboard already gives up its seat, not what it follows."""
+        identity = write.row.identity
         with self._guard:
-            self._calls[write.row.identity] = write
+            aboard = self._calls.get(identity)
+            self._calls[identity] = replace(write, after=aboard.after) if aboard else write
 
     def add_step(self, step: StepRecord) -> None:
         with self._guard:
@@ -123,8 +126,12 @@ class Riding:
         """Forget what this commit made durable."""
         with self._guard:
             for write in commit.calls:
-                if self._calls.get(write.row.identity) is write:
-                    del self._calls[write.row.identity]
+                identity = write.row.identity
+                aboard = self._calls.get(identity)
+                if aboard is write:
+                    del self._calls[identity]
+                elif aboard is not None:
+                    self._calls[identity] = replace(aboard, after=write.row.state)
             for step in commit.steps:
                 where = (step.node_id, step.checkpoint_id)
                 if self._steps.get(where) is step:

@@ -109,7 +109,10 @@ def classify(
     """
     said: object = None
     note = ""
-    failure_class = _spoken(error)
+    # The recorded failure of another call that the tool made (it has a call id) is no word of its
+    # own: the tool may have taken effect before or after that call.
+    quoted = read_attribute(error, "call_id") is not None
+    failure_class = None if quoted else _spoken(error)
     if failure_class is None and classifier is not None and not is_interruption(error):
         failure_class, said, note = _ask(classifier, error, effectful=effectful)
     if failure_class is None:
@@ -316,9 +319,10 @@ class RetryPolicy:
             )
         if failed_attempts >= self.attempts:
             return None
-        floor = _wait(retry_after_seconds) or 0.0
-        if floor > self.most_retry_after_seconds:
+        asked = retry_after_seconds or 0.0
+        if asked > self.most_retry_after_seconds:
             return None
+        floor = _wait(asked) or 0.0
         try:
             cap = self.first_seconds * float(self.factor) ** (failed_attempts - 1)
         except OverflowError:

@@ -5,13 +5,16 @@ SQLite and our proof of death both rely on file locks, and those lie on network 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import NamedTuple
 
 from nottwice.errors import UnsafeFilesystem
 
 NETWORK = frozenset(
-    "9p afs beegfs ceph cifs coda fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs gpfs "
-    "lustre ncpfs nfs nfs4 ocfs2 smb2 smb3 smbfs vboxsf".split()
+    "9p afs beegfs ceph cifs coda fuse.blobfuse2 fuse.ceph fuse.ceph-fuse fuse.gcsfuse "
+    "fuse.glusterfs fuse.juicefs fuse.rclone fuse.s3fs fuse.sshfs glusterfs gpfs lustre ncpfs nfs "
+    "nfs4 ocfs2 orangefs pvfs2 smb2 smb3 smbfs vboxsf".split()
 )
 CONTAINER_LAYER = frozenset({"overlay", "aufs"})
 
@@ -37,20 +40,47 @@ def filesystem_of(path: Path, *, mountinfo: str | None = None) -> str | None:
     """The type of the file system that holds ``path``; None where the system does not tell."""
     if mountinfo is None:
         try:
-            mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+            mountinfo = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
         except OSError:
             return None
-    best, kind = "", None
-    for line in mountinfo.splitlines():
+    mounts = _read_mounts(mountinfo)
+    known = {mount.id for mount in mounts}
+    kind, here = None, ""
+    while True:
+        # As the kernel walks: from mount to mount, and into the first one on the way. The order
+        # of the lines says nothing, and a longer mount point may be hidden under a shorter one.
+        inside = [
+            mount
+            for mount in mounts
+            if (mount.parent if mount.parent in known else "") == here
+            and _is_under(str(path), mount.point)
+        ]
+        if not inside:
+            return kind
+        first = min(inside, key=lambda mount: len(mount.point))
+        kind, here = first.kind, first.id
+
+
+class _Mount(NamedTuple):
+    id: str
+    parent: str
+    point: str
+    kind: str
+
+
+def _read_mounts(mountinfo: str) -> list[_Mount]:
+    mounts = []
+    # The kernel separates by spaces and line feeds only, and escapes both; a path may well contain
+    # other characters that Python takes for white space.
+    for line in mountinfo.split("\n"):
         before, _, after = line.partition(" - ")
-        fields = before.split()
+        fields = before.split(" ")
         if len(fields) < 5 or not after:
             continue
-        mount = _unescape(fields[4])
-        # Later lines win at equal length: a mount on top hides the one below.
-        if _is_under(str(path), mount) and len(mount) >= len(best):
-            best, kind = mount, after.split()[0]
-    return kind
+        own, parent = fields[:2]
+        kind = after.split(" ")[0]
+        mounts.append(_Mount(own, "" if parent == own else parent, _unescape(fields[4]), kind))
+    return mounts
 
 
 def _is_under(path: str, mount: str) -> bool:

@@ -7,7 +7,7 @@ rows), P6 (an overtaken holder cannot write), P7 (repeating a commit changes not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -80,6 +80,21 @@ class Commit:
     def __post_init__(self) -> None:
         if self.fence is None and (self.calls or self.steps or self.run):
             raise UsageError("Only the holder of a run may write its calls, steps and status.")
+        if any(workflow_id != self.workflow_id for workflow_id in self._workflow_ids()):
+            raise UsageError(
+                f"A commit for run {self.workflow_id!r} names another run, which its fence does "
+                "not cover. Nothing was written. Make one commit for each run."
+            )
+
+    def _workflow_ids(self) -> Iterator[str]:
+        for write in self.calls:
+            yield write.row.identity.workflow_id
+        for review_write in self.reviews:
+            yield review_write.review.identity.workflow_id
+        for record in (*self.steps, *self.evidence, *self.audit):
+            yield record.workflow_id
+        if self.claim is not None:
+            yield self.claim.run.workflow_id
 
 
 class Blocked(Exception):

@@ -26,6 +26,8 @@ from pathlib import Path
 from nottwice.errors import StoreError
 from nottwice.model.run import HolderRecord, Life
 
+POLL_SECONDS = 0.01
+
 
 class HolderLock:
     """This process's place in one lock file."""
@@ -36,6 +38,7 @@ class HolderLock:
         self.record = _describe_this_process(now)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._descriptor = descriptor
+        self.inode = _inode(descriptor)
         place = _place_of(self.record.holder_id)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
@@ -67,14 +70,35 @@ class HolderLock:
         return True
 
     @contextlib.contextmanager
-    def exclusively(self, place: int) -> Iterator[None]:
+    def exclusively(self, place: int, *, wait_seconds: float) -> Iterator[None]:
         """Keep other processes, and other threads of this one, out of a short section."""
-        with self._guard:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, place)
+        if not self._guard.acquire(timeout=wait_seconds):
+            raise self._taken(wait_seconds)
+        try:
+            self._lock_within(place, wait_seconds)
             try:
                 yield
             finally:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
+        finally:
+            self._guard.release()
+
+    def _lock_within(self, place: int, wait_seconds: float) -> None:
+        # The kernel's own waiting has no end, and whoever has the lock may be stopped (D13).
+        nobody = threading.Event()
+        for _ in range(int(wait_seconds / POLL_SECONDS) + 1):
+            try:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                return
+            except BlockingIOError:
+                nobody.wait(POLL_SECONDS)
+        raise self._taken(wait_seconds)
+
+    def _taken(self, wait_seconds: float) -> StoreError:
+        return StoreError(
+            f"Another process has kept {self.path} locked for {wait_seconds:g} s while it prepares "
+            "the ledger. Nothing was opened. End that process, or let it go on."
+        )
 
     def forget_after_fork(self) -> None:
         """Drop the inherited descriptor; the parent's locks are not touched by that."""
@@ -94,12 +118,12 @@ def hold(path: Path, *, now: float) -> HolderLock:
             if known is not None:
                 return known
         lock = HolderLock(path, now=now)
-        _held[_inode(path)] = lock
+        _held[lock.inode] = lock
         return lock
 
 
-def _inode(path: Path) -> tuple[int, int]:
-    status = os.stat(path)
+def _inode(file: Path | int) -> tuple[int, int]:
+    status = os.stat(file)
     return status.st_dev, status.st_ino
 
 

@@ -39,7 +39,8 @@ class MemoryData:
     calls: dict[CallIdentity, CallRow] = field(default_factory=dict)
     steps: dict[tuple[str, str, str], StepRecord] = field(default_factory=dict)
     reviews: dict[str, Review] = field(default_factory=dict)
-    evidence: dict[Evidence, None] = field(default_factory=dict)
+    evidence: dict[Evidence, Evidence] = field(default_factory=dict)
+    """By what identifies it: the same words of the same attempt at the same time are one item."""
     audit: dict[AuditEntry, None] = field(default_factory=dict)
     holders: dict[str, HolderRecord] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
@@ -132,12 +133,13 @@ class MemoryStore:
                 for row in self.data.calls.values()
                 if row.identity.tool_name == tool_name and row.key == key
             ]
-        return max(uses, key=lambda row: row.created_at, default=None)
+        return sorted(uses, key=lambda row: row.created_at)[-1] if uses else None
 
     def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
         with self.data.guard:
             found = [run for run in self.data.runs.values() if run.workflow_id.startswith(prefix)]
-        return sorted(found, key=lambda run: -run.updated_at)[:limit]
+        found.sort(key=lambda run: (run.updated_at, run.workflow_id), reverse=True)
+        return found[:limit]
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         with self.data.guard:
@@ -159,7 +161,7 @@ class MemoryStore:
         with self.data.guard:
             found = [
                 item
-                for item in self.data.evidence
+                for item in self.data.evidence.values()
                 if item.workflow_id == workflow_id and call_id in (None, item.call_id)
             ]
         return sorted(found, key=lambda item: item.at)
@@ -201,18 +203,14 @@ class MemoryStore:
     def _check_claim(self, claim: Claim) -> None:
         run = self.data.runs.get(claim.run.workflow_id)
         epoch = None if run is None else run.epoch
-        repeated = run is not None and (run.epoch, run.holder_id) == (
-            claim.run.epoch,
-            claim.run.holder_id,
-        )
-        if epoch != claim.after_epoch and not repeated:
+        if epoch != claim.after_epoch and run != claim.run:
             raise Outdated(f"epoch {epoch}")
 
     def _check_call(self, write: CallWrite) -> None:
         row = write.row
         found = self.data.calls.get(row.identity)
         if found is not None:
-            if found.state not in (write.after, row.state):
+            if found.state != write.after and found != row:
                 raise Outdated(f"call {row.call_id} is {found.status.value}")
             return
         if write.after is not None:
@@ -228,8 +226,8 @@ class MemoryStore:
     def _check_review(self, write: ReviewWrite) -> None:
         found = self.data.reviews.get(write.review.review_id)
         version = None if found is None else found.version
-        # Two who decide at once write the same version; only a repeated commit finds its own words.
-        if version != write.after_version and found != write.review:
+        same_run = found is None or found.identity.workflow_id == write.review.identity.workflow_id
+        if (version != write.after_version or not same_run) and found != write.review:
             raise Outdated(f"review {write.review.review_id} has version {version}")
 
     def _apply(self, commit: Commit) -> None:
@@ -237,12 +235,13 @@ class MemoryStore:
         if commit.claim is not None:
             data.runs[commit.workflow_id] = commit.claim.run
         for write in commit.calls:
-            data.calls[write.row.identity] = write.row
+            data.calls[write.row.identity] = self._kept(write.row)
         for step in commit.steps:
             data.steps[(step.workflow_id, step.node_id, step.checkpoint_id)] = step
         for review_write in commit.reviews:
             data.reviews[review_write.review.review_id] = review_write.review
-        data.evidence.update(dict.fromkeys(commit.evidence))
+        for item in commit.evidence:
+            data.evidence.setdefault(replace(item, result=None), item)
         data.audit.update(dict.fromkeys(commit.audit))
         if commit.run is not None:
             run, update = data.runs[commit.workflow_id], commit.run
@@ -253,3 +252,12 @@ class MemoryStore:
                 failure=update.failure,
                 holder_id=None if update.release else run.holder_id,
             )
+
+    def _kept(self, row: CallRow) -> CallRow:
+        """The row with what is never recomputed once it was stored (P9)."""
+        found = self.data.calls.get(row.identity)
+        if found is None:
+            return row
+        names = "call_id replay_class args_json created_at label key key_since window_seconds"
+        kept = {name: getattr(found, name) for name in (*names.split(), "trace_id")}
+        return replace(row, **kept)

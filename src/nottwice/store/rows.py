@@ -49,6 +49,8 @@ AUDIT_COLUMNS = "workflow_id, at, who, action, subject, why"
 HOLDER_COLUMNS = "holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since"
 
 Row = Sequence[Any]
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
+"""What reading a value raises that nottwice cannot have written."""
 
 
 def micros(seconds: float) -> int:
@@ -139,7 +141,7 @@ def call_from_sql(row: Row) -> CallRow:
             settled_by=row[25],
             past=tuple(PastAttempt(**past) for past in values.decode(row[26])) if row[26] else (),
         )
-    except (ValueError, TypeError) as error:
+    except UNREADABLE as error:
         raise _corrupt("a call", row[:5], error) from error
 
 
@@ -168,7 +170,7 @@ def run_from_sql(row: Row) -> RunRecord:
             claimed_at=_seconds(row[6]),
             failure=_failure(row[7]),
         )
-    except (ValueError, TypeError) as error:
+    except UNREADABLE as error:
         raise _corrupt("a run", row[:1], error) from error
 
 
@@ -197,7 +199,7 @@ def step_from_sql(row: Row) -> StepRecord:
             finished_at=_seconds(row[6]),
             failure=_failure(row[7]),
         )
-    except (ValueError, TypeError) as error:
+    except UNREADABLE as error:
         raise _corrupt("a step", row[:3], error) from error
 
 
@@ -239,7 +241,7 @@ def review_from_sql(row: Row) -> Review:
             closed_by=row[14],
             closed_at=_seconds(row[15]),
         )
-    except (ValueError, TypeError, KeyError) as error:
+    except UNREADABLE as error:
         raise _corrupt("a review", row[:2], error) from error
 
 
@@ -258,15 +260,18 @@ def evidence_to_sql(item: Evidence) -> tuple[Any, ...]:
 
 
 def evidence_from_sql(row: Row) -> Evidence:
-    return Evidence(
-        workflow_id=row[0],
-        call_id=row[1],
-        attempt_id=row[2],
-        at=row[3] / 1_000_000,
-        source=row[4],
-        text=row[5],
-        result=_result(row[6], row[7]),
-    )
+    try:
+        return Evidence(
+            workflow_id=row[0],
+            call_id=row[1],
+            attempt_id=row[2],
+            at=row[3] / 1_000_000,
+            source=row[4],
+            text=row[5],
+            result=_result(row[6], row[7]),
+        )
+    except UNREADABLE as error:
+        raise _corrupt("evidence", row[:3], error) from error
 
 
 def audit_to_sql(entry: AuditEntry) -> tuple[Any, ...]:
@@ -281,7 +286,10 @@ def audit_to_sql(entry: AuditEntry) -> tuple[Any, ...]:
 
 
 def audit_from_sql(row: Row) -> AuditEntry:
-    return AuditEntry(row[0], row[1] / 1_000_000, *row[2:])
+    try:
+        return AuditEntry(row[0], row[1] / 1_000_000, *row[2:])
+    except UNREADABLE as error:
+        raise _corrupt("an audit entry", row[:1], error) from error
 
 
 def holder_to_sql(holder: HolderRecord) -> tuple[Any, ...]:
@@ -298,16 +306,19 @@ def holder_to_sql(holder: HolderRecord) -> tuple[Any, ...]:
 
 
 def holder_from_sql(row: Row) -> HolderRecord:
-    return HolderRecord(
-        holder_id=row[0],
-        host=row[1],
-        machine_id=row[2],
-        boot_id=row[3],
-        pid_namespace=row[4],
-        pid=row[5],
-        pid_started=row[6],
-        since=row[7] / 1_000_000,
-    )
+    try:
+        return HolderRecord(
+            holder_id=row[0],
+            host=row[1],
+            machine_id=row[2],
+            boot_id=row[3],
+            pid_namespace=row[4],
+            pid=row[5],
+            pid_started=row[6],
+            since=row[7] / 1_000_000,
+        )
+    except UNREADABLE as error:
+        raise _corrupt("a holder", row[:1], error) from error
 
 
 def _past_to_sql(row: CallRow) -> str | None:
@@ -323,8 +334,10 @@ def _failure(stored: str | None) -> Failure | None:
 
 
 def _result(kind: str | None, stored: str | None) -> StoredResult | None:
-    if kind is None or stored is None:
+    if kind is None and stored is None:
         return None
+    if kind is None or not isinstance(stored, str):
+        raise ValueError("a result without its kind, or a kind without its result")
     return StoredResult(ResultKind(kind), stored)
 
 

@@ -86,15 +86,22 @@ class SharedCommits:
         member.wait()
         if not member.done:
             self._lead_batch()
+        if not member.done:
+            # Somebody took it along meanwhile and is about to tell.
+            member.wait()
         return member.error
 
     def _lead_batch(self) -> None:
         """Commit for all who wait, give up the lead, then wake everybody."""
-        with self._lead:
-            batch = self._take_batch()
-            outcomes = self._outcomes(batch) if batch else ()
-        for member, outcome in zip(batch, outcomes, strict=True):
-            member.finish(outcome)
+        led_by_nobody = True
+        while led_by_nobody:
+            with self._lead:
+                batch = self._take_batch()
+                outcomes = self._outcomes(batch) if batch else ()
+            for member, outcome in zip(batch, outcomes, strict=True):
+                member.finish(outcome)
+            with self._guard:
+                led_by_nobody = self._next is None and bool(self._waiting)
 
     def _take_batch(self) -> list[_Member]:
         with self._guard:
@@ -158,7 +165,7 @@ class _Member:
         self.error = error
         self.done = True
         if self._future is None:
-            # A leader is awake already and finds its lock free or taken; both are the same to it.
+            # Whoever leads is awake already.
             if self._asleep.locked():
                 self._asleep.release()
         elif error is None:

@@ -8,26 +8,17 @@ visible is forced to disk, and the same commit is repeated, which changes nothin
 
 from __future__ import annotations
 
-import contextlib
-import importlib.resources
 import logging
 import os
 import sqlite3
 import threading
-from collections import deque
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from nottwice.errors import (
-    CommitUnknown,
-    LedgerCorrupt,
-    NoLedger,
-    NottwiceError,
-    SchemaTooNew,
-    StoreError,
-)
+from nottwice.errors import CommitUnknown, NoLedger, NottwiceError, StoreError
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import HolderRecord, Life, RunRecord, StepRecord
@@ -35,15 +26,28 @@ from nottwice.store import locks, rows
 from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import Blocked, Commit, Outdated
 from nottwice.store.shared import SharedCommits
+from nottwice.store.sqlite_connections import Connections, primary_code, store_error
+from nottwice.store.sqlite_schema import bring_forward, check_durable, known_scripts, version_of
 from nottwice.store.sqlite_writes import BLOCKING_REVIEWS, plan, quick
 
-SCHEMA_VERSION = 1
-APPLICATION_ID = 0x6E6F7432
 BUSY_SECONDS = 30.0
 _OPENING_PLACE = (1 << 62) + 1
+# Errors that SQLite gives before the last page of a transaction is in the log. Any other error
+# of a COMMIT leaves open whether the transaction comes back after a crash.
+_NOTHING_IS_DURABLE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_ERROR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_TOOBIG,
+    }
+)
 
 log = logging.getLogger("nottwice")
-_abandoned: list[sqlite3.Connection] = []
 
 _CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results WHERE workflow_id = ?"
 _CALL = _CALLS + " AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?"
@@ -52,12 +56,12 @@ _CALLS_IN_DOUBT = _CALLS + " AND status IN ('PENDING', 'UNKNOWN') ORDER BY creat
 _CALLS_UNDER = _CALLS + " AND node_id >= ? AND node_id < ? ORDER BY created_at, rowid"
 _KEY_USE = (
     "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results"
-    " WHERE tool_name = ? AND idempotency_key = ? ORDER BY created_at DESC LIMIT 1"
+    " WHERE tool_name = ? AND idempotency_key = ? ORDER BY created_at DESC, rowid DESC LIMIT 1"
 )
 _RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
 _RUNS = (
     "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE substr(workflow_id, 1, length(?1)) = ?1"
-    " ORDER BY updated_at DESC LIMIT ?2"
+    " ORDER BY updated_at DESC, workflow_id DESC LIMIT ?2"
 )
 _STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM steps WHERE workflow_id = ?"
 _STEP = _STEPS + " AND node_id = ? AND checkpoint_id = ?"
@@ -87,15 +91,28 @@ class SqliteStore:
     _lock: locks.HolderLock
     _shared: SharedCommits
     _registered: bool
-    _write_guard: threading.Lock
-    _writer: sqlite3.Connection | None
-    _readers: deque[sqlite3.Connection]
+    _connections: Connections
 
-    def __init__(self, path: str | Path, *, now: float, create: bool = True) -> None:
-        self._path = Path(path).expanduser().resolve()
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        now: float,
+        create: bool = True,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
+        """Open the ledger at ``path``; ``busy_seconds``: how long to wait for other processes."""
+        try:
+            self._path = Path(path).expanduser().resolve()
+        except (OSError, RuntimeError) as error:
+            text = f"{path} is not a usable path ({error}). Nothing was opened."
+            raise StoreError(text) from error
         self.location = str(self._path)
         self._now = now
+        self._busy_seconds = busy_seconds
+        self._reopening = threading.Lock()
         self._prepare(create=create)
+        _stores.add(self)
         log.info("ledger opened at %s", self.location)
 
     def commit(self, commit: Commit) -> None:
@@ -110,11 +127,12 @@ class SqliteStore:
         self._in_this_process()
         record = self._lock.record
         if not self._registered:
-            with self._write_guard:
+            with self._connections.writer.guard:
                 try:
-                    self._open_writer().execute(_ADD_HOLDER, rows.holder_to_sql(record))
+                    writer = self._connections.connect_writer()
+                    writer.execute(_ADD_HOLDER, rows.holder_to_sql(record))
                 except sqlite3.Error as error:
-                    raise self._store_error(error) from error
+                    raise store_error(error, self.location) from error
             self._registered = True
         return record
 
@@ -193,12 +211,7 @@ class SqliteStore:
         if self._pid != os.getpid():
             return
         self._shared.close()
-        with self._write_guard:
-            while self._readers:
-                self._readers.pop().close()
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+        self._connections.close()
 
     # Opening
 
@@ -207,30 +220,27 @@ class SqliteStore:
         if warning:
             log.warning(warning)
         self._create_file(create=create)
-        self._pid = os.getpid()
-        self._writer = None
-        self._readers = deque()
-        self._write_guard = threading.Lock()
+        connections = Connections(self._path, busy_seconds=self._busy_seconds)
+        try:
+            with connections.writer.guard:
+                self._lock = self._open(connections, create=create)
+        except BaseException as error:
+            connections.close()
+            if isinstance(error, sqlite3.Error | OSError):
+                raise store_error(error, self.location) from error
+            raise
+        self._connections = connections
         self._registered = False
         self._shared = SharedCommits(self._commit_many)
-        lock_path = self._path.with_name(self._path.name + ".holders")
-        try:
-            self._lock = locks.hold(lock_path, now=self._now)
-            with self._lock.exclusively(_OPENING_PLACE):
-                _migrate(self._open_writer(), self.location)
-                _check_durable(self._open_writer(), self.location)
-        except (sqlite3.Error, OSError) as error:
-            raise self._store_error(error) from error
+        # Last: whoever sees this process's number here finds everything in place.
+        self._pid = os.getpid()
 
     def _create_file(self, *, create: bool) -> None:
-        if self._path.exists():
-            return
-        if not create:
-            raise NoLedger(
-                f"There is no ledger at {self.location}. Nothing was created. Name another with "
-                "--store PATH or NOTTWICE_STORE."
-            )
         try:
+            if self._path.exists():
+                return
+            if not create:
+                raise self._no_ledger()
             descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             os.close(descriptor)
         except FileExistsError:
@@ -241,116 +251,127 @@ class SqliteStore:
                 "was opened. Create its folder, or choose another place."
             ) from error
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
-        connection.execute("PRAGMA synchronous = FULL")
-        # macOS only: its fsync does not reach the disk. Elsewhere these do nothing.
-        connection.execute("PRAGMA fullfsync = ON")
-        connection.execute("PRAGMA checkpoint_fullfsync = ON")
-        return connection
+    def _open(self, connections: Connections, *, create: bool) -> locks.HolderLock:
+        """Judge the file, then become a holder of it, then write to it: in this order."""
+        connection = connections.connect(connections.writer)
+        version = version_of(connection, self.location)
+        if not version and not create:
+            raise self._no_ledger()
+        lock = locks.hold(self._path.with_name(self._path.name + ".holders"), now=self._now)
+        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        if version < known_scripts()[-1].number or mode != "wal":
+            with lock.exclusively(_OPENING_PLACE, wait_seconds=self._busy_seconds):
+                bring_forward(connection, self.location)
+        check_durable(connection, self.location)
+        return lock
 
-    def _open_writer(self) -> sqlite3.Connection:
-        if self._writer is None:
-            self._writer = self._connect()
-        return self._writer
+    def _no_ledger(self) -> NoLedger:
+        return NoLedger(
+            f"There is no ledger at {self.location}. Nothing was created. Name another with "
+            "--store PATH or NOTTWICE_STORE."
+        )
 
     def _in_this_process(self) -> None:
-        """After a fork, open anew: a SQLite connection must not cross, nor be closed there."""
+        """After a fork, open anew: this process is another holder, with connections of its own."""
         if self._pid != os.getpid():
-            _abandoned.extend(self._readers)
-            if self._writer is not None:
-                _abandoned.append(self._writer)
-            self._prepare(create=False)
+            with self._reopening:
+                if self._pid != os.getpid():
+                    self._prepare(create=False)
 
     # Reading
 
     def _read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
         self._in_this_process()
         try:
-            try:
-                connection = self._readers.pop()
-            except IndexError:
-                connection = self._connect()
-            found = connection.execute(sql, parameters).fetchall()
+            return self._connections.read(sql, parameters)
         except sqlite3.Error as error:
-            raise self._store_error(error) from error
-        self._readers.append(connection)
-        return found
+            raise store_error(error, self.location) from error
+        except UnicodeEncodeError:
+            # What cannot be stored is not stored.
+            return []
 
     # Writing
 
     def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
-        with self._write_guard:
+        with self._connections.writer.guard:
+            if len(commits) == 1:
+                return [self._alone(commits[0])]
             try:
-                if len(commits) == 1 and self._single_statement(commits[0]):
-                    return [None]
                 return self._transaction(commits)
             except _InDoubt as doubt:
                 return self._resolve(commits, doubt.error)
             except _Failed as failed:
-                if len(commits) == 1:
-                    return [self._store_error(failed.error)]
+                if primary_code(failed.error) == sqlite3.SQLITE_BUSY:
+                    # Everybody has waited long enough; each alone would wait as long again.
+                    return [store_error(failed.error, self.location) for _ in commits]
                 # The batch is rolled back whole; each member repeats alone.
                 return [self._alone(commit) for commit in commits]
+
+    def _alone(self, commit: Commit) -> BaseException | None:
+        try:
+            if self._single_statement(commit):
+                return None
+            return self._transaction([commit])[0]
+        except _InDoubt as doubt:
+            return self._resolve([commit], doubt.error)[0]
+        except _Failed as failed:
+            return store_error(failed.error, self.location)
 
     def _single_statement(self, commit: Commit) -> bool:
         """A transaction of one statement, which needs no BEGIN; False: nothing was written."""
         statement = quick(commit)
         if statement is None:
             return False
+        connection = self._writer()
         try:
-            return self._open_writer().execute(*statement).rowcount == 1
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise _failed_or_in_doubt(error) from error
+            return connection.execute(*statement).rowcount == 1
+        except BaseException as error:
+            raise self._broken_off(error, committing=True) from error
 
     def _transaction(self, commits: Sequence[Commit]) -> list[BaseException | None]:
         """One transaction for all members; those whose preconditions fail write nothing."""
-        connection = self._open_writer()
-        refused: list[BaseException | None] = []
+        connection = self._writer()
+        committing = False
         try:
             connection.execute("BEGIN IMMEDIATE")
-            for commit in commits:
-                try:
-                    statement = quick(commit)
-                    if statement is not None and connection.execute(*statement).rowcount == 1:
-                        refused.append(None)
-                        continue
-                    statements = plan(connection, commit)
-                except (NottwiceError, Blocked, Outdated) as refusal:
-                    refused.append(refusal)
-                    continue
-                for sql, parameters in statements:
-                    connection.execute(sql, parameters)
-                refused.append(None)
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise _Failed(error) from error
-        except BaseException:
-            self._roll_back()
-            raise
-        if all(refused):
-            self._roll_back()
-            return refused
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise _failed_or_in_doubt(error) from error
+            refused = [_write(connection, commit) for commit in commits]
+            if all(refused):
+                connection.execute("ROLLBACK")
+            else:
+                committing = True
+                connection.execute("COMMIT")
+        except BaseException as error:
+            raise self._broken_off(error, committing=committing) from error
         return refused
 
-    def _alone(self, commit: Commit) -> BaseException | None:
+    def _writer(self) -> sqlite3.Connection:
+        """The writer, outside of any transaction: an interrupt may have left it in one."""
         try:
-            return self._transaction([commit])[0]
-        except _InDoubt as doubt:
-            return self._resolve([commit], doubt.error)[0]
-        except _Failed as failed:
-            return self._store_error(failed.error)
+            connection = self._connections.connect_writer()
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except (sqlite3.Error, StoreError) as error:
+            raise _Failed(error) from error
+        return connection
+
+    def _broken_off(self, error: BaseException, *, committing: bool) -> _Failed:
+        """Roll back, and say what an error means. An interrupt goes on its way."""
+        writer = self._connections.writer
+        try:
+            if writer.connection is not None and writer.connection.in_transaction:
+                writer.connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            writer.close()
+        if not isinstance(error, Exception):
+            raise error
+        # What Python itself refuses has not reached SQLite.
+        from_sqlite = isinstance(error, sqlite3.Error | MemoryError)
+        if committing and from_sqlite and primary_code(error) not in _NOTHING_IS_DURABLE:
+            return _InDoubt(error)
+        return _Failed(error)
 
     def _resolve(
-        self, commits: Sequence[Commit], error: sqlite3.Error
+        self, commits: Sequence[Commit], error: BaseException
     ) -> list[BaseException | None]:
         """After an ambiguous COMMIT: reopen, force what is visible to disk, repeat each once.
 
@@ -358,44 +379,33 @@ class SqliteStore:
         say so. Moving them into the main file writes them again before anybody believes them.
         """
         try:
-            with contextlib.suppress(sqlite3.Error):
-                self._open_writer().close()
-            self._writer = None
-            writer = self._open_writer()
-            _check_durable(writer, self.location)
+            self._connections.writer.close()
+            writer = self._connections.connect_writer()
             busy = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             if busy:
                 raise sqlite3.OperationalError("the log is in use by another process")
-            return [self._transaction([commit])[0] for commit in commits]
-        except (sqlite3.Error, StoreError, _Failed, _InDoubt) as again:
-            text = (
-                f"A commit to {self.location} failed ({error}; then {again}). It may or may not "
-                "be durable. No effect was fired because of it, and none will be reported. Repair "
-                "the disk and open the run again: what is in doubt will be reconciled."
-            )
-            return [CommitUnknown(text) for _ in commits]
+        except (sqlite3.Error, StoreError) as again:
+            return [self._unknown(error, again) for _ in commits]
+        return [self._repeat(commit, error) for commit in commits]
 
-    def _roll_back(self) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            if self._writer is not None and self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
+    def _repeat(self, commit: Commit, error: BaseException) -> BaseException | None:
+        try:
+            return self._transaction([commit])[0]
+        except _Failed as again:
+            return self._unknown(error, again)
 
-    def _store_error(self, error: BaseException) -> StoreError:
-        if isinstance(error, StoreError):
-            return error
-        text = f"The ledger {self.location} could not be used ({error}). Nothing was written."
-        code = getattr(error, "sqlite_errorcode", None)
-        if code == sqlite3.SQLITE_FULL:
-            return StoreError(f"{text} Free some disk space, then open the run again.")
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return LedgerCorrupt(f"{text} It is damaged or no ledger; restore it from a backup.")
-        return StoreError(text)
+    def _unknown(self, error: BaseException, again: BaseException) -> CommitUnknown:
+        return CommitUnknown(
+            f"A commit to {self.location} failed ({error}; then {again}). It may or may not be "
+            "durable. No effect was fired because of it, and none will be reported. Repair the "
+            "disk and open the run again: what is in doubt will be reconciled."
+        )
 
 
 class _Failed(Exception):
     """A transaction failed before COMMIT; nothing of it is durable."""
 
-    def __init__(self, error: sqlite3.Error) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.error = error
 
@@ -404,67 +414,27 @@ class _InDoubt(_Failed):
     """COMMIT itself failed; the transaction may or may not be durable."""
 
 
-def _failed_or_in_doubt(error: sqlite3.Error) -> _Failed:
-    if error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY):
-        # Nothing reached the log: the commit record is the last thing written.
-        return _Failed(error)
-    return _InDoubt(error)
+def _write(connection: sqlite3.Connection, commit: Commit) -> BaseException | None:
+    """Write one member of a batch; or say why it is refused, and then nothing was written."""
+    statement = quick(commit)
+    if statement is not None and connection.execute(*statement).rowcount == 1:
+        return None
+    try:
+        statements = plan(connection, commit)
+    except (NottwiceError, Blocked, Outdated) as refusal:
+        return refusal
+    for sql, parameters in statements:
+        connection.execute(sql, parameters)
+    return None
 
 
-def _migrate(connection: sqlite3.Connection, location: str) -> None:
-    """Bring the schema forward, one numbered file at a time, each in a transaction of its own."""
-    connection.execute("PRAGMA journal_mode = WAL")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > SCHEMA_VERSION:
-        raise SchemaTooNew(
-            f"{location} has schema version {version}; this nottwice knows {SCHEMA_VERSION}. "
-            "Nothing was changed. Upgrade nottwice here, too."
-        )
-    if version == 0:
-        _check_empty(connection, location)
-    folder = importlib.resources.files("nottwice.store") / "sql" / "sqlite"
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        number = int(file.name[:4])
-        if number <= version:
-            continue
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in _statements(file.read_text(encoding="utf-8")):
-                connection.execute(statement)
-            # A pragma takes no parameters; both numbers are our own constants.
-            connection.execute("PRAGMA application_id = " + str(APPLICATION_ID))
-            connection.execute("PRAGMA user_version = " + str(number))
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 
-def _check_empty(connection: sqlite3.Connection, location: str) -> None:
-    if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        raise StoreError(
-            f"{location} is a SQLite database, but not a nottwice ledger. Nothing was changed. "
-            "Choose another file."
-        )
+def _after_fork_in_child() -> None:
+    for store in list(_stores):
+        # Another thread of the parent may have held it, and does not exist here.
+        store._reopening = threading.Lock()
 
 
-def _statements(script: str) -> list[str]:
-    """The statements of a script, since executescript() would commit on its own."""
-    found, current = [], ""
-    for line in script.splitlines():
-        current += line + "\n"
-        if sqlite3.complete_statement(current):
-            found.append(current)
-            current = ""
-    return found
-
-
-def _check_durable(connection: sqlite3.Connection, location: str) -> None:
-    mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-    level = connection.execute("PRAGMA synchronous").fetchone()[0]
-    if (mode, level) != ("wal", 2):
-        raise StoreError(
-            f"{location} opened with journal_mode={mode} and synchronous={level} instead of wal "
-            "and 2 (FULL), so a power cut could lose receipts. Nothing was opened. Check the disk."
-        )
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -42,20 +42,21 @@ UPDATE tool_call_results
        settled_by = ?, past_json = ?
  WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?
 """
-CALL_STATE = """
-SELECT status, attempt_id FROM tool_call_results
- WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?
-"""
+CALL = (
+    "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results WHERE workflow_id = ?"
+    " AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?"
+)
 KEY_CONFLICT = """
 SELECT workflow_id, input_hash FROM tool_call_results
  WHERE tool_name = ? AND idempotency_key = ? AND input_hash <> ? LIMIT 1
 """
+RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
 RUN_FENCE = "SELECT epoch, holder_id FROM runs WHERE workflow_id = ?"
 BLOCKING_REVIEWS = (
     "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews"
     " WHERE workflow_id = ? AND status IN ('open', 'decided') ORDER BY opened_at, review_id"
 )
-REVIEW = "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews WHERE workflow_id = ? AND review_id = ?"
+REVIEW = "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews WHERE review_id = ?"
 PUT_RUN = _insert("runs", rows.RUN_COLUMNS, otherwise="OR REPLACE")
 UPDATE_RUN = "UPDATE runs SET status = ?, updated_at = ?, failure_json = ? WHERE workflow_id = ?"
 RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
@@ -139,29 +140,30 @@ def _check_not_blocked(connection: sqlite3.Connection, commit: Commit) -> None:
         raise Blocked(blocking)
 
 
+# A precondition holds if the store shows what the writer saw, or, for a repeated commit, exactly
+# what it writes itself. A mere likeness does not count: two who act at once write alike.
+
+
 def _claim(connection: sqlite3.Connection, claim: Claim) -> Iterator[Statement]:
-    run = claim.run
-    found = connection.execute(RUN_FENCE, (run.workflow_id,)).fetchone()
-    if found is not None and tuple(found) != (run.epoch, run.holder_id):
-        if found[0] != claim.after_epoch:
-            raise Outdated(f"epoch {found[0]}")
-    elif found is None and claim.after_epoch is not None:
-        raise Outdated("the run is gone")
-    yield PUT_RUN, rows.run_to_sql(run)
+    found = connection.execute(RUN, (claim.run.workflow_id,)).fetchone()
+    written = rows.run_to_sql(claim.run)
+    epoch = None if found is None else rows.run_from_sql(found).epoch
+    if epoch != claim.after_epoch and found != written:
+        raise Outdated(f"epoch {epoch}")
+    yield PUT_RUN, written
 
 
 def _call(connection: sqlite3.Connection, write: CallWrite) -> Statement:
     row = write.row
-    axes = row.identity.axes()
-    found = connection.execute(CALL_STATE, axes).fetchone()
+    found = connection.execute(CALL, row.identity.axes()).fetchone()
     if found is None:
         if write.after is not None:
             raise Outdated(f"call {row.call_id} is gone")
         _check_key(connection, row)
         return INSERT_CALL, rows.call_to_sql(row)
-    seen = None if write.after is None else (write.after[0].value, write.after[1])
-    if tuple(found) not in (seen, (row.status.value, row.attempt_id)):
-        raise Outdated(f"call {row.call_id} is {found[0]}")
+    state = rows.call_from_sql(found).state
+    if state != write.after and found != rows.call_to_sql(row):
+        raise Outdated(f"call {row.call_id} is {state[0].value}")
     return UPDATE_CALL, rows.call_changes_to_sql(row)
 
 
@@ -177,12 +179,11 @@ def _check_key(connection: sqlite3.Connection, row: CallRow) -> None:
 
 def _review(connection: sqlite3.Connection, write: ReviewWrite) -> Statement:
     review = write.review
-    where = (review.identity.workflow_id, review.review_id)
-    found = connection.execute(REVIEW, where).fetchone()
+    found = connection.execute(REVIEW, (review.review_id,)).fetchone()
     version = None if found is None else rows.review_from_sql(found).version
     written = rows.review_to_sql(review)
-    # Two who decide at once write the same version; only a repeated commit finds its own words.
-    if version != write.after_version and found != written:
+    same_run = found is None or found[0] == review.identity.workflow_id
+    if (version != write.after_version or not same_run) and found != written:
         raise Outdated(f"review {review.review_id} has version {version}")
     return PUT_REVIEW, written
 

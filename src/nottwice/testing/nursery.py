@@ -55,6 +55,11 @@ class Nursery:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        """The process id of the nursery, and the id of the group it forms with its child."""
+        return self._process.pid
+
     def run(self, errand: str, *, limit_seconds: float) -> Ended:
         """Run one child and return how it ended; ``errand`` is one line of text."""
         assert self._process.stdin is not None

@@ -12,7 +12,7 @@ import json
 import os
 import queue
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -109,6 +109,9 @@ def look_at_the_shop(case: Case, received: Sequence[Effect]) -> Verdict:
     return Verdict(verb, "nottwice demo", f"the shop has received {len(received)} of them")
 
 
+Sweep = Generator[Shown, None, None]
+
+
 class Showcase:
     """The shop, the agents that are sent there, and what came of it."""
 
@@ -168,7 +171,7 @@ class Showcase:
             raise ShowcaseBroken(f"Two points of the agent have one name: {points}.")
         return points
 
-    def sweep(self, points: Sequence[str], way: Way, *, intents: bool = True) -> Iterator[Shown]:
+    def sweep(self, points: Sequence[str], way: Way, *, intents: bool = True) -> Sweep:
         """Kill one agent at every point and bring each to its end, several at a time."""
         pool = ThreadPoolExecutor(max_workers=self.at_once)
         errands = [self.errand(way, die_at=point, intents=intents) for point in points]

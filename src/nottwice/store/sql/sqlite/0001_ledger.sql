@@ -113,7 +113,7 @@ CREATE TABLE audit (
   subject      TEXT    NOT NULL,
   why          TEXT    NOT NULL
 );
-CREATE UNIQUE INDEX audit_once ON audit (workflow_id, at, who, action, subject);
+CREATE UNIQUE INDEX audit_once ON audit (workflow_id, at, who, action, subject, why);
 
 CREATE TABLE holders (
   holder_id      TEXT    NOT NULL PRIMARY KEY,

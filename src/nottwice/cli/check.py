@@ -1,0 +1,168 @@
+"""Are the tools of a module declared well? `nottwice check`, for people and for CI (T5, T7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from nottwice.cli.application import Application, load_application
+from nottwice.cli.documents import finding_document, tool_document
+from nottwice.cli.output import safe, show_facts, show_json, show_line
+from nottwice.cli.settings import Command, Settings, common_options, pass_settings
+from nottwice.errors import UsageError
+from nottwice.guard.report import Finding, Level, ToolReport, duration_text, report_on
+
+FOUND_SOMETHING = 3
+
+
+@click.command(cls=Command, short_help="Check how tools are declared, for CI.")
+@click.argument("module", required=False)
+@click.option("--strict", is_flag=True, help="Let warnings fail as well.")
+@common_options
+@pass_settings
+@click.pass_context
+def check(context: click.Context, settings: Settings, module: str | None, strict: bool) -> None:
+    """Check how the tools of a MODULE are declared; exit code 3 if something must change.
+
+    MODULE is a module's name or the path of a .py file; without it, what --app or pyproject.toml
+    name. It is imported, which runs its top level: keep what starts your program behind
+    `if __name__ == "__main__":`. No tool and no hook is run.
+
+    \b
+    Listed for every tool that the import declares: its class, key, window, verify, settles, time
+    limit, retries and volatile arguments; and four answers:
+      does a second run have effects?
+      how is it noticed that it was done already?
+      is noticing itself free of effects?
+      does the client inside it retry on its own?
+
+    \b
+    Errors:    the import fails, a tool has no replay class or contradicts itself,
+               a verify hook runs an effectful tool
+    Warnings:  an unsafe tool without verify, or whose client retries on its own; a verify hook
+               that reads neither the call's id nor its start; a keyed tool that never reads
+               nt.current_call(); an annotation that cannot be used; no return annotation on an
+               effectful tool; no tool at all
+
+    \b
+    Examples:
+      nottwice check agent.py
+      nottwice check my_package.tools --strict --json
+    """
+    target = module if module is not None else settings.application()
+    if target is None:
+        raise click.UsageError("Which module? nottwice check MODULE, or --app MODULE.")
+    application, findings = _load(target)
+    reports = [] if application is None else [report_on(tool) for tool in application.tools]
+    errors = _count(findings, reports, Level.ERROR)
+    warnings = _count(findings, reports, Level.WARNING)
+    failed = errors > 0 or (strict and warnings > 0)
+    if settings.as_json:
+        show_json(_document(target, findings, reports, failed=failed))
+    else:
+        for report in reports:
+            _show_report(report)
+        for finding in findings:
+            _show_finding(finding, indent="")
+        show_line(_summary(len(reports), errors, warnings, strict=strict))
+    context.exit(FOUND_SOMETHING if failed else 0)
+
+
+def _load(target: str) -> tuple[Application | None, list[Finding]]:
+    try:
+        application = load_application(target)
+    except UsageError as error:
+        return None, [Finding(Level.ERROR, error.message, "")]
+    if not application.tools:
+        text = f"importing {target} declared no tool"
+        return application, [Finding(Level.WARNING, text, "name the module that declares them")]
+    return application, []
+
+
+def _count(findings: list[Finding], reports: list[ToolReport], level: Level) -> int:
+    all_findings = [*findings, *(finding for report in reports for finding in report.findings)]
+    return sum(finding.level is level for finding in all_findings)
+
+
+def _document(
+    target: str, findings: list[Finding], reports: list[ToolReport], *, failed: bool
+) -> dict[str, Any]:
+    return {
+        "module": target,
+        "tools": [tool_document(report) for report in reports],
+        "findings": [finding_document(finding) for finding in findings],
+        "errors": _count(findings, reports, Level.ERROR),
+        "warnings": _count(findings, reports, Level.WARNING),
+        "failed": failed,
+    }
+
+
+def _show_report(report: ToolReport) -> None:
+    answers = report.answers
+    show_facts(
+        report.name,
+        (
+            ("declared", _relative(report.place)),
+            *_declared(report),
+            ("a second run has effects?", answers.second_run),
+            ("how is it noticed?", answers.detection),
+            ("is noticing free of effects?", answers.detection_is_free),
+            ("does its client retry?", answers.client_retries),
+        ),
+    )
+    for finding in report.findings:
+        _show_finding(finding, indent="  ")
+    show_line()
+
+
+def _declared(report: ToolReport) -> Iterator[tuple[str, object]]:
+    yield "class", report.replay_class.value + (", async" if report.is_async else "")
+    yield "returns", report.result_type
+    yield "key", report.key
+    yield "window", _seconds(report.window_seconds)
+    if report.replay_class.effectful:
+        yield "verify", report.verify or "none"
+        yield "settles", _seconds(report.settles_seconds) or "not declared"
+    yield "time limit", _seconds(report.time_limit_seconds) or "none"
+    retry = report.retry
+    if retry.attempts == 1:
+        yield "retry", "never"
+    else:
+        yield (
+            "retry",
+            f"up to {retry.attempts} attempts, {retry.first_seconds:g} to "
+            f"{retry.most_seconds:g} s apart, after failures without effect",
+        )
+    yield "volatile", ", ".join(report.volatile) or None
+    if report.bound_by is not None:
+        yield "bound by", ", ".join(report.bound_by) or "nothing"
+    yield "tags", ", ".join(report.tags) or None
+
+
+def _seconds(seconds: float | None) -> str | None:
+    return None if seconds is None else duration_text(seconds)
+
+
+def _relative(place: str) -> str:
+    here = os.getcwd() + os.sep
+    return place.removeprefix(here)
+
+
+def _show_finding(finding: Finding, *, indent: str) -> None:
+    style = "bold red" if finding.level is Level.ERROR else "yellow"
+    show_line(f"{indent}{finding.level.value}: {safe(finding.text)}", style=style)
+    if finding.fix:
+        show_line(f"{indent}  {safe(finding.fix)}")
+
+
+def _summary(tools: int, errors: int, warnings: int, *, strict: bool) -> str:
+    words = [_plural(tools, "tool"), _plural(errors, "error"), _plural(warnings, "warning")]
+    fatal = " (fatal: --strict)" if strict and warnings else ""
+    return f"{', '.join(words)}{fatal}"
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,273 @@
+"""What did a person decide? `nottwice decide`: check it, write it, say what resumes the run.
+
+Promise kept here: P18, as far as a command line can: a decision is bound to the review as it was
+shown, and nothing is written before the result is known to be JSON and, with --app, to fit. How a
+case is shown and how a person is asked is in `case.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import click
+
+from nottwice.cli import case as cases
+from nottwice.cli.application import Application, load_application
+from nottwice.cli.documents import review_document
+from nottwice.cli.output import safe, show_json, show_line, show_note
+from nottwice.cli.settings import Command, Settings, common_options, pass_settings
+from nottwice.errors import DecisionConflict, NottwiceError, UsageError
+from nottwice.guard import registry
+from nottwice.guard.ledger import Ledger
+from nottwice.model import values
+from nottwice.model.review import Review, ReviewStatus, Verb
+from nottwice.model.run import Life
+from nottwice.model.tool import Tool
+from nottwice.reviews import decide as decisions
+from nottwice.reviews.queue import Case, find_case
+
+NOTHING_DECIDED = 2
+
+_HELP = """Decide what a run waits for; without a VERB see the case and be asked.
+
+\b
+Verbs:
+  happened        the effect took place; --result becomes the receipt
+  did-not-happen  it did not; licenses exactly one more attempt
+  accept          effects that the code no longer asks for may stay as they are
+  abort           stop this run for good
+  undo            take back a decision that has not been used yet
+
+Look in the upstream first: the mailbox, the payment provider, the database. `did-not-happen` is
+refused while the old process may be alive, because it could still do it: stop that process, or
+say with --holder-stopped that you did. The decision changes nothing by itself: your program uses
+it when it opens the run again.
+
+With --app the result is checked against what the tool returns; without it, only when the run is
+resumed. The same decision twice is harmless; a different one is refused.
+
+\b
+Examples:
+  nottwice decide 1a2b
+  nottwice decide 1a2b happened --result '{"id": 7}' --why 'it is in the outbox'
+  nottwice decide 1a2b did-not-happen --why 'no such refund at the bank'
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the command line, or the person who was asked, says."""
+
+    verb: str | None
+    result_text: str | None
+    by: str | None
+    why: str | None
+    holder_stopped: bool
+    shown_version: int | None
+
+
+@click.command(cls=Command, help=_HELP, short_help="Decide what a run waits for.")
+@click.argument("review_id", metavar="ID")
+@click.argument(
+    "verb",
+    required=False,
+    metavar="[VERB]",
+    type=click.Choice([*(verb.value for verb in Verb), cases.UNDO]),
+)
+@click.option(
+    "--result",
+    "result_text",
+    metavar="JSON",
+    help="What the tool would have returned, as JSON; - reads it from stdin. For `happened`.",
+)
+@click.option("--by", metavar="NAME", help="Who decides. Else your login name.")
+@click.option("--why", metavar="TEXT", help="The reason; it is kept. Asked for on a terminal.")
+@click.option(
+    "--holder-stopped",
+    is_flag=True,
+    help="You made sure yourself that the old process is stopped. For `did-not-happen`.",
+)
+@click.option(
+    "--shown-version",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Refuse if the review has changed since this version of it was shown.",
+)
+@common_options
+@pass_settings
+@click.pass_context
+def decide(context: click.Context, settings: Settings, /, review_id: str, **given: Any) -> None:
+    """Decide what a run waits for."""
+    wish = _checked(Wish(**given))
+    application = _load_tools(settings)
+    with settings.open_ledger() as ledger:
+        case = find_case(ledger.store, review_id)
+        tool = registry.find_tool(case.review.identity.tool_name)
+        if wish.verb is None:
+            cases.show_case(ledger, case, tool, settings)
+            if case.review.status not in (ReviewStatus.OPEN, ReviewStatus.DECIDED):
+                return
+            if settings.as_json or not cases.can_ask():
+                context.exit(NOTHING_DECIDED)
+            wish = _asked(case, tool, wish)
+        wish = _completed(case, tool, wish)
+        after = _write(ledger, case, tool, wish)
+        _show_outcome(ledger, case.review, after, tool, application, settings)
+
+
+def _checked(wish: Wish) -> Wish:
+    """Refuse what cannot be meant, before anything is opened."""
+    if wish.result_text is None:
+        return wish
+    if wish.verb is None:
+        raise click.UsageError("--result belongs to the verb `happened`: say that as well.")
+    text = wish.result_text
+    if text == "-":
+        try:
+            text = sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise click.UsageError(f"--result cannot be read from stdin: {error}") from None
+    parse_result(text)
+    return replace(wish, result_text=text)
+
+
+def parse_result(text: str) -> Any:
+    """Read strict JSON: no NaN, no name twice in one object, nothing that cannot be kept."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_word, object_pairs_hook=_refuse_twins)
+        values.check_plain(value, root="$")
+    except (ValueError, RecursionError, NottwiceError) as error:
+        raise click.UsageError(
+            f"--result is not JSON that can be kept: {safe(error)}. Nothing was decided. Text "
+            "needs its own quotes, as in --result '\"sent\"'; null stands for None."
+        ) from None
+    return value
+
+
+def _refuse_word(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = dict(pairs)
+    if len(names) != len(pairs):
+        raise ValueError("an object holds one name twice")
+    return names
+
+
+def _load_tools(settings: Settings) -> Application | None:
+    """The tools, if somebody said where they are; a person on call may have to do without."""
+    if settings.app is not None:
+        return load_application(settings.app)
+    configured = settings.configured_application()
+    try:
+        return None if configured is None else load_application(configured)
+    except UsageError as error:
+        show_note(f"Without your tools: {error}")
+        return None
+
+
+def _asked(case: Case, tool: Tool | None, wish: Wish) -> Wish:
+    verb = cases.ask_verb(case)
+    if verb is None:
+        show_note("Nothing was decided.")
+        raise click.exceptions.Exit(NOTHING_DECIDED)
+    return replace(wish, verb=verb, shown_version=case.review.version)
+
+
+def _completed(case: Case, tool: Tool | None, wish: Wish) -> Wish:
+    """Ask for what is still missing, where somebody is there to answer."""
+    if cases.can_ask():
+        if wish.verb == Verb.HAPPENED.value and wish.result_text is None:
+            wish = replace(wish, result_text=cases.ask_result(tool, parse_result))
+        if wish.verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
+            stopped = wish.holder_stopped or cases.ask_holder_stopped(case)
+            wish = replace(wish, holder_stopped=stopped)
+    by = cases.login_name() if wish.by is None else wish.by
+    return replace(wish, by=by, why=cases.ask_why() if wish.why is None else wish.why)
+
+
+def _write(ledger: Ledger, case: Case, tool: Tool | None, wish: Wish) -> Review:
+    review = case.review
+    shown = review.version if wish.shown_version is None else wish.shown_version
+    by, why = wish.by or "", wish.why or ""
+    if wish.verb == cases.UNDO:
+        if shown != review.version:
+            raise DecisionConflict(
+                f"Review {review.review_id} has changed since it was shown. Nothing was changed. "
+                f"Look at it again: nottwice decide {review.review_id}"
+            )
+        return decisions.undo(ledger.store, ledger.clock, review.review_id, by=by, why=why)
+    return decisions.decide(
+        ledger.store,
+        ledger.clock,
+        review.review_id,
+        Verb(wish.verb),
+        by=by,
+        why=why,
+        result=None if wish.result_text is None else parse_result(wish.result_text),
+        has_result=wish.result_text is not None,
+        holder_stopped=wish.holder_stopped,
+        tool=tool,
+        shown_version=shown,
+    )
+
+
+def _show_outcome(
+    ledger: Ledger,
+    before: Review,
+    after: Review,
+    tool: Tool | None,
+    application: Application | None,
+    settings: Settings,
+) -> None:
+    """Say what was written; the last line says what resumes the run."""
+    changed = after.version != before.version
+    last = _what_next(ledger, after, settings)
+    if settings.as_json:
+        document = review_document(after)
+        show_json({"ledger": ledger.location, "review": document, "changed": changed, "next": last})
+        return
+    if not changed:
+        show_line(f"Review {after.review_id} was decided like this already; nothing was changed.")
+    elif after.decision is None:
+        show_line(f"Review {after.review_id} is open again.")
+    else:
+        decision = after.decision
+        show_line(f"Review {after.review_id}: {decision.verb.value}, by {safe(decision.by)}.")
+        if decision.result is not None and tool is None:
+            why = "no --app was given" if application is None else "the app does not declare it"
+            show_line(f"The result is only checked when the run is resumed, because {why}.")
+    show_line(safe(last))
+
+
+def _what_next(ledger: Ledger, review: Review, settings: Settings) -> str:
+    run_id = review.identity.workflow_id
+    others = [
+        other
+        for other in ledger.store.open_reviews(run_id)
+        if other.status is ReviewStatus.OPEN and other.review_id != review.review_id
+    ]
+    if review.status is ReviewStatus.OPEN:
+        return f"Run {run_id!r} waits. {settings.command(f'decide {review.review_id}')}"
+    if review.status is not ReviewStatus.DECIDED or review.decision is None:
+        return f"Run {run_id!r} has used it already; nothing is left to do."
+    if review.decision.verb is Verb.ABORT:
+        return (
+            f"Open run {run_id!r} again to end it: your program gets RunAborted, and nothing more "
+            "is sent."
+        )
+    if others:
+        command = settings.command(f"decide {others[0].review_id}")
+        return f"Run {run_id!r} still waits for {len(others)} more: {command}"
+    run = ledger.store.load_run(run_id)
+    if run is not None and run.holder_id is not None:
+        if ledger.store.life_of(run.holder_id) is Life.ALIVE:
+            return (
+                f"Run {run_id!r} is open in a live process, which uses this at its next effect; "
+                "otherwise run your program again when that process has ended."
+            )
+    return f"Open run {run_id!r} again to go on: run your program, it continues by itself."

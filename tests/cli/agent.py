@@ -1,0 +1,102 @@
+"""A little agent to kill: run as a program in a folder of its own, imported as an application.
+
+`AGENT_KILL=refund` makes the process kill itself inside that tool, before anything took effect.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nottwice as nt
+
+# Everything that could steer a terminal, forge a line or be taken for markup.
+HOSTILE = "[red]\x1b[31mevil\x1b]0;title\x07\nError: forged\u202e\x9b2J[/red]"
+
+
+@dataclass
+class Mail:
+    id: str
+    words: int = 0
+
+
+def die_in(tool: str) -> None:
+    if os.environ.get("AGENT_KILL") == tool:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def mail_in_outbox(call: nt.Call) -> nt.Verification:
+    print("The hook prints this.")
+    if Path("broken").exists():
+        raise RuntimeError(HOSTILE)
+    outbox = Path("outbox.json")
+    if outbox.exists() and call.id in json.loads(outbox.read_text()):
+        return nt.happened(Mail(id=call.id))
+    return nt.unknown()
+
+
+@nt.tool("pure")
+def get_order(order_id: int) -> dict[str, Any]:
+    return {"id": order_id, "cents": 4000}
+
+
+@nt.tool("unsafe_on_replay")
+def refund(order_id: int, cents: int) -> dict[str, Any]:
+    die_in("refund")
+    return {"refunded": cents}
+
+
+@nt.tool("idempotent_with_key", key="label-{order_id}", window="24h")
+def print_label(order_id: int) -> str:
+    die_in("print_label")
+    return f"label {nt.current_call().key}"
+
+
+@nt.tool("unsafe_on_replay", verify=mail_in_outbox)
+def send_email(to: str, body: str) -> Mail:
+    die_in("send_email")
+    return Mail(id=nt.current_call().id, words=len(body.split()))
+
+
+def handle(run_id: str, to: str = "ann@example.com") -> None:
+    with nt.run(run_id, store="agent.db"):
+        order = get_order(order_id=7)
+        refund(order_id=7, cents=order["cents"])
+        print_label(order_id=7)
+        with nt.step("notify", at=1):
+            send_email(to=to, body="Your money is on its way.")
+
+
+def drift(run_id: str) -> None:
+    """Refund in a step and fail; the second time, mail in the same step instead."""
+    with nt.run(run_id, store="agent.db"), nt.step("settle"):
+        if Path("drifted").exists():
+            send_email(to="ann@example.com", body="Hello.")
+        refund(order_id=8, cents=100)
+        Path("drifted").touch()
+        raise SystemExit(3)
+
+
+def many(run_id: str, number: int) -> None:
+    with nt.run(run_id, store="agent.db"):
+        refund(order_id=1, cents=1)
+        for order_id in range(number):
+            get_order(order_id=order_id)
+        print_label(order_id=9)
+
+
+if __name__ == "__main__":
+    mode, name = sys.argv[1:3]
+    if mode == "hostile":
+        handle(name, to=HOSTILE)
+    elif mode == "drift":
+        drift(name)
+    elif mode == "many":
+        many(name, 120)
+    else:
+        handle(name)

@@ -1,0 +1,186 @@
+"""One call: looked up, decided, done once, and answered with its receipt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.model.call import CallStatus, ReplayClass
+from tests.fakes import Host
+
+
+def test_the_first_call_is_live_and_the_next_a_replay_with_the_same_id(host: Host) -> None:
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> dict[str, int]:
+        return {"id": 1}
+
+    receipts: list[nt.Receipt[dict[str, int]]] = []
+    for _ in range(2):
+        with host.process() as ledger, ledger.run("r"):
+            receipts.append(send.receipt("a"))
+    live, replayed = receipts
+    assert (live.replayed, replayed.replayed) == (False, True)
+    assert live.id == replayed.id == host.calls[0].call_id
+    assert live.value == replayed.value == {"id": 1}
+    assert (live.attempts, live.tool, live.settled_by) == (1, "send", None)
+
+
+def test_each_run_has_receipts_of_its_own(host: Host) -> None:
+    sent: list[str] = []
+
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> str:
+        sent.append(to)
+        return to
+
+    for run in ("r1", "r2", "r1"):
+        with host.process() as ledger, ledger.run(run):
+            send("a")
+    assert sent == ["a", "a"]
+
+
+def test_a_deliberate_repeat_happens_once_for_each_label(host: Host) -> None:
+    sent: list[str] = []
+
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> int:
+        sent.append(to)
+        return len(sent)
+
+    for _ in range(2):
+        with host.process() as ledger, ledger.run("r"):
+            values = [send("a"), send.again("second")("a"), send.again("third")("a"), send("a")]
+            assert values == [1, 2, 3, 1]
+    assert [row.label for row in host.calls] == [None, "second", "third"]
+
+
+def test_a_key_belongs_to_one_set_of_arguments(host: Host) -> None:
+    sent: list[int] = []
+
+    @nt.tool("idempotent_with_key", key="refund-{order}", window="24h")
+    def refund(order: int, cents: int) -> int:
+        sent.append(cents)
+        return cents
+
+    with host.process() as ledger:
+        with ledger.run("r1"):
+            refund(7, 4000)
+        with ledger.run("r2"):
+            with pytest.raises(nt.KeyConflict, match="run 'r1' already used"):
+                refund(7, 5000)
+            refund(7, 4000)
+    assert sent == [4000, 4000]
+    assert len(host.calls) == 2
+
+
+def test_the_window_counts_from_the_first_use_of_a_key_in_any_run(host: Host) -> None:
+    @nt.tool("idempotent_with_key", key="refund-{order}", window="24h")
+    def refund(order: int) -> int:
+        return order
+
+    with host.process() as ledger, ledger.run("r1"):
+        refund(7)
+    host.clock.advance(23 * 3600)
+    with host.process() as ledger, ledger.run("r2"):
+        refund(7)
+    host.clock.advance(2 * 3600)
+    with host.process() as ledger, ledger.run("r3"):
+        refund(7)
+    since = [row.key_since for row in host.calls]
+    assert since[1] == since[0], "the upstream still remembers the first use"
+    assert since[2] == host.calls[2].created_at, "by now it has forgotten"
+
+
+def test_a_pure_failure_is_retried_when_that_may_help_and_recorded_when_not(host: Host) -> None:
+    tries: list[str] = []
+
+    @nt.tool("pure", retry=nt.RetryPolicy(attempts=3))
+    def look(what: str) -> str:
+        tries.append(what)
+        if what == "down":
+            raise ConnectionRefusedError
+        if what == "dropped" and len(tries) < 3:
+            raise nt.Ambiguous("no answer")
+        if what == "missing":
+            raise KeyError(what)
+        return what
+
+    with host.process() as ledger, ledger.run("r"):
+        for what, error in (("down", nt.Retryable), ("missing", nt.Poison)):
+            for _ in range(2):
+                with pytest.raises(error):
+                    look(what)
+    assert tries == ["down"] * 3 + ["missing"]
+    assert [row.status for row in host.calls] == [CallStatus.FAILED] * 2
+    tries.clear()
+    with host.process() as ledger, ledger.run("r"):
+        assert look("dropped") == "dropped"
+        with pytest.raises(nt.Poison):
+            look("missing")
+        assert tries == ["dropped"] * 3
+
+
+def test_a_recorded_failure_that_escapes_an_outer_tool_does_not_speak_for_it(host: Host) -> None:
+    """The outer tool may have taken effect before the inner one was refused."""
+
+    @nt.tool("unsafe_on_replay")
+    def inner(x: int) -> None:
+        raise nt.Poison("refused")
+
+    @nt.tool("unsafe_on_replay")
+    def outer(x: int) -> None:
+        inner(x)
+
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+        outer(1)
+    states = {row.identity.tool_name: row.status for row in host.calls}
+    assert states == {"outer": CallStatus.UNKNOWN, "inner": CallStatus.FAILED}
+
+
+def test_a_pure_result_that_was_not_kept_is_computed_again(host: Host) -> None:
+    runs: list[int] = []
+
+    @nt.tool("pure")
+    def look(x: int) -> Any:
+        runs.append(x)
+        return object()
+
+    with host.process() as ledger, ledger.run("r"):
+        look(1)
+        look(1)
+    assert runs == [1, 1]
+
+
+def test_an_effect_whose_result_was_not_kept_is_not_fired_again(host: Host) -> None:
+    runs: list[int] = []
+
+    @nt.tool("unsafe_on_replay")
+    def send(x: int) -> Any:
+        runs.append(x)
+        return object()
+
+    with host.process() as ledger, ledger.run("r"):
+        send(1)
+        with pytest.raises(nt.ResultNotKept, match="took effect"):
+            send(1)
+    assert runs == [1]
+
+
+def test_a_recorded_class_is_what_counts_for_a_receipt(host: Host) -> None:
+    @nt.tool("unsafe_on_replay", name="send")
+    def before(x: int) -> str:
+        return "sent"
+
+    with host.process() as ledger, ledger.run("r"):
+        before(1)
+    assert host.calls[0].replay_class is ReplayClass.UNSAFE_ON_REPLAY
+    del before
+
+    @nt.tool("pure", name="send")
+    def after(x: int) -> str:
+        raise AssertionError("it must not run again")
+
+    with host.process() as ledger, ledger.run("r"):
+        assert after(1) == "sent"

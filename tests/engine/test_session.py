@@ -1,0 +1,106 @@
+"""What the holder knows on top of the store: riding records, and when they are durable."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import nottwice as nt
+from nottwice.engine.session import MOST_RIDING
+from nottwice.model.call import CallStatus
+from tests.fakes import Host
+
+
+def test_a_pure_result_rides_with_the_next_intent_and_is_durable_before_the_effect(
+    host: Host,
+) -> None:
+    seen: list[list[str]] = []
+
+    @nt.tool("pure", volatile="*")
+    def ask_model(prompt: str) -> str:
+        return f"reply to {prompt}"
+
+    @nt.tool("unsafe_on_replay")
+    def act(what: str) -> None:
+        seen.append([row.identity.tool_name for row in host.calls if row.status.in_doubt is False])
+
+    with host.process() as ledger, ledger.run("r"):
+        reply = ask_model("plan")
+        assert host.calls == []
+        act(reply)
+    assert seen == [["ask_model"]]
+
+
+def test_a_model_is_not_asked_again_for_a_step_that_has_its_reply(host: Host) -> None:
+    asked: list[str] = []
+
+    @nt.tool("pure", volatile="*")
+    def ask_model(prompt: str) -> str:
+        asked.append(prompt)
+        return "send"
+
+    @nt.tool("unsafe_on_replay")
+    def act(what: str) -> str:
+        return what
+
+    for prompt in ("Monday's prompt", "Tuesday's prompt"):
+        with host.process() as ledger, ledger.run("r"), nt.step("turn", at=1):
+            act(ask_model(prompt))
+    assert asked == ["Monday's prompt"]
+    assert [row.identity.tool_name for row in host.calls] == ["ask_model", "act"]
+
+
+def test_riding_records_are_durable_when_the_block_ends(host: Host) -> None:
+    @nt.tool("pure")
+    def look(x: int) -> int:
+        return x
+
+    with host.process() as ledger, ledger.run("r"):
+        look(1)
+    assert [row.status for row in host.calls] == [CallStatus.DONE]
+
+
+def test_a_crash_loses_only_what_rides(host: Host) -> None:
+    runs: list[int] = []
+
+    @nt.tool("pure")
+    def look(x: int) -> int:
+        runs.append(x)
+        return x
+
+    with host.process(dies_at=3) as ledger, ledger.run("r"):
+        look(1)
+    with host.process() as ledger, ledger.run("r"):
+        assert look(1) == 1
+    assert runs == [1, 1]
+
+
+def test_riding_is_bounded(host: Host) -> None:
+    @nt.tool("pure")
+    def look(x: int) -> int:
+        return x
+
+    with host.process() as ledger, ledger.run("r"):
+        for number in range(MOST_RIDING + 1):
+            look(number)
+        assert len(host.calls) == MOST_RIDING
+
+
+def test_one_log_line_a_decision_and_no_id_can_forge_one(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> str:
+        return "sent"
+
+    with caplog.at_level(logging.INFO, "nottwice"), host.process() as ledger:
+        with ledger.run("r' decision='forged"):
+            send("a")
+            send("a")
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.rpartition("decision=")[2] for line in lines] == [
+        "'record the intent, run'",
+        "'return the receipt'",
+    ]
+    assert all("\n" not in line for line in lines)

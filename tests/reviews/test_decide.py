@@ -1,0 +1,154 @@
+"""A decision is checked, bound to what was shown, applied once, and can be undone until used."""
+
+from __future__ import annotations
+
+import pytest
+
+import nottwice as nt
+from nottwice.model.review import ReviewStatus, Verb
+from nottwice.reviews.decide import decide, undo
+from nottwice.store.memory import MemoryStore
+from tests.fakes import Host
+
+
+@pytest.fixture
+def host() -> Host:
+    host = Host()
+
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> dict[str, int]:
+        raise TimeoutError
+
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+        send("ann")
+    return host
+
+
+def say(host: Host, verb: Verb, **options: object) -> object:
+    (review,) = host.open_reviews
+    words = {"by": "ann", "why": "looked", **options}
+    if verb is Verb.HAPPENED:
+        words = {"result": {"id": 1}, "has_result": True, **words}
+    store = MemoryStore(host.data)
+    return decide(store, host.clock, review.review_id, verb, **words)  # type: ignore[arg-type]
+
+
+def test_a_decision_changes_no_row_and_keeps_who_when_and_why(host: Host) -> None:
+    before = host.calls
+    say(host, Verb.DID_NOT_HAPPEN, by="bob", why="the outbox is empty")
+    assert host.calls == before
+    (review,) = host.open_reviews
+    assert review.status is ReviewStatus.DECIDED
+    assert review.decision is not None
+    assert (review.decision.by, review.decision.why) == ("bob", "the outbox is empty")
+    assert review.decision.at == host.clock.now()
+    (entry,) = host.data.audit
+    assert (entry.who, entry.action) == ("bob", "decide did-not-happen")
+
+
+def test_the_same_decision_twice_is_harmless(host: Host) -> None:
+    say(host, Verb.HAPPENED)
+    say(host, Verb.HAPPENED, by="bob")
+    assert len(host.data.audit) == 1
+
+
+def test_another_decision_conflicts(host: Host) -> None:
+    say(host, Verb.HAPPENED)
+    for verb, options in ((Verb.DID_NOT_HAPPEN, {}), (Verb.HAPPENED, {"result": {"id": 2}})):
+        with pytest.raises(nt.DecisionConflict, match="already decided: 'happened' by ann"):
+            say(host, verb, **options)
+
+
+def test_a_decision_can_be_undone_until_it_is_used(host: Host) -> None:
+    say(host, Verb.HAPPENED)
+    (review,) = host.open_reviews
+    store = MemoryStore(host.data)
+    undo(store, host.clock, review.review_id, by="ann", why="wrong mail")
+    assert host.open_reviews[0].status is ReviewStatus.OPEN
+    say(host, Verb.DID_NOT_HAPPEN)
+
+
+def test_a_used_decision_cannot_be_undone(host: Host) -> None:
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> dict[str, int]:
+        raise AssertionError("it must not run")
+
+    say(host, Verb.HAPPENED)
+    (review,) = host.open_reviews
+    with host.process() as ledger, ledger.run("r"):
+        assert send("ann") == {"id": 1}
+    with pytest.raises(nt.DecisionConflict, match="used"):
+        undo(MemoryStore(host.data), host.clock, review.review_id, by="ann", why="too late")
+
+
+def test_a_decision_about_an_outdated_view_is_refused(host: Host) -> None:
+    with pytest.raises(nt.DecisionConflict, match="changed since it was shown"):
+        say(host, Verb.HAPPENED, shown_version=7)
+    assert host.open_reviews[0].status is ReviewStatus.OPEN
+
+
+@pytest.mark.parametrize("missing", ["by", "why"])
+def test_a_decision_needs_who_and_why(host: Host, missing: str) -> None:
+    with pytest.raises(nt.UsageError, match=f"--{missing}"):
+        say(host, Verb.HAPPENED, **{missing: " "})
+
+
+def test_it_happened_needs_a_result_and_the_other_verbs_take_none(host: Host) -> None:
+    with pytest.raises(nt.UsageError, match="needs the result"):
+        say(host, Verb.HAPPENED, has_result=False)
+    with pytest.raises(nt.UsageError, match="takes no result"):
+        say(host, Verb.ABORT, has_result=True, result=1)
+
+
+def test_a_verb_of_another_kind_is_refused(host: Host) -> None:
+    with pytest.raises(nt.UsageError, match="Choose one of: happened, did-not-happen, abort"):
+        say(host, Verb.ACCEPT)
+
+
+def test_the_result_is_checked_against_the_tool_first(host: Host) -> None:
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> dict[str, int]:
+        return {}
+
+    with pytest.raises(nt.InvalidArguments):
+        say(host, Verb.HAPPENED, result=["no"], tool=send.tool)
+    assert host.open_reviews[0].status is ReviewStatus.OPEN
+
+
+def test_did_not_happen_is_refused_while_the_attempt_may_run(host: Host) -> None:
+    """The process died in mid-call, and its death cannot be proven from here."""
+    (row,) = host.calls
+    from dataclasses import replace
+
+    host.data.calls[row.identity] = replace(row, finished_at=None)
+    host.data.holders.clear()
+    with pytest.raises(nt.UsageError, match="--holder-stopped"):
+        say(host, Verb.DID_NOT_HAPPEN)
+    assert host.open_reviews[0].status is ReviewStatus.OPEN
+    say(host, Verb.DID_NOT_HAPPEN, holder_stopped=True)
+    decision = host.open_reviews[0].decision
+    assert decision is not None
+    assert decision.holder_stopped
+
+
+def test_somebody_who_decides_at_the_same_moment_wins_or_loses_whole(host: Host) -> None:
+    class Racing(MemoryStore):
+        def commit(self, commit: object) -> None:  # type: ignore[override]
+            say(host, Verb.DID_NOT_HAPPEN, by="the other")
+            super().commit(commit)  # type: ignore[arg-type]
+
+    (review,) = host.open_reviews
+    with pytest.raises(nt.DecisionConflict, match="just now"):
+        decide(
+            Racing(host.data),
+            host.clock,
+            review.review_id,
+            Verb.HAPPENED,
+            by="ann",
+            why="looked",
+            result={},
+            has_result=True,
+        )
+    decision = host.open_reviews[0].decision
+    assert decision is not None
+    assert decision.by == "the other"
