@@ -36,6 +36,7 @@ PUBLIC_NAMES = [
     "ResultNotKept",
     "RetryPolicy",
     "Retryable",
+    "Reviews",
     "Run",
     "RunAborted",
     "RunBlocked",

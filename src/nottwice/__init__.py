@@ -51,6 +51,7 @@ from nottwice.guard.scopes import current_call, gather, map, step
 from nottwice.model.call import Call
 from nottwice.model.failure import RetryPolicy, single_request
 from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown
+from nottwice.reviews.inbox import Reviews
 
 __all__ = [
     "Ambiguous",
@@ -76,6 +77,7 @@ __all__ = [
     "ResultNotKept",
     "RetryPolicy",
     "Retryable",
+    "Reviews",
     "Run",
     "RunAborted",
     "RunBlocked",

@@ -69,5 +69,6 @@ def test_long_arguments_are_cut_in_texts_but_not_in_facts(host: Host) -> None:
 
 
 def test_the_command_is_safe_to_paste() -> None:
-    command = decide_command("1a2b", "/data/my ledger;rm.db")
-    assert shlex.split(command) == ["nottwice", "decide", "1a2b", "--store", "/data/my ledger;rm.db"]
+    path = "/data/my ledger;rm.db"
+    command = decide_command("1a2b", path)
+    assert shlex.split(command) == ["nottwice", "decide", "1a2b", "--store", path]

@@ -168,7 +168,7 @@ def test_any_other_answer_of_verify_is_unknown_and_said_so(
             raise reply
         return reply  # type: ignore[return-value]
 
-    with pytest.raises(nt.ReplayUnsafeError, match="verify (raised|returned)"):
+    with pytest.raises(nt.ReplayUnsafeError, match=r"verify (raised|returned)"):
         kill_then_resume(host, protect(upstream, verify=verify), AFTER_THE_EFFECT)
     assert upstream.effects == ["ann"]
 
@@ -356,9 +356,9 @@ def test_while_a_review_is_open_every_new_effect_is_refused_but_receipts_work(
         other("before")
         with pytest.raises(nt.ReplayUnsafeError) as first:
             doubtful("a")
-        for call in (lambda: doubtful("a"), lambda: other("after")):
+        for tool, argument in ((doubtful, "a"), (other, "after")):
             with pytest.raises(nt.ReplayUnsafeError) as again:
-                call()
+                tool(argument)
             assert again.value.review_id == first.value.review_id
         assert other("before") == "done"
         assert look("x") == "seen"

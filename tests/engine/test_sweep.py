@@ -29,7 +29,7 @@ class Agent:
         self.world: Counter[str] = Counter()
         self.keys: set[str] = set()
         self.without_intent: list[str] = []
-        self.answers: list[object] = []
+        self.answers: list[str] = []
         agent = self
 
         @nt.tool("pure")

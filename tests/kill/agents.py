@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,12 +20,9 @@ from typing import Any
 import nottwice as nt
 from nottwice.engine.clock import SystemClock
 from nottwice.errors import NottwiceError
-from nottwice.model.review import Verb
-from nottwice.reviews.decide import decide as record_decision
-from nottwice.reviews.decide import undo as take_back
 from nottwice.store.interface import Store
 from nottwice.store.sqlite import SqliteStore
-from nottwice.testing import WorldClient
+from nottwice.testing import WorldClient, WorldRefused
 from tests.kill.stores import KillingStore
 
 ORDER, CENTS = 7, 4000
@@ -109,12 +105,15 @@ class Process:
         )
 
     def reach(self, place: str) -> None:
-        """Die here, or stop, if the plan says so."""
+        """Die here, stop or wait, if the plan says so."""
         self._visits[place] = self._visits.get(place, 0) + 1
         if (place, self._visits[place]) == (self.plan.die_at, self.plan.die_at_visit):
             os.kill(os.getpid(), signal.SIGKILL)
         if (place, self._visits[place]) == (self.plan.more.get("stop_at"), 1):
             os.kill(os.getpid(), signal.SIGSTOP)
+        if (place, self._visits[place]) == (self.plan.more.get("pause_at"), 1):
+            # Only this thread waits; the others go on.
+            self.world.do("a pause", hold_before=self.plan.more["pause_gate"])
 
     def open(self) -> nt.Ledger:
         store: Store = SqliteStore(self.plan.ledger, now=self.clock.now())
@@ -139,6 +138,8 @@ class Process:
             return self.world.do(name, call_id=call.id, result=RESULT, order=order)
         self.attempts += 1
         self.reach("body start")
+        if "outcomes" in self.plan.more:
+            return self._scripted_outcome(call, order)
         faults = self.plan.faults if self.attempts == 1 else {}
         result = self.world.do(
             self.plan.effect,
@@ -150,6 +151,32 @@ class Process:
         )
         self.reach("body end")
         return result
+
+    def _scripted_outcome(self, call: nt.Call, order: int) -> Any:
+        """What becomes of this attempt, counted over all processes; each waits at its own gate."""
+        outcomes = self.plan.more["outcomes"]
+        outcome = outcomes[min(call.attempt, len(outcomes)) - 1]
+        faults: dict[str, Any] = {
+            "retryable": {"fail_with": 503},
+            "poison": {"fail_with": 404},
+            "lost": {"lose_response": True},
+            "done": {},
+        }[outcome]
+        if "gate" in self.plan.more:
+            faults["hold_before"] = f"{self.plan.more['gate']} {call.attempt}"
+        try:
+            return self.world.do(
+                self.plan.effect,
+                key=call.key,
+                call_id=call.id,
+                result=RESULT,
+                order=order,
+                **faults,
+            )
+        except WorldRefused as refused:
+            if outcome == "retryable":
+                raise nt.Retryable("the upstream is busy") from refused
+            raise nt.Poison("there is no such account") from refused
 
     def look(self, call: nt.Call) -> Any:
         """The verify hook: ask the World whether it knows the call."""
@@ -193,14 +220,16 @@ class Process:
 
     def tool(self, name: str = "act", kind: str | None = None, **options: Any) -> Any:
         """A protected tool of the plan's kind, sync or async."""
-        replay_class, declared = self._declared(kind or self.plan.kind)
+        replay_class, declared = self.declared(kind or self.plan.kind)
+        if "outcomes" in self.plan.more:
+            declared["retry"] = nt.RetryPolicy(3, first_seconds=0.01)
         protect = nt.tool(replay_class, name=name, **{**declared, **self.plan.options, **options})
         protected = protect(self._body_async() if self.plan.is_async else self._body())
         # Only a tool that is in use stays declared.
         self._tools.append(protected)
         return protected
 
-    def _declared(self, kind: str) -> tuple[Any, dict[str, Any]]:
+    def declared(self, kind: str) -> tuple[Any, dict[str, Any]]:
         look = self.look_async if self.plan.is_async else self.look
         match kind:
             case "pure":
@@ -231,131 +260,13 @@ class Process:
 
 
 Program = Callable[[Process], None]
-PROGRAMS: dict[str, Program] = {}
 
 
-def program(function: Program) -> Program:
-    PROGRAMS[function.__name__] = function
-    return function
-
-
-@program
-def call(process: Process) -> None:
-    """Open the run and make one call."""
-    act = process.tool()
-    with process.reporting():
-        if process.plan.is_async:
-            asyncio.run(_call_async(process, act))
-            return
-        with process.open_run(process.open()):
-            process.reach("inside the run")
-            process.say_receipt(act.receipt(order=ORDER))
-            process.reach("after the call")
-
-
-async def _call_async(process: Process, act: Any) -> None:
-    async with process.open_run(process.open()):
-        process.reach("inside the run")
-        process.say_receipt(await act.receipt(order=ORDER))
-        process.reach("after the call")
-
-
-@program
-def read_then_act(process: Process) -> None:
-    """Read something, then act upon it."""
-    read, act = process.tool("read", "pure"), process.tool()
-    with process.reporting():
-        if process.plan.is_async:
-            asyncio.run(_read_then_act_async(process, read, act))
-            return
-        with process.open_run(process.open()):
-            process.say_receipt(read.receipt(order=ORDER))
-            process.say_receipt(act.receipt(order=ORDER))
-
-
-async def _read_then_act_async(process: Process, read: Any, act: Any) -> None:
-    async with process.open_run(process.open()):
-        process.say_receipt(await read.receipt(order=ORDER))
-        process.say_receipt(await act.receipt(order=ORDER))
-
-
-@program
-def swallow(process: Process) -> None:
-    """User code that catches what it is told, and a model that tries again."""
-    asyncio.run(_swallow(process))
-
-
-async def _swallow(process: Process) -> None:
-    act, other = process.tool(), process.tool("other")
-    read, earlier = process.tool("read", "pure"), process.tool("earlier")
-
-    async def turn(name: str, function: Any) -> None:
-        try:
-            answer = function(order=ORDER)
-            answer = await answer if process.plan.is_async else answer
-            if isinstance(answer, nt.Receipt):
-                process.say_receipt(answer, turn=name)
-            else:
-                process.say(value=answer, turn=name)
-        except NottwiceError as error:
-            process.say_error(error, turn=name)
-
-    # Sync tools in an event loop block it, as everywhere; their run may be opened either way.
-    async with process.open_run(process.open()):
-        await turn("before", earlier.receipt)
-        await turn("the call", act.receipt)
-        if "pause_at" in process.plan.more:
-            process.world.do("a pause", hold_before=process.plan.more["pause_at"])
-        await turn("the call again", act.receipt)
-        await turn("the same again on purpose", act.again("next turn"))
-        await turn("another effect", other.receipt)
-        await turn("an earlier receipt", earlier.receipt)
-        await turn("a pure call", read.receipt)
-
-
-@program
-def open_only(process: Process) -> None:
-    """Open the run and do nothing in it."""
-    process.tool()
-    with process.reporting(), process.open_run(process.open()):
-        process.say(opened=True)
-
-
-@program
-def decide(process: Process) -> None:
-    """Decide one review, as ``nottwice decide`` does."""
-    more = process.plan.more
-    ledger = process.open()
-    if "gate" in more:
-        # Everybody who is to decide waits here, so that all go on at once.
-        process.world.do("a vote", hold_before=more["gate"])
-    with process.reporting():
-        if more["verb"] == "undo":
-            review = take_back(ledger.store, ledger.clock, more["review"], by="ann", why="a test")
-        else:
-            review = record_decision(
-                ledger.store,
-                ledger.clock,
-                more["review"],
-                Verb(more["verb"]),
-                by=more.get("by", "ann"),
-                why="a test",
-                result=more.get("result"),
-                has_result="result" in more,
-                holder_stopped=more.get("holder_stopped", False),
-            )
-        process.say(status=review.status.value)
-
-
-def carry_out(text: str, descriptor: int) -> None:
+def carry_out(text: str, descriptor: int, programs: dict[str, Program]) -> None:
     """Do what the plan says, and say so if that fails in a way that no test asked for."""
     process = Process(Plan(**json.loads(text)), descriptor)
     try:
-        PROGRAMS[process.plan.program](process)
+        programs[process.plan.program](process)
     except BaseException:
         process.say(broken=traceback.format_exc())
         raise
-
-
-if __name__ == "__main__":
-    carry_out(sys.argv[1], 1)

@@ -17,7 +17,8 @@ import signal
 import socket
 import sys
 
-from tests.kill import agents
+from tests.kill.agents import carry_out
+from tests.kill.programs import PROGRAMS
 
 
 def serve(listener: socket.socket) -> tuple[socket.socket, str] | None:
@@ -92,7 +93,7 @@ def main(path: str) -> None:
     if work is not None:
         listener.close()
         connection, plan = work
-        agents.carry_out(plan, connection.fileno())
+        carry_out(plan, connection.fileno(), PROGRAMS)
 
 
 if __name__ == "__main__":

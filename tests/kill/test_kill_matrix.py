@@ -150,7 +150,7 @@ def test_a_pure_result_is_durable_before_the_effect_that_follows_it(
 def test_processes_that_share_nothing_but_the_ledger_agree(case: Case, kind: str) -> None:
     """The same with interpreters of their own, to prove that forking them hides nothing."""
     for plan in (case.plan("call", kind=kind, die_at="body end"), case.plan("call", kind=kind)):
-        command = [sys.executable, "-m", "tests.kill.agents", json.dumps(plan)]
+        command = [sys.executable, "-m", "tests.kill.programs", json.dumps(plan)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
         if plan.get("die_at"):
             assert (done.returncode, done.stdout) == (-9, "")

@@ -278,7 +278,8 @@ def test_while_a_review_is_open_nothing_new_is_sent_even_if_the_error_is_swallow
 
 def test_a_decision_made_while_the_block_is_open_lets_it_go_on(case: Case) -> None:
     gate = case.gate("between the turns")
-    agent = case.start("swallow", faults={"lose_response": True}, more={"pause_at": gate})
+    more = {"pause_at": "between the turns", "pause_gate": gate}
+    agent = case.start("swallow", faults={"lose_response": True}, more=more)
     case.client.wait_until_held(gate)
     case.decide("happened", result=GIVEN)
     case.client.release(gate)

@@ -49,7 +49,7 @@ def demo(no_input: bool, points: int | None) -> None:
     """Watch an agent being killed, with and without nottwice (about a minute)."""
     # A ledger of the demo may well disappear: no warnings about where it lies.
     logging.getLogger("nottwice").addHandler(logging.NullHandler())
-    screen = Screen(person=somebody_is_there() and not no_input)
+    screen = Screen(person=True)
     folder = Path(tempfile.mkdtemp(prefix="nottwice-demo-"))
     try:
         with Showcase(folder, command=NURSERY) as showcase:

@@ -29,8 +29,15 @@ Exit codes:
 class Program(click.Group):
     """The group of all commands; the demo is loaded only when somebody wants it."""
 
-    def main(self, *args: Any, prog_name: str | None = None, **extra: Any) -> Any:
-        return super().main(*args, prog_name=prog_name or "nottwice", **extra)
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        # Whatever started it, this is what a person types; usage texts must be true.
+        return super().make_context("nottwice", args, parent, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.commands, "demo"]

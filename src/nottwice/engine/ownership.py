@@ -8,6 +8,7 @@ might wake up and fire. Promises kept here: P6, P8.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,6 +30,15 @@ DRAIN_SECONDS = 60.0
 
 _driven: dict[tuple[str, str], int] = {}
 _driven_guard = threading.Lock()
+
+
+def _renew_after_fork() -> None:
+    """Another thread may have held the guard when this process was forked off."""
+    global _driven_guard
+    _driven_guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_after_fork)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Literal
+import difflib
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Literal
 
 from nottwice.errors import InvalidTool
 from nottwice.model.call import Call, ReplayClass
@@ -19,6 +21,7 @@ class Declaration:
 
     def __init__(
         self,
+        tool: str,
         *,
         key: str | Callable[..., str] | None = None,
         window: Duration | None = None,
@@ -39,17 +42,18 @@ class Declaration:
         self.verify = verify
         self.settles = settles
         self.classify = classify
-        self.retry = retry or RetryPolicy()
+        self.retry = RetryPolicy() if retry is None else retry
         self.time_limit = time_limit
         self.verify_limit = verify_limit
         self.volatile: tuple[str, ...] | Literal["*"] = (
-            "*" if volatile == "*" else _names(volatile, "volatile")
+            "*" if volatile == "*" else _names(volatile, tool, "volatile")
         )
-        self.bound_by = None if bound_by is None else _names(bound_by, "bound_by")
-        self.tags = _names(tags, "tags")
+        self.bound_by = None if bound_by is None else _names(bound_by, tool, "bound_by")
+        self.tags = _names(tags, tool, "tags")
 
     def check(self, name: str, kind: ReplayClass) -> None:
         """T2: key and window belong to one class, and verify to effects."""
+        self._check_hooks(name)
         keyed = kind is ReplayClass.IDEMPOTENT_WITH_KEY
         for what, value in (("key", self.key), ("window", self.window)):
             if keyed and value is None:
@@ -73,6 +77,33 @@ class Declaration:
                 "one call. Name the arguments that do not matter, one by one."
             )
 
+    def _check_hooks(self, name: str) -> None:
+        """Refuse now what would otherwise fail in the middle of a failure."""
+        for what, hook in (("verify", self.verify), ("classify", self.classify)):
+            if hook is not None and not callable(hook):
+                raise InvalidTool(
+                    f"Tool {name!r} was not declared: {what} must be a function, not {hook!r}."
+                )
+        if not isinstance(self.retry, RetryPolicy):
+            raise InvalidTool(
+                f"Tool {name!r} was not declared: retry must be an nt.RetryPolicy, not "
+                f"{self.retry!r}. Write retry=nt.RetryPolicy(attempts=...)."
+            )
+
+
+def read_declaration(tool: str, words: Mapping[str, Any]) -> Declaration:
+    """The declaration in these words; a misspelt one is answered with what was meant."""
+    known = [name for name in inspect.signature(Declaration).parameters if name != "tool"]
+    for word in words:
+        if word not in known:
+            near = difflib.get_close_matches(word, known, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
+            raise InvalidTool(
+                f"Tool {tool!r} was not declared: it says {word}=, which means nothing. {hint}",
+                tool=tool,
+            )
+    return Declaration(tool, **words)
+
 
 _NEEDED = {
     "key": "It is what the upstream recognises the call by: a template such as "
@@ -81,7 +112,10 @@ _NEEDED = {
 }
 
 
-def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
+def _names(given: Iterable[str], tool: str, what: str) -> tuple[str, ...]:
     if isinstance(given, str):
-        raise InvalidTool(f"{what} must be a tuple of names: write {what}=({given!r},).")
+        raise InvalidTool(
+            f"Tool {tool!r} was not declared: {what} is a tuple of names: write "
+            f"{what}=({given!r},)."
+        )
     return tuple(given)

@@ -20,7 +20,7 @@ from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import current_attempt
 from nottwice.errors import InvalidTool, UnclassifiedTool
 from nottwice.guard import registry
-from nottwice.guard.declaration import Declaration, Duration, VerifyHook
+from nottwice.guard.declaration import Duration, VerifyHook, read_declaration
 from nottwice.guard.request import Requests
 from nottwice.model.call import ReplayClass
 from nottwice.model.failure import Classifier, RetryPolicy
@@ -155,16 +155,16 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
         _refuse_unclassified(getattr(replay_class, "__name__", "?"), None)
 
     def protect(function: Callable[..., Any]) -> Any:
-        return _protect(function, replay_class, Declaration(**declared))
+        return _protect(function, replay_class, declared)
 
     return protect
 
 
-def _protect(function: Callable[..., Any], replay_class: object, declared: Declaration) -> Any:
-    name = declared.name or getattr(function, "__name__", None) or "?"
-    if not callable(function):
-        raise InvalidTool(f"nt.tool protects functions, and {function!r} is not one.")
+def _protect(function: Callable[..., Any], replay_class: object, words: dict[str, Any]) -> Any:
+    name = words.get("name") or getattr(function, "__name__", "?")
     kind = _replay_class(name, replay_class)
+    _check_function(function, name)
+    declared = read_declaration(name, words)
     declared.check(name, kind)
     requests = Requests(function, name=name, declared=declared, key=declared.key)
     record = Tool(
@@ -184,7 +184,9 @@ def _protect(function: Callable[..., Any], replay_class: object, declared: Decla
         classify=declared.classify,
         retry=declared.retry,
         time_limit_seconds=_duration(declared.time_limit, name, "time_limit"),
-        verify_limit_seconds=parse_duration(declared.verify_limit, what="verify_limit"),
+        verify_limit_seconds=parse_duration(
+            declared.verify_limit, what=f"Tool {name!r}: verify_limit"
+        ),
         volatile=requests.signature.volatile_names(),
         bound_by=declared.bound_by,
         tags=declared.tags,
@@ -193,6 +195,24 @@ def _protect(function: Callable[..., Any], replay_class: object, declared: Decla
     protected = (_async_twin if record.is_async else _sync_twin)(function, requests)
     registry.register(protected, record)
     return protected
+
+
+def _check_function(function: Any, name: str) -> None:
+    """Refuse what is no function, has no name, or does its work after it has returned."""
+    if not callable(function):
+        raise InvalidTool(f"nt.tool protects functions, and {function!r} is not one.")
+    if name in ("?", "<lambda>"):
+        raise InvalidTool(
+            f"{function!r} was not declared: it has no name of its own, and two such tools would "
+            "be one. Give it one: @nt.tool(..., name='refund')."
+        )
+    if isinstance(getattr(function, "tool", None), Tool):
+        raise InvalidTool(f"Tool {name!r} is declared already. Take one of the two @nt.tool away.")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidTool(
+            f"Tool {name!r} was not declared: it yields, so it would do its work after its "
+            "receipt was written. Return a list, or protect what it calls."
+        )
 
 
 def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:

@@ -27,6 +27,15 @@ _shared: dict[tuple[int, int], SqliteStore] = {}
 _shared_guard = threading.Lock()
 
 
+def _renew_after_fork() -> None:
+    """Another thread may have held the guard when this process was forked off."""
+    global _shared_guard
+    _shared_guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_after_fork)
+
+
 class Ledger:
     """An open ledger. Use it as a context manager, or close it."""
 

@@ -53,6 +53,10 @@ def declared_tools() -> list[Callable[..., Any]]:
 
 
 def _same_place(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    bare, other_bare = getattr(one, "fn", one), getattr(other, "fn", other)
+    if getattr(bare, "__name__", "<lambda>") == "<lambda>":
+        # A lambda, a partial or a callable object: its place in the code says nothing.
+        return bare is other_bare
     return _place(one) == _place(other)
 
 

@@ -52,8 +52,9 @@ class Results:
             return codec.decode(values.decode(stored.json), typed=typed)
         except DoesNotFit as error:
             raise ResultNotKept(
-                f"What is recorded cannot be handed out: {error}. The call took effect and was not run again. Restore the "
-                "return annotation it was recorded with, or see it with: nottwice show RUN"
+                f"What is recorded cannot be handed out: {error}. The call took effect and was not "
+                "run again. Restore the return annotation it was recorded with, or see it with: "
+                "nottwice show RUN"
             ) from error
 
     def adopt(self, plain: Any) -> StoredResult:
@@ -69,8 +70,8 @@ class Results:
             note["characters"] = str(len(text))
             note["sha256"] = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
         log.warning(
-            "the result of tool=%s cannot be kept, so a resume that needs it runs a pure tool again "
-            "and stops at an effect: %s",
+            "the result of tool=%s cannot be kept, so a resume that needs it runs a pure tool "
+            "again and stops at an effect: %s",
             self._tool,
             why,
         )

@@ -91,8 +91,12 @@ class Commit:
             yield write.row.identity.workflow_id
         for review_write in self.reviews:
             yield review_write.review.identity.workflow_id
-        for record in (*self.steps, *self.evidence, *self.audit):
-            yield record.workflow_id
+        for step in self.steps:
+            yield step.workflow_id
+        for item in self.evidence:
+            yield item.workflow_id
+        for entry in self.audit:
+            yield entry.workflow_id
         if self.claim is not None:
             yield self.claim.run.workflow_id
 

@@ -39,8 +39,7 @@ class MemoryData:
     calls: dict[CallIdentity, CallRow] = field(default_factory=dict)
     steps: dict[tuple[str, str, str], StepRecord] = field(default_factory=dict)
     reviews: dict[str, Review] = field(default_factory=dict)
-    evidence: dict[Evidence, Evidence] = field(default_factory=dict)
-    """By what identifies it: the same words of the same attempt at the same time are one item."""
+    evidence: dict[Evidence, None] = field(default_factory=dict)
     audit: dict[AuditEntry, None] = field(default_factory=dict)
     holders: dict[str, HolderRecord] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
@@ -161,7 +160,7 @@ class MemoryStore:
         with self.data.guard:
             found = [
                 item
-                for item in self.data.evidence.values()
+                for item in self.data.evidence
                 if item.workflow_id == workflow_id and call_id in (None, item.call_id)
             ]
         return sorted(found, key=lambda item: item.at)
@@ -241,7 +240,10 @@ class MemoryStore:
         for review_write in commit.reviews:
             data.reviews[review_write.review.review_id] = review_write.review
         for item in commit.evidence:
-            data.evidence.setdefault(replace(item, result=None), item)
+            # The same words about the same attempt at the same time are one item.
+            said = {replace(known, result=None) for known in data.evidence}
+            if replace(item, result=None) not in said:
+                data.evidence[item] = None
         data.audit.update(dict.fromkeys(commit.audit))
         if commit.run is not None:
             run, update = data.runs[commit.workflow_id], commit.run

@@ -110,6 +110,7 @@ def look_at_the_shop(case: Case, received: Sequence[Effect]) -> Verdict:
 
 
 Sweep = Generator[Shown, None, None]
+"""Tickets in the order in which they are through. Closing it ends the others."""
 
 
 class Showcase:
@@ -125,7 +126,6 @@ class Showcase:
         for nursery in self._nurseries:
             self._idle.put(nursery)
         self._orders = itertools.count(7)
-        self._stopping = False
 
     def __enter__(self) -> Showcase:
         return self
@@ -142,8 +142,7 @@ class Showcase:
         self.world.stop()
 
     def _stop(self) -> None:
-        """End every agent that is still alive, and start no other."""
-        self._stopping = True
+        """End every agent that is still alive; without nurseries no other can start."""
         for nursery in self._nurseries:
             nursery.stop()
 
@@ -269,8 +268,6 @@ class Showcase:
     def _run(self, errand: Errand) -> Ended:
         nursery = self._idle.get()
         try:
-            if self._stopping:
-                raise ShowcaseBroken("The demo is being stopped. No agent was started.")
             return nursery.run(errand.to_json(), limit_seconds=CHILD_LIMIT_SECONDS)
         finally:
             self._idle.put(nursery)

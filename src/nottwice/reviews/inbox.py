@@ -1,0 +1,90 @@
+"""The reviews of one ledger, for Python programs: list, decide, undo, ask ``verify`` again (H4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from nottwice.errors import UsageError
+from nottwice.guard import registry
+from nottwice.guard.ledger import Ledger, open_ledger
+from nottwice.model.review import Review, Verb
+from nottwice.reviews import decide as decisions
+from nottwice.reviews.queue import Case, find_case, open_cases
+from nottwice.reviews.recheck import Rechecked, recheck
+
+_NOTHING: Final = object()
+
+
+class Reviews:
+    """What waits for a person in one ledger, and how to answer.
+
+    ``nt.Reviews("agent.db")`` opens a ledger that is there; it never creates one.
+    """
+
+    def __init__(self, store: str | Path | Ledger) -> None:
+        self._ledger = (
+            store if isinstance(store, Ledger) else open_ledger(store, create=False)
+        )
+
+    def open(self, run_id: str | None = None) -> list[Case]:
+        """All reviews that are open, or decided and not used yet, oldest first."""
+        return open_cases(self._ledger.store, run_id)
+
+    def find(self, review_id: str) -> Case:
+        """One review, by its id or a prefix of it that names only one."""
+        return find_case(self._ledger.store, review_id)
+
+    def decide(
+        self,
+        review_id: str,
+        verb: str,
+        *,
+        by: str,
+        why: str,
+        result: Any = _NOTHING,
+        holder_stopped: bool = False,
+        shown_version: int | None = None,
+    ) -> Review:
+        """Answer a review: ``"happened"`` (with ``result=``), ``"did-not-happen"``, ``"accept"``
+        or ``"abort"``. It takes effect when the run is opened the next time.
+
+        Durable: when it returns. If the tool is declared in this process, the result is checked
+        against its return type first. Raises DecisionConflict if somebody decided otherwise.
+        """
+        case = self.find(review_id)
+        return decisions.decide(
+            self._ledger.store,
+            self._ledger.clock,
+            review_id,
+            _verb(verb),
+            by=by,
+            why=why,
+            result=None if result is _NOTHING else result,
+            has_result=result is not _NOTHING,
+            holder_stopped=holder_stopped,
+            tool=registry.find_tool(case.review.identity.tool_name),
+            shown_version=shown_version,
+        )
+
+    def undo(self, review_id: str, *, by: str, why: str) -> Review:
+        """Take a decision back that nobody has used yet.
+
+        Durable: when it returns.
+        """
+        return decisions.undo(self._ledger.store, self._ledger.clock, review_id, by=by, why=why)
+
+    def recheck(self, tool: str | None = None) -> list[Rechecked]:
+        """Ask ``verify`` again about everything open, or about one tool. Nothing is fired."""
+        store, clock = self._ledger.store, self._ledger.clock
+        return list(recheck(store, clock, registry.find_tool, tool_name=tool))
+
+
+def _verb(text: str) -> Verb:
+    try:
+        return Verb(text)
+    except ValueError:
+        known = ", ".join(verb.value for verb in Verb)
+        raise UsageError(
+            f"{text!r} is no decision. Nothing was decided. Choose one of: {known}."
+        ) from None

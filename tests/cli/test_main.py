@@ -1,0 +1,148 @@
+"""Does the program teach, and does an error reach the person with a name and without a traceback?"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sqlite3
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from nottwice.cli.main import main
+from tests.cli.workplace import Workplace
+
+COMMANDS = ["runs", "show", "reviews", "decide", "recheck", "check", "demo"]
+
+
+def test_the_help_lists_every_command_and_the_exit_codes() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    assert re.findall(r"^  (\w+)  ", result.stdout.partition("Options")[0], re.M) == COMMANDS
+    assert re.findall(r"^    (\d)  ", result.stdout, re.M) == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("command", COMMANDS[:-1])
+def test_the_help_of_a_command_shows_an_example_and_its_own_options_first(command: str) -> None:
+    result = CliRunner().invoke(main, [command, "--help"])
+    assert result.exit_code == 0
+    assert f"  nottwice {command}" in result.stdout
+    own, _, shared = result.stdout.partition("Options of every command:")
+    for spelling in ("--store", "--app", "--json", "--verbose", "--version", "--help"):
+        assert spelling in shared
+        assert f"  {spelling} " not in own
+
+
+def test_usage_names_the_program_whatever_started_it(empty: Workplace) -> None:
+    ended = empty.shell("nottwice show --help")
+    assert ended.stdout.startswith("Usage: nottwice show [OPTIONS] ID\n")
+
+
+def test_no_command_creates_a_ledger(empty: Workplace) -> None:
+    before = sorted(empty.folder.iterdir())
+    for words in ([], ["runs"], ["show", "a"], ["reviews"], ["decide", "a"]):
+        result = empty.cli(*words)
+        assert result.exit_code == 1
+        assert "There is no ledger at" in result.stderr
+    assert sorted(empty.folder.iterdir()) == before
+
+
+def test_a_newcomer_without_a_ledger_is_shown_the_demo(empty: Workplace) -> None:
+    ended = empty.shell("nottwice")
+    assert ended.exit_code == 1
+    assert ended.stdout == ""
+    assert "nottwice demo" in ended.stderr
+
+
+def test_a_typed_error_is_one_line_on_stderr_and_no_traceback(killed: Workplace) -> None:
+    ended = killed.shell("nottwice show nothing --store agent.db")
+    assert ended.exit_code == 1
+    assert ended.stdout == ""
+    assert "Traceback" not in ended.stderr
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("Error: ")]
+    assert "There is no run 'nothing'" in line
+    assert line.endswith("nottwice runs --store agent.db")
+
+
+def test_an_error_is_a_json_document_for_those_who_read_json(killed: Workplace) -> None:
+    result = killed.cli("show", "nothing", "--json")
+    assert result.exit_code == 1
+    error = json.loads(result.stdout)["error"]
+    assert error["type"] == "UsageError"
+    assert error["message"] in result.stderr
+
+
+def test_a_command_in_an_error_text_is_completed_with_the_ledger(killed: Workplace) -> None:
+    result = killed.cli("decide", "nothing")
+    assert "List them with: nottwice reviews" in result.stderr
+    assert f"--store {killed.store}" in result.stderr
+
+
+def test_a_wrong_command_line_ends_with_2() -> None:
+    for words in (["shows"], ["show"], ["runs", "--state", "odd"], ["decide", "1", "maybe"]):
+        assert CliRunner().invoke(main, words).exit_code == 2
+
+
+def test_what_the_system_refuses_is_no_traceback(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--store", str(tmp_path / ("x" * 300))])
+    assert result.exit_code == 1
+    assert "File name too long" in result.stderr
+
+
+def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE other (a)")
+    connection.close()
+    before = file.read_bytes()
+    result = CliRunner().invoke(main, ["--store", str(file), "runs"])
+    assert result.exit_code == 1
+    assert "not a nottwice ledger" in result.stderr
+    assert file.read_bytes() == before
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(killed: Workplace) -> None:
+    ended = killed.shell("nottwice show done-1 --store agent.db --json | head -n 1")
+    assert ended.stdout == "{\n"
+    assert "Traceback" not in ended.stderr
+    assert "Error" not in ended.stderr
+
+
+def test_the_version_can_be_asked_for_before_and_after_a_command() -> None:
+    before = CliRunner().invoke(main, ["--version"])
+    after = CliRunner().invoke(main, ["runs", "--version"])
+    assert before.exit_code == after.exit_code == 0
+    assert before.stdout == after.stdout
+    assert before.stdout.startswith("nottwice ")
+
+
+def test_the_demo_is_loaded_only_when_somebody_wants_it(killed: Workplace) -> None:
+    source = (
+        "import sys; from nottwice.cli.main import main; main(['runs'], standalone_mode=False); "
+        "print([name for name in sys.modules if name.startswith('nottwice.cli.demo')])"
+    )
+    ended = killed.process(sys.executable, "-c", source, NOTTWICE_STORE="agent.db")
+    assert ended.stdout.splitlines()[-1] == "[]", ended
+
+
+def test_a_missing_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+
+    def without_demo(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name == "nottwice.cli.demo" else find_spec(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_demo)
+    result = CliRunner().invoke(main, ["demo"])
+    assert result.exit_code == 1
+    assert "not part of this installation" in result.stderr
+
+
+def test_the_demo_is_the_command_of_its_own_module() -> None:
+    from nottwice.cli.demo import demo
+
+    assert main.get_command(click.Context(main), "demo") is demo

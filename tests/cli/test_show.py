@@ -1,0 +1,170 @@
+"""Does the timeline tell what happened, where it was cut off, and what the run waits for?"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.workplace import Workplace
+
+
+def timeline(text: str) -> list[list[str]]:
+    """The rows below the headings, without their times."""
+    lines = text.splitlines()
+    (first,) = [index for index, line in enumerate(lines) if line.startswith("WHEN (UTC)")]
+    return [re.split(r"\s{2,}", line[23:].strip()) for line in lines[first + 1 :]]
+
+
+def test_the_timeline_of_a_completed_run(killed: Workplace) -> None:
+    shown = killed.cli("show", "done-1").stdout
+    rows = timeline(shown)
+    assert rows[0][0].startswith("process pid ")
+    took = r"\d+\.\d{3} s"
+    calls = [row for row in rows if len(row) > 1]
+    assert [[row[0], *row[2:]] for row in calls] == [
+        ["DONE", "pure", "get_order(order_id=7)"],
+        ["DONE", "unsafe_on_replay", "refund(order_id=7, cents=4000)"],
+        ["DONE", "idempotent_with_key", "print_label(order_id=7)"],
+        ["done", "step notify at 1"],
+        [
+            "DONE",
+            "unsafe_on_replay",
+            "send_email(to='ann@example.com', body='Your money is on its way.')",
+        ],
+    ]
+    assert all(re.fullmatch(took, row[1]) for row in calls)
+    assert ["key label-7"] in rows
+    assert ['result {"refunded":4000}'] in rows
+    assert "state    completed" in shown
+    assert "opened   once" in shown
+
+
+def test_an_interrupted_run_says_during_which_call_it_was_cut_off(killed: Workplace) -> None:
+    shown = killed.cli("show", "ticket-7").stdout
+    assert "state    interrupted" in shown
+    assert re.search(r"holder +pid \d+ on \S+, proven dead", shown)
+    cut = r"cut off +during attempt 1 of refund\(order_id=7, cents=4000\), made by pid \d+ on "
+    assert re.search(cut, shown)
+    assert re.search(r"attempt 1 by pid \d+ on \S+ never came back", shown)
+    assert "Run your program: it opens the run again and continues by itself." in shown
+
+
+def test_a_run_that_was_cut_off_between_calls_says_after_which(workplace: Workplace) -> None:
+    # The process dies inside a pure tool, which leaves no trace of its own.
+    program = (
+        "import agent, os, signal, nottwice as nt\n"
+        "with nt.run('between', store='agent.db'):\n"
+        "    agent.refund(order_id=1, cents=2)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    (workplace.folder / "between.py").write_text(program)
+    workplace.shell('"$0" between.py || python3 between.py || true')
+    import sys
+
+    workplace.process(sys.executable, "between.py")
+    shown = workplace.cli("show", "between").stdout
+    assert re.search(r"cut off +after refund\(order_id=1, cents=2\)", shown)
+
+
+def test_a_waiting_run_says_for_what_and_how_to_decide(killed: Workplace) -> None:
+    review_id = killed.review_of("ticket-8")
+    shown = killed.cli("show", "ticket-8").stdout
+    assert f"waits for  review {review_id}: it may or may not have happened" in shown
+    assert f"Decide with: nottwice decide {review_id} --store {killed.store}\n" in shown
+    assert "continues by itself" not in shown
+    rows = timeline(shown)
+    assert ["verify: verify answered: unknown"] in rows
+    # The reason is evidence as well; it is said once in the timeline.
+    assert sum("it may or may not have happened" in row[-1] for row in rows) == 1
+
+
+def test_a_resumed_run_shows_both_processes_who_decided_and_why(workplace: Workplace) -> None:
+    review_id = workplace.review_of("ticket-9")
+    words = ("decide", review_id, "did-not-happen", "--by", "ann", "--why", "not at the bank")
+    assert workplace.cli(*words).exit_code == 0
+    assert "used when the run is opened again" in workplace.cli("show", "ticket-9").stdout
+    assert workplace.agent("handle", "ticket-9").exit_code == 0
+    shown = workplace.cli("show", "ticket-9").stdout
+    rows = [row[-1] for row in timeline(shown)]
+    assert f"review {review_id} decided: did-not-happen by ann, because: not at the bank" in rows
+    assert f"review {review_id} ended, by decision" in rows
+    assert any(re.fullmatch(r"attempt 1 by pid \d+ on \S+ ended: unknown", row) for row in rows)
+    assert any(re.fullmatch(r"attempt 2 by pid \d+ on \S+ began", row) for row in rows)
+    assert "state    completed" in shown
+    assert "opened   3 times" in shown
+
+
+def test_a_call_that_a_person_settled_says_so(workplace: Workplace) -> None:
+    review_id = workplace.review_of("ticket-8")
+    result = '{"id": "m-1", "words": 6}'
+    words = ("decide", review_id, "happened", "--result", result, "--by", "ann", "--why", "seen")
+    assert workplace.cli(*words).exit_code == 0
+    assert workplace.agent("handle", "ticket-8").exit_code == 0
+    rows = [row[-1] for row in timeline(workplace.cli("show", "ticket-8").stdout)]
+    assert "settled by decision by ann" in rows
+    assert 'result {"id":"m-1","words":6}' in rows
+
+
+def test_another_process_that_went_on_is_marked(workplace: Workplace) -> None:
+    workplace.cli("decide", workplace.review_of("ticket-9"), "did-not-happen", "--why", "x")
+    workplace.agent("handle", "ticket-9")
+    rows = [row[-1] for row in timeline(workplace.cli("show", "ticket-9").stdout)]
+    processes = [row for row in rows if "process" in row]
+    assert len(processes) == 1, "the doubtful call itself moved to the new process"
+    workplace.agent("many", "many-1", kill="print_label")
+    workplace.agent("many", "many-1")
+    # A keyed call in doubt is sent again with its key, by the second process.
+    rows = [row[-1] for row in timeline(workplace.cli("show", "many-1").stdout)]
+    assert any(re.fullmatch(r"attempt 2 by pid \d+ on \S+ began", row) for row in rows)
+
+
+def test_a_long_run_is_cut_to_its_end_and_its_doubts_and_can_be_had_whole(
+    workplace: Workplace,
+) -> None:
+    workplace.agent("many", "many-1", kill="print_label")
+    shown = workplace.cli("show", "many-1").stdout
+    assert f"… and 72 more, mostly earlier: nottwice show many-1 --all --store {workplace.store}" in (
+        shown
+    )
+    calls = [row for row in timeline(shown) if row[0] in ("DONE", "PENDING")]
+    assert len(calls) == 50
+    assert calls[-1][-1] == "print_label(order_id=9)"
+    whole = [row for row in timeline(workplace.cli("show", "many-1", "--all").stdout)]
+    assert len([row for row in whole if row[0] in ("DONE", "PENDING")]) == 122
+    assert workplace.json("show", "many-1", "--limit", "2")["omitted"]["calls"] == 120
+
+
+def test_a_run_without_any_call_says_so(workplace: Workplace) -> None:
+    import sys
+
+    source = "import nottwice as nt\nwith nt.run('bare', store='agent.db'): pass\n"
+    workplace.process(sys.executable, "-c", source)
+    assert "Nothing was recorded in this run." in workplace.cli("show", "bare").stdout
+
+
+def test_a_failed_run_shows_its_error(workplace: Workplace) -> None:
+    assert workplace.agent("drift", "drift-1").exit_code == 3
+    shown = workplace.cli("show", "drift-1").stdout
+    assert re.search(r"failure +SystemExit: 3", shown)
+    assert any(row[-1] == "step settle: SystemExit" for row in timeline(shown))
+
+
+def test_a_command_in_an_error_of_the_guard_works_as_it_stands(workplace: Workplace) -> None:
+    # `ResultNotKept` prints "nottwice show RUN" with the ledger left to the environment.
+    ended = workplace.shell("NOTTWICE_STORE=agent.db nottwice show ticket-8")
+    assert ended.exit_code == 0
+
+
+@pytest.mark.parametrize("how", ["pipe", "terminal"])
+def test_nothing_hostile_is_shown_as_it_is(how: str, killed: Workplace) -> None:
+    line = "nottwice show '[red]evil[/red]' --store agent.db"
+    shown = (killed.shell(line) if how == "pipe" else killed.terminal(line)).stdout
+    assert "[red]\\x1b[31mevil" in shown
+    assert "verify raised RuntimeError: [red]\\x1b[31mevil" in shown
+    assert "\x1b[31mevil" not in shown
+    assert "\x1b]0;" not in shown
+    assert "\x07" not in shown
+    assert "\u202e" not in shown
+    assert "\x9b" not in shown
+    assert not re.search(r"^Error: forged", shown, re.M)

@@ -1,0 +1,120 @@
+"""Does the bare `nottwice` say how the ledger stands and what to type, and `runs` list the runs?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import nottwice as nt
+from tests.cli.agent import HOSTILE
+from tests.cli.workplace import Workplace
+
+
+def test_the_status_counts_runs_reviews_and_calls_in_doubt(killed: Workplace) -> None:
+    lines = killed.cli().stdout.splitlines()
+    assert lines[0] == f"Ledger {killed.store}"
+    assert lines[1].split(maxsplit=1) == ["runs", "5: 1 interrupted, 3 waiting, 1 completed"]
+    assert lines[2].split(maxsplit=1) == ["reviews", "3 open"]
+    assert lines[3].split(maxsplit=1) == ["in", "doubt  4 calls"]
+
+
+def test_every_command_that_the_status_suggests_works_as_it_stands(killed: Workplace) -> None:
+    suggested = [line.strip() for line in killed.cli().stdout.splitlines() if "  nottwice" in line]
+    assert len(suggested) == 4
+    for line in suggested:
+        ended = killed.shell(line)
+        # A decision without a verb and without somebody to ask ends with 2.
+        assert ended.exit_code == (2 if " decide " in line else 0), ended
+
+
+def test_what_waits_for_a_person_comes_before_what_only_has_to_be_run(killed: Workplace) -> None:
+    hints = killed.json()["next"]
+    assert [line.split()[1] for line in hints] == ["decide", "decide", "decide", "show"]
+    assert shlex.split(hints[-1])[2] == "ticket-7"
+
+
+def test_a_decided_run_is_suggested_for_resuming(workplace: Workplace) -> None:
+    review_id = workplace.review_of("ticket-9")
+    workplace.cli("decide", review_id, "did-not-happen", "--why", "looked")
+    shown = workplace.cli().stdout
+    assert "2 open, 1 decided" in shown
+    assert "run 'ticket-9' was decided: run your program, it continues by itself" in shown
+
+
+def test_a_ledger_in_order_needs_nobody(tmp_path: Path) -> None:
+    with nt.open(tmp_path / "agent.db") as ledger, ledger.run("a"):
+        pass
+    place = Workplace(tmp_path)
+    assert "nothing needs you" in place.cli().stdout
+    assert place.json()["runs"]["completed"] == 1
+
+
+def test_too_many_suggestions_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nottwice.cli.status.MOST_HINTS", 0)
+    with nt.open(tmp_path / "agent.db") as ledger, ledger.run("a"):
+        place = Workplace(tmp_path)
+        assert "nothing needs you" in place.cli().stdout
+
+
+def test_suggestions_beyond_the_first_are_counted(
+    killed: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nottwice.cli.status.MOST_HINTS", 1)
+    hints = [line for line in killed.cli().stdout.splitlines() if "  nottwice" in line]
+    assert len(hints) == 2
+    assert "… and 3 more that need somebody" in killed.cli().stdout
+
+
+def test_runs_are_listed_last_changed_first(killed: Workplace) -> None:
+    lines = killed.cli("runs").stdout.splitlines()
+    assert re.split(r"\s{2,}", lines[0]) == ["RUN", "STATE", "CHANGED", "HOLDER"]
+    table = [re.split(r"\s{2,}", line)[:2] for line in lines[1:]]
+    assert table == [
+        ["[red]evil[/red]", "waiting"],
+        ["ticket-9", "waiting"],
+        ["ticket-8", "waiting"],
+        ["ticket-7", "interrupted"],
+        ["done-1", "completed"],
+    ]
+
+
+def test_runs_are_chosen_by_beginning_and_state(killed: Workplace) -> None:
+    def found(*words: str) -> list[str]:
+        return [run["run_id"] for run in killed.json("runs", *words)["runs"]]
+
+    assert found("ticket-") == ["ticket-9", "ticket-8", "ticket-7"]
+    assert found("--state", "interrupted", "--state", "completed") == ["ticket-7", "done-1"]
+    assert found("nothing") == []
+    assert killed.cli("runs", "nothing").stdout == "No such runs.\n"
+
+
+def test_runs_beyond_the_last_ones_are_counted_and_can_be_had(
+    killed: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nottwice.cli.status.MOST_ROWS", 2)
+    shown = killed.cli("runs", "ticket-").stdout.splitlines()
+    assert len(shown) == 4
+    assert shown[-1] == f"… and 1 more: nottwice runs ticket- --all --store {killed.store}"
+    assert killed.json("runs")["omitted"] == 3
+    assert len(killed.json("runs", "--all")["runs"]) == 5
+    assert killed.json("runs", "--all")["omitted"] == 0
+
+
+def test_an_empty_ledger_has_no_runs(tmp_path: Path) -> None:
+    nt.open(tmp_path / "agent.db").close()
+    assert Workplace(tmp_path).cli("runs").stdout == "No runs.\n"
+
+
+@pytest.mark.parametrize("words", ["", "runs", "reviews"])
+def test_nothing_hostile_reaches_a_real_terminal(words: str, killed: Workplace) -> None:
+    shown = killed.terminal(f"nottwice {words} --store agent.db").stdout
+    assert "[red]evil[/red]" in shown
+    assert "\x1b[31mevil" not in shown
+    assert "\x1b]0;" not in shown
+    assert "\x07" not in shown
+    assert "\u202e" not in shown
+    assert "\nError: forged" not in shown
+    assert HOSTILE not in shown

@@ -1,0 +1,134 @@
+"""Is what is told about a run true, on ledgers that killed processes left?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nottwice as nt
+from nottwice.cli import views
+from nottwice.errors import UsageError
+from nottwice.guard.ledger import Ledger, open_ledger
+from nottwice.model.run import Life
+from tests.cli.workplace import Workplace
+
+
+@pytest.fixture
+def ledger(killed: Workplace) -> Iterator[Ledger]:
+    with open_ledger(killed.store, create=False) as opened:
+        yield opened
+
+
+def state_of(ledger: Ledger, run_id: str) -> str:
+    (view,) = [one for one in views.list_runs(ledger, prefix=run_id, states=())]
+    return view.state
+
+
+def test_a_run_whose_process_was_killed_is_interrupted(ledger: Ledger) -> None:
+    assert state_of(ledger, "ticket-7") == "interrupted"
+    assert state_of(ledger, "ticket-8") == "waiting"
+    assert state_of(ledger, "done-1") == "completed"
+
+
+def test_a_run_of_a_live_process_is_running(tmp_path: Path) -> None:
+    with nt.open(tmp_path / "live.db") as ledger, ledger.run("here"):
+        (view,) = views.list_runs(ledger, prefix="", states=())
+        assert (view.state, view.holder_life) == ("running", Life.ALIVE)
+
+
+def test_runs_are_chosen_by_state_and_by_a_literal_beginning(ledger: Ledger) -> None:
+    def found(prefix: str, *states: str) -> set[str]:
+        chosen = views.list_runs(ledger, prefix=prefix, states=states)
+        return {view.run.workflow_id for view in chosen}
+
+    assert found("ticket-", "interrupted") == {"ticket-7"}
+    assert found("", "completed", "interrupted") == {"ticket-7", "done-1"}
+    assert found("[red]") == {"[red]evil[/red]"}
+    assert found("ticket_") == set()
+    assert found("%") == set()
+
+
+def test_the_overview_counts_runs_reviews_and_doubts(ledger: Ledger) -> None:
+    overview = views.look_over(ledger)
+    assert overview.states == {
+        "running": 0,
+        "interrupted": 1,
+        "waiting": 3,
+        "completed": 1,
+        "failed": 0,
+        "aborted": 0,
+    }
+    assert len(overview.open_cases) == 3
+    assert overview.decided_cases == []
+    assert overview.calls_in_doubt == 4
+    assert [view.run.workflow_id for view in overview.interrupted] == ["ticket-7"]
+
+
+def test_a_run_is_found_by_a_beginning_that_fits_only_one(ledger: Ledger) -> None:
+    assert views.find_run(ledger, "done", list_command="").workflow_id == "done-1"
+    assert views.find_run(ledger, "[red]", list_command="").workflow_id == "[red]evil[/red]"
+    with pytest.raises(UsageError, match="beginning of several runs: 'ticket-"):
+        views.find_run(ledger, "ticket-", list_command="")
+
+
+def test_an_exact_id_wins_over_longer_ones(tmp_path: Path) -> None:
+    with nt.open(tmp_path / "a.db") as ledger:
+        for run_id in ("a", "ab"):
+            with ledger.run(run_id):
+                pass
+        assert views.find_run(ledger, "a", list_command="").workflow_id == "a"
+
+
+def test_a_run_is_found_by_its_review(ledger: Ledger, killed: Workplace) -> None:
+    review_id = killed.review_of("ticket-8")
+    assert views.find_run(ledger, review_id[:6], list_command="").workflow_id == "ticket-8"
+
+
+@pytest.mark.parametrize("name", ["", "nothing", "DONE-1", "done-1 "])
+def test_a_run_that_is_not_there_is_not_found(name: str, ledger: Ledger) -> None:
+    with pytest.raises(UsageError, match="List them with: nottwice runs"):
+        views.find_run(ledger, name, list_command="nottwice runs")
+
+
+def test_the_cut_is_the_call_whose_attempt_never_came_back(ledger: Ledger) -> None:
+    run = views.find_run(ledger, "ticket-8", list_command="")
+    details = views.look_into(ledger, run, limit=None)
+    assert [row.identity.tool_name for row in details.cut_off] == ["send_email"]
+    assert [call.row.identity.tool_name for call in details.calls] == [
+        "get_order",
+        "refund",
+        "print_label",
+        "send_email",
+    ]
+    (review,) = details.waits_for
+    assert details.calls[-1].reviews == (review,)
+    assert {item.source for item in details.calls[-1].evidence} == {
+        "ownership",
+        "verify",
+        "engine",
+    }
+
+
+def test_beyond_the_limit_the_last_calls_and_those_in_doubt_are_kept(ledger: Ledger) -> None:
+    run = views.find_run(ledger, "ticket-8", list_command="")
+    details = views.look_into(ledger, run, limit=1)
+    assert [call.row.identity.tool_name for call in details.calls] == ["send_email"]
+    assert (details.omitted_calls, details.omitted_steps) == (3, 0)
+
+
+def test_a_call_in_doubt_is_kept_however_early_it_was(workplace: Workplace) -> None:
+    with open_ledger(workplace.store, create=False) as ledger:
+        run = views.find_run(ledger, "ticket-9", list_command="")
+        with pytest.raises(nt.ReplayUnsafeError), ledger.run("ticket-9"):
+            pass
+        details = views.look_into(ledger, run, limit=1)
+    kept = [call.row.identity.tool_name for call in details.calls]
+    assert kept == ["refund"]
+    assert details.calls[0].notable
+
+
+def test_only_what_is_not_zero_is_counted_in_words() -> None:
+    assert views.count_text([("open", 2), ("decided", 0)]) == "2 open"
+    assert views.count_text([("open", 0)]) == "none"
