@@ -1,5 +1,6 @@
-"""A little agent to kill: run as a program in a folder of its own, imported as an application.
+"""A little agent to kill: copied into a folder, run there, and named there with --app.
 
+No test imports it, because its tools would then be declared for all tests of the process.
 `AGENT_KILL=refund` makes the process kill itself inside that tool, before anything took effect.
 """
 
@@ -14,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import nottwice as nt
-
-# Everything that could steer a terminal, forge a line or be taken for markup.
-HOSTILE = "[red]\x1b[31mevil\x1b]0;title\x07\nError: forged\u202e\x9b2J[/red]"
 
 
 @dataclass
@@ -33,7 +31,7 @@ def die_in(tool: str) -> None:
 def mail_in_outbox(call: nt.Call) -> nt.Verification:
     print("The hook prints this.")
     if Path("broken").exists():
-        raise RuntimeError(HOSTILE)
+        raise RuntimeError(Path("broken").read_text(encoding="utf-8"))
     outbox = Path("outbox.json")
     if outbox.exists() and call.id in json.loads(outbox.read_text()):
         return nt.happened(Mail(id=call.id))
@@ -93,7 +91,7 @@ def many(run_id: str, number: int) -> None:
 if __name__ == "__main__":
     mode, name = sys.argv[1:3]
     if mode == "hostile":
-        handle(name, to=HOSTILE)
+        handle(name, to=os.environ["AGENT_TO"])
     elif mode == "drift":
         drift(name)
     elif mode == "many":

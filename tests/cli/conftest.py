@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.workplace import Workplace, copy_workplace, make_workplace
+from tests.cli.workplace import HOSTILE, Workplace, copy_workplace, make_workplace
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     assert "ReplayUnsafeError" in place.agent("handle", "ticket-9").stderr
     # The id, an argument and an error of this one attack whoever looks at it.
     place.agent("hostile", "[red]evil[/red]", kill="send_email")
-    (place.folder / "broken").touch()
+    (place.folder / "broken").write_text(HOSTILE, encoding="utf-8")
     assert "ReplayUnsafeError" in place.agent("hostile", "[red]evil[/red]").stderr
     (place.folder / "broken").unlink()
     return place

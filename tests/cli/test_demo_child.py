@@ -35,6 +35,7 @@ def errand(shop: World, tmp_path: Path) -> Errand:
         way=Way.NOTTWICE,
         order_id=7,
         shop_url=shop.url,
+        script=str(demo_module.AGENT),
         ledger=str(tmp_path / "ledger.db"),
         checkpoint=str(tmp_path / "checkpoint.json"),
     )

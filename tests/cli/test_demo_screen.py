@@ -9,7 +9,7 @@ from nottwice.testing.showcase import Errand, Shown, Way
 
 
 def shown(*, refunds: int = 1, mails: int = 1) -> Shown:
-    errand = Errand(way=Way.NOTTWICE, order_id=7, shop_url="", ledger="", checkpoint="")
+    errand = Errand(way=Way.NOTTWICE, order_id=7, shop_url="", script="", ledger="", checkpoint="")
     return Shown(errand=errand, pids=(1, 2), refunds=refunds, mails=mails, reviews=0)
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from nottwice.cli import output
-from tests.cli.agent import HOSTILE
-from tests.cli.workplace import Workplace
+from tests.cli.workplace import HOSTILE, Workplace
 
 
 @given(st.text())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import sys
 
 import pytest
 
@@ -51,18 +53,13 @@ def test_an_interrupted_run_says_during_which_call_it_was_cut_off(killed: Workpl
 
 
 def test_a_run_that_was_cut_off_between_calls_says_after_which(workplace: Workplace) -> None:
-    # The process dies inside a pure tool, which leaves no trace of its own.
     program = (
         "import agent, os, signal, nottwice as nt\n"
         "with nt.run('between', store='agent.db'):\n"
         "    agent.refund(order_id=1, cents=2)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    (workplace.folder / "between.py").write_text(program)
-    workplace.shell('"$0" between.py || python3 between.py || true')
-    import sys
-
-    workplace.process(sys.executable, "between.py")
+    assert workplace.process(sys.executable, "-c", program).exit_code == -signal.SIGKILL
     shown = workplace.cli("show", "between").stdout
     assert re.search(r"cut off +after refund\(order_id=1, cents=2\)", shown)
 
@@ -107,16 +104,21 @@ def test_a_call_that_a_person_settled_says_so(workplace: Workplace) -> None:
 
 
 def test_another_process_that_went_on_is_marked(workplace: Workplace) -> None:
-    workplace.cli("decide", workplace.review_of("ticket-9"), "did-not-happen", "--why", "x")
+    words = ("happened", "--result", '{"refunded": 4000}', "--why", "it is at the bank")
+    workplace.cli("decide", workplace.review_of("ticket-9"), *words)
     workplace.agent("handle", "ticket-9")
     rows = [row[-1] for row in timeline(workplace.cli("show", "ticket-9").stdout)]
-    processes = [row for row in rows if "process" in row]
-    assert len(processes) == 1, "the doubtful call itself moved to the new process"
+    (change,) = [row for row in rows if row.startswith("another process went on: pid ")]
+    assert rows.index(change) == rows.index("print_label(order_id=7)") - 1
+
+
+def test_a_keyed_call_that_was_sent_again_shows_both_attempts(workplace: Workplace) -> None:
     workplace.agent("many", "many-1", kill="print_label")
     workplace.agent("many", "many-1")
-    # A keyed call in doubt is sent again with its key, by the second process.
     rows = [row[-1] for row in timeline(workplace.cli("show", "many-1").stdout)]
+    assert any(re.fullmatch(r"attempt 1 by pid \d+ on \S+ ended: unknown", row) for row in rows)
     assert any(re.fullmatch(r"attempt 2 by pid \d+ on \S+ began", row) for row in rows)
+    assert "key label-9" in rows
 
 
 def test_a_long_run_is_cut_to_its_end_and_its_doubts_and_can_be_had_whole(
@@ -130,14 +132,12 @@ def test_a_long_run_is_cut_to_its_end_and_its_doubts_and_can_be_had_whole(
     calls = [row for row in timeline(shown) if row[0] in ("DONE", "PENDING")]
     assert len(calls) == 50
     assert calls[-1][-1] == "print_label(order_id=9)"
-    whole = [row for row in timeline(workplace.cli("show", "many-1", "--all").stdout)]
+    whole = timeline(workplace.cli("show", "many-1", "--all").stdout)
     assert len([row for row in whole if row[0] in ("DONE", "PENDING")]) == 122
     assert workplace.json("show", "many-1", "--limit", "2")["omitted"]["calls"] == 120
 
 
 def test_a_run_without_any_call_says_so(workplace: Workplace) -> None:
-    import sys
-
     source = "import nottwice as nt\nwith nt.run('bare', store='agent.db'): pass\n"
     workplace.process(sys.executable, "-c", source)
     assert "Nothing was recorded in this run." in workplace.cli("show", "bare").stdout

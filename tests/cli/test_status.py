@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from tests.cli.agent import HOSTILE
-from tests.cli.workplace import Workplace
+from tests.cli.workplace import HOSTILE, Workplace
 
 
 def test_the_status_counts_runs_reviews_and_calls_in_doubt(killed: Workplace) -> None:
@@ -50,13 +49,6 @@ def test_a_ledger_in_order_needs_nobody(tmp_path: Path) -> None:
     place = Workplace(tmp_path)
     assert "nothing needs you" in place.cli().stdout
     assert place.json()["runs"]["completed"] == 1
-
-
-def test_too_many_suggestions_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nottwice.cli.status.MOST_HINTS", 0)
-    with nt.open(tmp_path / "agent.db") as ledger, ledger.run("a"):
-        place = Workplace(tmp_path)
-        assert "nothing needs you" in place.cli().stdout
 
 
 def test_suggestions_beyond_the_first_are_counted(

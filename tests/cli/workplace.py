@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from tests.tidy.source import ROOT
 AGENT = Path(__file__).with_name("agent.py")
 PROGRAM = "from nottwice.cli.main import main; main()"
 MOST_SECONDS = 60.0
+# Everything that could steer a terminal, forge a line or be taken for markup.
+HOSTILE = "[red]\x1b[31mevil\x1b]0;title\x07\nError: forged\u202e\x9b2J[/red]"
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,9 @@ class Workplace:
 
     def agent(self, mode: str, run_id: str, *, kill: str = "") -> Ended:
         """Run the agent; with ``kill`` it must die inside that tool."""
-        ended = self.process(sys.executable, "agent.py", mode, run_id, AGENT_KILL=kill)
+        ended = self.process(
+            sys.executable, "agent.py", mode, run_id, AGENT_KILL=kill, AGENT_TO=HOSTILE
+        )
         assert not kill or ended.exit_code == -signal.SIGKILL, ended
         return ended
 
@@ -75,7 +80,7 @@ class Workplace:
         """Run a line as somebody would type it."""
         return self.process("/bin/sh", "-c", line, stdin=stdin)
 
-    def terminal(self, line: str, *dialogue: tuple[str, str]) -> Ended:
+    def terminal(self, line: str, *dialogue: tuple[str, str | Callable[[], str]]) -> Ended:
         """Type a line at a terminal; ``dialogue`` is what to wait for and what to answer."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
@@ -96,7 +101,8 @@ class Workplace:
                     assert piece, f"{expected!r} was never shown:\n{shown}"
                     shown += piece
                 place = len(shown)
-                os.write(ours, f"{answer}\n".encode())
+                typed = answer if isinstance(answer, str) else answer()
+                os.write(ours, f"{typed}\n".encode())
             while piece := _read(ours):
                 shown += piece
             return Ended(process.wait(timeout=MOST_SECONDS), shown)

@@ -124,7 +124,8 @@ def test_a_key_that_names_no_parameter_is_refused() -> None:
 @pytest.mark.parametrize("key", [7, b"refund", ["refund"]])
 def test_a_key_is_a_template_a_function_or_a_mark(key: object) -> None:
     text = refuse("idempotent_with_key", key=key, window="24h")
-    assert "key must be a template such as 'refund-{order_id}', a function or nt.key_per_call" in text
+    assert "key must be a template such as 'refund-{order_id}', a function or" in text
+    assert "nt.key_per_call" in text
 
 
 def test_what_fits_together_is_declared_as_it_was_said() -> None:

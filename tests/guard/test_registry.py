@@ -89,7 +89,7 @@ def test_what_has_no_name_of_its_own_must_be_given_one() -> None:
             return x
 
     for nameless in (lambda x: x, functools.partial(both, 1), Client()):
-        with pytest.raises(nt.InvalidTool, match="has no name of its own .* name="):
+        with pytest.raises(nt.InvalidTool, match=r"it has no name of its own.* name="):
             declare("pure")(nameless)
 
 

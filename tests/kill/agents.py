@@ -141,6 +141,7 @@ class Process:
         if "outcomes" in self.plan.more:
             return self._scripted_outcome(call, order)
         faults = self.plan.faults if self.attempts == 1 else {}
+        faults = {**faults, **self.plan.more.get("faults_for_all", {})}
         result = self.world.do(
             self.plan.effect,
             key=call.key,
@@ -156,12 +157,13 @@ class Process:
         """What becomes of this attempt, counted over all processes; each waits at its own gate."""
         outcomes = self.plan.more["outcomes"]
         outcome = outcomes[min(call.attempt, len(outcomes)) - 1]
-        faults: dict[str, Any] = {
+        known: dict[str, dict[str, Any]] = {
             "retryable": {"fail_with": 503},
             "poison": {"fail_with": 404},
             "lost": {"lose_response": True},
             "done": {},
-        }[outcome]
+        }
+        faults = known[outcome]
         if "gate" in self.plan.more:
             faults["hold_before"] = f"{self.plan.more['gate']} {call.attempt}"
         try:
@@ -235,7 +237,11 @@ class Process:
             case "pure":
                 return "pure", {}
             case "keyed":
-                return "idempotent_with_key", {"key": "refund-{order}", "window": "24h"}
+                key = nt.key_per_call if "key_per_call" in self.plan.more else "refund-{order}"
+                return "idempotent_with_key", {"key": key, "window": "24h"}
+            case "keyed_and_verified":
+                keyed = {"key": "refund-{order}", "window": "24h", "verify": look}
+                return "idempotent_with_key", keyed
             case "unsafe":
                 return "unsafe_on_replay", {}
             case "verified":

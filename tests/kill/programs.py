@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 import os
 import sys
 import threading
@@ -32,21 +33,20 @@ def program(function: Program) -> Program:
 def call(process: Process) -> None:
     """Open the run and make one call."""
     act = process.tool()
-    with process.reporting():
-        if process.plan.is_async:
-            asyncio.run(_call_async(process, act))
-            return
-        with process.open_run(process.open()):
-            process.reach("inside the run")
-            process.say_receipt(act.receipt(order=ORDER))
-            process.reach("after the call")
+    if process.plan.is_async:
+        asyncio.run(_call_async(process, act))
+        return
+    with process.reporting(), process.open_run(process.open()):
+        process.say_receipt(act.receipt(order=ORDER))
+        process.reach("after the call")
 
 
 async def _call_async(process: Process, act: Any) -> None:
-    async with process.open_run(process.open()):
-        process.reach("inside the run")
-        process.say_receipt(await act.receipt(order=ORDER))
-        process.reach("after the call")
+    # It is said inside the loop, which ends only when all threads of its tools have ended.
+    with process.reporting():
+        async with process.open_run(process.open()):
+            process.say_receipt(await act.receipt(order=ORDER))
+            process.reach("after the call")
 
 
 @program
@@ -170,13 +170,14 @@ def visits(process: Process) -> None:
     """Make the calls that the plan lists, each in its own run, step and visit."""
     tools = {name: process.tool(name) for name in process.plan.more["tools"]}
     ledger = process.open()
-    for one in process.plan.more["visits"]:
-        run, step, at, tool, order, label = one
+    places = itertools.groupby(process.plan.more["visits"], key=lambda visit: visit[:3])
+    for (run, step, at), calls in places:
         with process.reporting(), ledger.run(run), nt.step(step, at=at):
-            if label is None:
-                process.say_receipt(tools[tool].receipt(order=order))
-            else:
-                process.say(value=tools[tool].again(label)(order=order))
+            for *_, tool, order, label in calls:
+                if label is None:
+                    process.say_receipt(tools[tool].receipt(order=order))
+                else:
+                    process.say(value=tools[tool].again(label)(order=order))
 
 
 @program
@@ -201,14 +202,10 @@ def cancel_waiter(process: Process) -> None:
 
 
 async def _cancel_waiter(process: Process) -> None:
-    act, more = process.tool(), process.plan.more
+    act, gate = process.tool(), process.plan.more["gate"]
     async with process.open_run(process.open()):
         waiter = asyncio.create_task(act(order=ORDER))
-        if "gate" in more:
-            await asyncio.to_thread(process.world.wait_until_held, more["gate"])
-        else:
-            # One round of the loop: the call exists, and nothing is recorded of it.
-            await asyncio.sleep(0)
+        await asyncio.to_thread(process.world.wait_until_held, gate)
         waiter.cancel()
         await asyncio.wait([waiter])
         process.say(cancelled=waiter.cancelled())

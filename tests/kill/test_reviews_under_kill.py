@@ -1,4 +1,7 @@
-"""Does a decision count exactly once, wherever somebody dies between a doubt and its end? (H2, D11)"""
+"""Does a decision count exactly once, wherever somebody dies between a doubt and its end?
+
+H2: the verbs, licences that are used up, conflicts and undo. D11: nothing new while one is open.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,7 @@ def test_a_licence_survives_a_kill_before_it_is_used(
 def test_a_licence_is_used_up_by_the_intent_it_allows(
     case: Case, place: str, is_async: bool
 ) -> None:
-    """Killed after the licensed intent, the call is in doubt again, and there is no third attempt."""
+    """Killed after the licensed intent, it is in doubt again; there is no third attempt."""
     leave_in_doubt(case, applied=False, is_async=is_async)
     first_review = case.open_review()
     case.decide("did-not-happen")
@@ -258,7 +261,7 @@ def test_a_decision_taken_back_at_the_last_moment_is_not_used(case: Case, verb: 
 
 
 @both
-@pytest.mark.parametrize("lost", [True, False], ids=["lost response", "passed time limit"])
+@pytest.mark.parametrize("lost", [True, False], ids=["it happened", "it did not"])
 def test_while_a_review_is_open_nothing_new_is_sent_even_if_the_error_is_swallowed(
     case: Case, lost: bool, is_async: bool
 ) -> None:

@@ -32,7 +32,8 @@ BEFORE_MAIL = "before the effect of send_email"
 
 @pytest.fixture
 def showcase(tmp_path: Path) -> Iterator[Showcase]:
-    with Showcase(tmp_path, command=demo_module.NURSERY) as showcase:
+    script, nursery = demo_module.AGENT, demo_module.NURSERY
+    with Showcase(tmp_path, script=script, command=nursery) as showcase:
         yield showcase
 
 
@@ -122,7 +123,7 @@ def test_points_that_cannot_be_told_apart_are_an_error(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code]
     with (
-        Showcase(tmp_path, command=command) as showcase,
+        Showcase(tmp_path, script=demo_module.AGENT, command=command) as showcase,
         pytest.raises(ShowcaseBroken, match="one name"),
     ):
         showcase.points(Way.NOTTWICE)
@@ -145,6 +146,6 @@ def test_a_sweep_that_is_left_ends_its_agents_and_starts_no_other(showcase: Show
 def test_one_too_many_never_makes_up_for_one_too_few(
     refunds: int, mails: int, done_twice: int, lost: int
 ) -> None:
-    errand = Errand(way=Way.NOTTWICE, order_id=7, shop_url="", ledger="", checkpoint="")
+    errand = Errand(way=Way.NOTTWICE, order_id=7, shop_url="", script="", ledger="", checkpoint="")
     shown = Shown(errand=errand, pids=(1, 2), refunds=refunds, mails=mails, reviews=0)
     assert (shown.done_twice, shown.lost) == (done_twice, lost)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -36,8 +37,7 @@ from nottwice.testing.world import Effect
 AFTER_REFUND = "after the effect of refund"
 AFTER_MAIL = "after the effect of send_email"
 SECONDS_TO_DECIDE = 5
-# Only named, never imported here: the tools of this process are the viewer's.
-AGENT = Path(__file__).resolve().with_name("demo_agent.py")
+AGENT = Path(__file__).with_name("demo_agent.py")
 # -P: a module in the folder that the viewer happens to be in must not get in the way.
 NURSERY = (sys.executable, "-P", "-m", "nottwice.cli.demo_child")
 
@@ -46,13 +46,19 @@ NURSERY = (sys.executable, "-P", "-m", "nottwice.cli.demo_child")
 @click.option("--no-input", is_flag=True, help="Ask nothing, and do not wait for a reader.")
 @click.option("--points", type=click.IntRange(min=1), help="Kill at this many points only.")
 def demo(no_input: bool, points: int | None) -> None:
-    """Watch an agent being killed, with and without nottwice (about a minute)."""
+    """Watch an agent being killed, with and without nottwice.
+
+    It takes less than a minute, starts real processes and kills them, asks you one question, and
+    counts. Exit code 1: what it showed is not what nottwice promises.
+    """
     # A ledger of the demo may well disappear: no warnings about where it lies.
     logging.getLogger("nottwice").addHandler(logging.NullHandler())
-    screen = Screen(person=True)
-    folder = Path(tempfile.mkdtemp(prefix="nottwice-demo-"))
+    screen = Screen(person=somebody_is_there() and not no_input)
+    folder = Path(tempfile.mkdtemp(prefix="nottwice-demo-")).resolve()
+    # A copy, because this one runs, and this one the viewer may change.
+    script = Path(shutil.copy(AGENT, folder / "agent.py"))
     try:
-        with Showcase(folder, command=NURSERY) as showcase:
+        with Showcase(folder, script=script, command=NURSERY) as showcase:
             Demo(showcase, screen).show(points)
     except NottwiceError as error:
         raise click.ClickException(f"The demo could not go on. {error}") from error
@@ -188,14 +194,14 @@ class Demo:
         waiting = self._leave_one_waiting()
         self.screen.title("What the shop counted")
         self.screen.table(self.lines)
-        store = shlex.quote(waiting.ledger)
-        self.screen.say("The agent with nottwice is a short script:")
-        self.screen.say_unbroken(f"  {AGENT}", "")
+        store, script = shlex.quote(waiting.ledger), shlex.quote(waiting.script)
+        self.screen.say("The agent that uses nottwice is a short script, and now yours:")
+        self.screen.say_unbroken(f"  {waiting.script}", "")
         self.screen.say(f"Three commands to try ({waiting.ticket} was left waiting for you):")
         self.screen.say_unbroken(
             f"  nottwice show {decided.ticket} --store {store}",
             f"  nottwice reviews --store {store}",
-            f"  nottwice check {shlex.quote(str(AGENT))}",
+            f"  nottwice check {script}",
             "",
         )
         self.screen.say("Next: docs/start.md puts this around a tool of yours in five minutes.")
@@ -252,7 +258,8 @@ class Demo:
     def _sweep(self, agent: str, points: Sequence[str], *, intents: bool) -> Line:
         results = self.showcase.sweep(points, Way.NOTTWICE, intents=intents)
         shown = list(self.screen.with_progress(results, len(points)))
-        line = Line(agent, f"at {len(shown)} points", shown)
+        where = "at 1 point" if len(shown) == 1 else f"at {len(shown)} points"
+        line = Line(agent, where, shown)
         self.lines.append(line)
         self.screen.say(f"  Kills: {line.kills}. Refunds: {line.refunds}. Mails: {line.mails}.")
         return line

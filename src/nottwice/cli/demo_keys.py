@@ -24,9 +24,8 @@ class Keyboard:
 
     def __enter__(self) -> Keyboard:
         self._before = termios.tcgetattr(self._descriptor)
-        tty.setcbreak(self._descriptor)
-        # What was typed before the question was asked is not an answer to it.
-        termios.tcflush(self._descriptor, termios.TCIFLUSH)
+        # What was typed before the question was asked is not an answer to it, and is dropped.
+        tty.setcbreak(self._descriptor, termios.TCSAFLUSH)
         return self
 
     def __exit__(

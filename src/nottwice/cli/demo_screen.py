@@ -78,7 +78,8 @@ class Screen:
         """Print names and what is known under them, side by side. No markup."""
         grid = Table.grid(padding=(0, 2))
         for name, text in facts:
-            grid.add_row(Text(f"  {name}"), Text(text))
+            # Folded, because the sign for "cut off here" is not in every character set.
+            grid.add_row(Text(f"  {name}", overflow="fold"), Text(text, overflow="fold"))
         self._print_trimmed(grid)
 
     def ask_on_one_line(self, question: str) -> None:
@@ -119,10 +120,10 @@ class Screen:
     def table(self, lines: Iterable[Line]) -> None:
         """Print the closing table."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("the agent")
-        table.add_column("killed")
+        for name in ("the agent", "killed"):
+            table.add_column(name, overflow="fold")
         for name in ("kills", "refunds", "mails", "twice", "lost"):
-            table.add_column(name, justify="right")
+            table.add_column(name, justify="right", overflow="fold")
         for line in lines:
             counted = (line.kills, line.refunds, line.mails)
             judged = (_coloured(line.done_twice), _coloured(line.lost))

@@ -1,7 +1,7 @@
 """What do the JSON documents of `--json` hold? Their shapes, with the meaning of every field.
 
-The fields are a promise to scripts: they are only ever added to. `FIELDS` is what the reference
-page shows, and a test compares it with what is printed.
+The fields are a promise to scripts: they are only ever added to. `DOCUMENTS` and `FIELDS` are what
+the reference page shows, and a test compares them with what is printed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,70 @@ from nottwice.model.review import VERBS, Decision, Evidence, Review
 from nottwice.model.run import StepRecord
 from nottwice.reviews.queue import Case
 
-FIELDS: dict[str, dict[str, str]] = {
-    "status": {
-        "ledger": "the absolute path of the ledger",
+_LEDGER = "the absolute path of the ledger"
+
+# What each command prints, under the words that come after `nottwice`.
+DOCUMENTS: dict[str, dict[str, str]] = {
+    "": {
+        "ledger": _LEDGER,
         "runs": "how many runs are in each state",
         "reviews": "how many reviews are `open`, and `decided` but not used yet",
         "calls_in_doubt": "how many calls may or may not have taken effect",
         "next": "commands worth typing now",
     },
+    "runs": {
+        "ledger": _LEDGER,
+        "runs": "the runs, last changed first; see run",
+        "omitted": "how many more there are; --all prints them",
+    },
+    "show": {
+        "ledger": _LEDGER,
+        "run": "see run",
+        "waits_for": "the ids of the reviews that hold it up",
+        "cut_off": "the ids of the calls during which a process died; empty if none did",
+        "steps": "the visits of steps, in the order they began; see step",
+        "calls": "the calls, oldest first; see call",
+        "reviews": "all reviews of the run; see review",
+        "omitted": "how many `calls` and `steps` are not printed; --all prints them",
+    },
+    "reviews": {
+        "ledger": _LEDGER,
+        "reviews": "the reviews, oldest first; see review",
+        "open": "how many of them nobody has decided",
+    },
+    "decide": {
+        "ledger": _LEDGER,
+        "review": "the review as it is now; see review",
+        "changed": "false if it was decided like this before",
+        "next": "what resumes the run",
+    },
+    "decide, without a verb": {
+        "ledger": _LEDGER,
+        "review": "see review",
+        "call": "see call; null if the call is gone",
+        "result_type": "what the tool returns, if --app names it; else null",
+        "attempt_is_over": "whether the doubtful attempt is proven to be over",
+        "holder": "the process that made the doubtful attempt, or null",
+        "holder_life": "alive, dead or not proven",
+        "commands": "what can be typed to decide",
+    },
+    "recheck": {
+        "ledger": _LEDGER,
+        "rechecked": "the reviews that were asked about; see rechecked",
+        "open": "how many reviews nobody has decided, in the whole ledger",
+    },
+    "check": {
+        "module": "what was imported",
+        "tools": "the tools that the import declared, by name; see tool",
+        "findings": "what is wrong with the module as a whole; as in a tool",
+        "errors": "how many errors there are",
+        "warnings": "how many warnings there are",
+        "failed": "whether the exit code is 3",
+    },
+}
+
+# What those documents are made of.
+FIELDS: dict[str, dict[str, str]] = {
     "run": {
         "run_id": "the id that the user chose",
         "state": "running, interrupted, waiting, completed, failed or aborted",
@@ -100,13 +156,15 @@ FIELDS: dict[str, dict[str, str]] = {
         "closed_by": "what closed it, or null",
         "closed_at": "when it was closed, or null",
     },
-    "case": {
+    "rechecked": {
+        "answer": "what the verify hook says now, or why it was not asked",
+        "resolved": "whether that decided the review",
         "review": "see review",
         "call": "see call; null if the call is gone",
-        "result_type": "what the tool returns, if --app names it; else null",
-        "attempt_is_over": "whether the doubtful attempt is proven to be over",
-        "holder": "the process that made the doubtful attempt, or null",
-        "holder_life": "alive, dead or not proven",
+        "result_type": "always null here",
+        "attempt_is_over": "as for decide",
+        "holder": "as for decide",
+        "holder_life": "as for decide",
     },
     "tool": {
         "name": "the name of the tool",
@@ -126,6 +184,10 @@ FIELDS: dict[str, dict[str, str]] = {
         "answers": "`second_run`, `detection`, `detection_is_free`, `client_retries` in words, and "
         "`retries`: none known, yes or cannot tell",
         "findings": "objects with `level` (error, warning), `text` and `fix`",
+    },
+    "error": {
+        "type": "the name of the error",
+        "message": "what happened, what did not, and what to do",
     },
 }
 

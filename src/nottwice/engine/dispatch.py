@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +17,10 @@ from nottwice.errors import (
     ReplayUnsafeError,
     ResultNotKept,
     Retryable,
+    RunBlocked,
+    StoreError,
     ToolFailure,
+    UsageError,
 )
 from nottwice.model import values
 from nottwice.model.call import (
@@ -74,9 +78,11 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
         mine, ours = session.enter(request.identity, parent)
         if ours:
             break
-        over = yield Join(mine, request.tool.time_limit_seconds)
-        if parent is not None:
-            parent.waits_for = None
+        assert mine.waits_for is not None
+        try:
+            over = yield Join(mine.waits_for, request.tool.time_limit_seconds)
+        finally:
+            session.stop_waiting(mine)
         if not over:
             raise _still_running(request.identity)
     late = False
@@ -254,7 +260,7 @@ class _Dispatch:
             )
             if outcome.still_running:
                 raise StillRunning(_still_running(request.identity))
-            if outcome.error is not None and is_interruption(outcome.error):
+            if outcome.error is not None and _is_no_failure(outcome.error):
                 raise outcome.error
             now = session.clock.now()
             if outcome.error is None:
@@ -301,6 +307,14 @@ class _Dispatch:
         )
 
 
+def _is_no_failure(error: BaseException) -> bool:
+    """Whether a pure tool was only in the way of something that concerns the run or the code.
+
+    Recorded as its failure, it would be handed out for ever, whatever a person decides meanwhile.
+    """
+    return is_interruption(error) or isinstance(error, RunBlocked | StoreError | UsageError)
+
+
 def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
     """The recorded failure as an exception: the same live and on replay."""
     failure = row.failure
@@ -328,8 +342,8 @@ def _not_kept(row: CallRow) -> ResultNotKept:
     about = values.decode(row.result.json)
     return ResultNotKept(
         f"{row.identity.tool_name} took effect (call {row.call_id}), but its result could not be "
-        f"kept: {about['why']}. It was not run again, and nothing was handed out in its place. "
-        f"See: nottwice show {row.identity.workflow_id}",
+        f"kept: {about['why'].rstrip('.')}. It was not run again, and nothing was handed out in "
+        f"its place. See: nottwice show {shlex.quote(row.identity.workflow_id)}",
         call_id=row.call_id,
         about=about,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -34,17 +35,25 @@ class InFlight:
         return found
 
 
-def check_no_circle(target: InFlight, parent: InFlight | None) -> None:
-    """Refuse to wait for a call that, directly or not, waits for us (D13)."""
-    if parent is None:
-        return
-    ours = parent.chain()
-    seen: InFlight | None = target
-    while seen is not None:
-        if seen in ours:
+def check_no_circle(
+    target: InFlight, parent: InFlight | None, waiting: Iterable[InFlight] = ()
+) -> None:
+    """Refuse to wait for a call that, directly or not, waits for us (D13).
+
+    ``waiting`` is who waits for whom already; whoever called a waiter waits with it.
+    """
+    ours = parent.chain() if parent is not None else []
+    seen: set[InFlight] = set()
+    pending = [target]
+    while ours and pending:
+        one = pending.pop()
+        if one in ours:
             raise SelfWait(
                 f"Tool {target.identity.tool_name!r} was called from inside the same call, and "
                 "would wait for itself. The inner call was not made. Call it with other "
                 "arguments, or repeat on purpose with .again('a label')."
             )
-        seen = seen.waits_for
+        if one not in seen:
+            seen.add(one)
+            waiters = (one, *(waiter for waiter in waiting if one in waiter.chain()))
+            pending.extend(each.waits_for for each in waiters if each.waits_for is not None)

@@ -59,7 +59,7 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
     """Carry one decision out. None: the doubt goes on, and more is known about it."""
     session, tool = doubt.session, doubt.tool
     action = decide(doubt.facts())
-    session.say(action.value, doubt.row, doubt.said)
+    session.say(action.value, doubt.row, f"said={doubt.said!r}" if doubt.said else "")
     match action:
         case Action.REISSUE | Action.NEW_ATTEMPT if doubt.may_try_again():
             attempted = yield from _attempt_again(doubt, mine)
@@ -395,6 +395,11 @@ def raise_if_blocked(session: Session) -> Doing[None]:
             session.waivers[review.identity] = review
         elif review.kind is ReviewKind.UNKNOWN:
             row = yield _reviewed_call(review)
+            if row is not None and _ended_by_itself(row, review):
+                # It returned in the moment between its time limit and this review.
+                closed = review.closed("the late outcome", now=session.clock.now())
+                yield from session.commit(reviews=(ReviewWrite(closed, review.version),))
+                continue
             if not decided:
                 raise blocking.blocked_by(session, review, row=row)
             if row is not None and row.status.in_doubt:
@@ -405,6 +410,12 @@ def raise_if_blocked(session: Session) -> Doing[None]:
                 yield from session.commit(reviews=(ReviewWrite(used, review.version),))
         else:
             raise blocking.blocked_by(session, review)
+
+
+def _ended_by_itself(row: CallRow, review: Review) -> bool:
+    """Whether the very attempt that a review asks about has recorded its own outcome."""
+    settled = not row.status.in_doubt and row.settled_by is None
+    return settled and row.attempt_id == review.attempt_id
 
 
 def _reviewed_call(review: Review) -> Read:

@@ -168,6 +168,7 @@ class Session:
         """Decisions that let effects stay unasked for; each is used once."""
         self.guard = threading.Lock()
         self.in_flight: dict[CallIdentity, InFlight] = {}
+        self.waiting: set[InFlight] = set()
         self.tasks: set[asyncio.Future[Any]] = set()
         """Calls of an event loop; the loop itself would not keep them alive."""
         self.next_ordinal: int | None = None
@@ -180,7 +181,7 @@ class Session:
     # Attempts in flight
 
     def enter(self, identity: CallIdentity, parent: InFlight | None) -> tuple[InFlight, bool]:
-        """Register a call, or find the one that is already under way. True: it is ours."""
+        """Register a call. False: it is under way already, and a waiter for it is returned."""
         with self.guard:
             existing = self.in_flight.get(identity)
             if existing is None:
@@ -189,10 +190,16 @@ class Session:
                 return mine, True
             if existing.over is None:
                 existing.over = Future()
-            check_no_circle(existing, parent)
+            check_no_circle(existing, parent, self.waiting)
+            waiter = InFlight(identity, parent, waits_for=existing)
             if parent is not None:
-                parent.waits_for = existing
-            return existing, False
+                self.waiting.add(waiter)
+            return waiter, False
+
+    def stop_waiting(self, waiter: InFlight) -> None:
+        """A waiter goes on, whether what it waited for is over or not."""
+        with self.guard:
+            self.waiting.discard(waiter)
 
     def leave(self, mine: InFlight) -> None:
         """A call is over in this process, whatever became of it."""

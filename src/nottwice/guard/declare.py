@@ -22,7 +22,7 @@ from nottwice.errors import InvalidTool, UnclassifiedTool
 from nottwice.guard import registry
 from nottwice.guard.declaration import Duration, VerifyHook, read_declaration
 from nottwice.guard.request import Requests
-from nottwice.model.call import ReplayClass
+from nottwice.model.call import ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
 from nottwice.model.tool import Tool, parse_duration
 
@@ -44,7 +44,7 @@ class SyncTool(Protocol[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
-    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., R]: ...
+    def __get__(self, instance: Any, owner: Any = None) -> SyncTool[..., R]: ...
 
     def receipt(self, *args: P.args, **kwargs: P.kwargs) -> Receipt[R]:
         """The same call, answered with its receipt: value, replayed, id, attempts."""
@@ -69,9 +69,7 @@ class AsyncTool(Protocol[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
 
-    def __get__(
-        self, instance: Any, owner: Any = None
-    ) -> Callable[..., Coroutine[Any, Any, R]]: ...
+    def __get__(self, instance: Any, owner: Any = None) -> AsyncTool[..., R]: ...
 
     def receipt(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Receipt[R]]:
         """The same call, answered with its receipt: value, replayed, id, attempts."""
@@ -161,7 +159,8 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
 
 
 def _protect(function: Callable[..., Any], replay_class: object, words: dict[str, Any]) -> Any:
-    name = words.get("name") or getattr(function, "__name__", "?")
+    given = words.get("name")
+    name: str = getattr(function, "__name__", "?") if given is None else given
     kind = _replay_class(name, replay_class)
     _check_function(function, name)
     declared = read_declaration(name, words)
@@ -227,6 +226,8 @@ def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:
         return call(requests.make(args, kwargs))
 
     def again(label: str) -> Callable[..., Any]:
+        label = check_id(label, what="The label of a deliberate repeat")
+
         @functools.wraps(function)
         def repeated(*args: Any, **kwargs: Any) -> Any:
             return call(requests.make(args, kwargs, label=label)).value
@@ -248,6 +249,8 @@ def _async_twin(function: Callable[..., Any], requests: Requests) -> Any:
         return await call_async(requests.make(args, kwargs))
 
     def again(label: str) -> Callable[..., Any]:
+        label = check_id(label, what="The label of a deliberate repeat")
+
         @functools.wraps(function)
         async def repeated(*args: Any, **kwargs: Any) -> Any:
             return (await call_async(requests.make(args, kwargs, label=label))).value
@@ -282,7 +285,7 @@ async def call_async(request: Request) -> Receipt[Any]:
 def _log_unseen_error(task: asyncio.Future[Receipt[Any]]) -> None:
     """Nobody waits for this call any more, so its error is at least logged."""
     if not task.cancelled() and task.exception() is not None:
-        log.warning("a call whose waiter was cancelled ended with: %s", task.exception())
+        log.warning("a call whose waiter was cancelled ended with: %r", str(task.exception()))
 
 
 def _may_have_begun(mine: InFlight | None) -> bool:

@@ -44,6 +44,8 @@ class Requests:
     ) -> None:
         self.name = check_id(name, what="The tool's name")
         self.is_method = _is_method(function)
+        qualname: str = getattr(function, "__qualname__", "")
+        self._owner, _, self._method = qualname.rpartition(".")
         self._bound_by = declared.bound_by or ()
         self._check_method(declared.bound_by)
         self.signature = Signature(
@@ -68,8 +70,6 @@ class Requests:
         scope = current_scope.get()
         if scope is None:
             raise self._not_in_run()
-        if label is not None:
-            check_id(label, what="The label of a deliberate repeat")
         instance, args = self._split(args)
         bound = self.signature.bind(args, kwargs)
         identity = self._identity(scope, bound, instance, label)
@@ -153,12 +153,23 @@ class Requests:
     def _split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         if not self.is_method:
             return (), args
-        if not args:
+        if not args or not self._can_be_instance(args[0]):
+            owner = self._owner.rpartition(".")[2]
             raise InvalidArguments(
-                f"Tool {self.name!r} is a method and was called without its instance. "
-                "The tool was not run."
+                f"Tool {self.name!r} is a method and was called without its instance. The tool "
+                f"was not run. Pass it first: {owner}.{self._method}.receipt(instance, ...), and "
+                "so with again and retry."
             )
         return args[:1], args[1:]
+
+    def _can_be_instance(self, value: Any) -> bool:
+        """Whether this is what the method belongs to.
+
+        ``account.refund.receipt(7)`` is not bound, and 7 must not be taken for the account.
+        """
+        kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
+        owned = any(kind.__qualname__ == self._owner for kind in kinds)
+        return owned or hasattr(value, self._method)
 
     def _bound_parts(self, instance: tuple[Any, ...]) -> dict[str, Any]:
         parts: dict[str, Any] = {}

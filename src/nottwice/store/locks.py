@@ -57,7 +57,11 @@ class HolderLock:
             return Life.ALIVE
         if not self._byte_is_free(record.holder_id):
             return Life.ALIVE
-        return _life_by_process_table(record, here=self.record)
+        life = _life_by_process_table(record, here=self.record)
+        if life is Life.ALIVE and record.pid == self.record.pid and self._is_all_we_hold():
+            # This very process was that holder before it replaced its program (exec).
+            return Life.DEAD
+        return life
 
     def _byte_is_free(self, holder_id: str) -> bool:
         place = _place_of(holder_id)
@@ -68,6 +72,13 @@ class HolderLock:
             return False
         fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
         return True
+
+    def _is_all_we_hold(self) -> bool:
+        """Whether this process has no other descriptor of the lock file, deleted or not."""
+        names = (str(self.path), f"{self.path} (deleted)")
+        descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
+        ours = [each for each in descriptors if _link(f"/proc/self/fd/{each}") in names]
+        return ours == [self._descriptor]
 
     @contextlib.contextmanager
     def exclusively(self, place: int, *, wait_seconds: float) -> Iterator[None]:

@@ -49,7 +49,7 @@ AUDIT_COLUMNS = "workflow_id, at, who, action, subject, why"
 HOLDER_COLUMNS = "holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since"
 
 Row = Sequence[Any]
-UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, LedgerCorrupt)
 """What reading a value raises that nottwice cannot have written."""
 
 

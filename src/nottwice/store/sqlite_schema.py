@@ -43,9 +43,7 @@ def read_scripts(folder: Traversable) -> tuple[Script, ...]:
     return tuple(map(Script, numbers, texts))
 
 
-def version_of(
-    connection: sqlite3.Connection, location: str, *, newest: int | None = None
-) -> int:
+def version_of(connection: sqlite3.Connection, location: str, *, newest: int | None = None) -> int:
     """The schema version of a ledger; 0 for a database that is still empty. Writes nothing."""
     newest = known_scripts()[-1].number if newest is None else newest
     application = connection.execute("PRAGMA application_id").fetchone()[0]

@@ -53,6 +53,7 @@ class Errand:
     way: Way
     order_id: int
     shop_url: str
+    script: str
     ledger: str
     checkpoint: str
     die_at: str | None = None
@@ -116,9 +117,10 @@ Sweep = Generator[Shown, None, None]
 class Showcase:
     """The shop, the agents that are sent there, and what came of it."""
 
-    def __init__(self, folder: Path, *, command: Sequence[str]) -> None:
-        """``command`` starts a nursery whose children do errands."""
+    def __init__(self, folder: Path, *, script: Path, command: Sequence[str]) -> None:
+        """``script`` is the agent with nottwice; ``command`` starts nurseries that do errands."""
         self.folder = folder
+        self.script = script
         self.world = World.start(folder / "shop")
         self.at_once = max(2, min(4, os.cpu_count() or 2))
         self._nurseries = [Nursery(command) for _ in range(self.at_once)]
@@ -153,6 +155,7 @@ class Showcase:
             way=way,
             order_id=order_id,
             shop_url=self.world.url,
+            script=str(self.script),
             # What a broken ledger says must not stand beside what a sound one says.
             ledger=str(self.folder / ("ledger.db" if intents else "ledger-without-intents.db")),
             checkpoint=str(self.folder / f"checkpoint-{order_id}.json"),

@@ -1,0 +1,232 @@
+"""Does `nottwice check` fail a build for what is refused, and only warn about the rest?"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from click.testing import CliRunner
+
+from nottwice.cli.main import main
+from nottwice.guard import registry
+from tests.cli.workplace import HOSTILE, Ended, Workplace
+
+GOOD = """
+import nottwice as nt
+
+def found(call: nt.Call) -> nt.Verification:
+    return nt.happened(None) if call.id == "x" else nt.unknown()
+
+@nt.tool("pure", volatile=("hint",), tags=("cheap",))
+def look(order_id: int, hint: str = "") -> dict: ...
+
+@nt.tool("unsafe_on_replay", verify=found, settles="30s", time_limit="90s")
+async def send(to: str) -> None: ...
+
+@nt.tool("idempotent_with_key", key="pay-{order_id}", window="24h", retry=nt.RetryPolicy(1))
+def pay(order_id: int) -> str:
+    return nt.current_call().key
+"""
+WARNED = """
+import nottwice as nt
+
+@nt.tool("unsafe_on_replay")
+def send(to: str) -> None: ...
+"""
+WRONG = """
+import nottwice as nt
+
+@nt.tool("unsafe_on_replay")
+def send(to: str) -> None: ...
+
+def sends(call: nt.Call) -> nt.Verification:
+    send(to=call.id)
+    return nt.unknown()
+
+@nt.tool("unsafe_on_replay", verify=sends)
+def refund(order_id: int) -> None: ...
+"""
+
+
+class Check(Protocol):
+    def __call__(self, source: str, *words: str) -> Ended: ...
+
+
+@pytest.fixture
+def check(empty: Workplace, monkeypatch: pytest.MonkeyPatch) -> Iterator[Check]:
+    """Check a module with this source, in this process, as if it were the first one."""
+    monkeypatch.chdir(empty.folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(registry, "_tools", {})
+
+    def run(source: str, *words: str) -> Ended:
+        sys.modules.pop("module", None)
+        registry._tools.clear()
+        (empty.folder / "module.py").write_text(source)
+        result = CliRunner().invoke(main, ["check", "module.py", *words])
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    yield run
+    sys.modules.pop("module", None)
+
+
+def document(ended: Ended) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def test_a_good_module_passes_even_strictly(check: Check) -> None:
+    ended = check(GOOD, "--strict")
+    assert ended.exit_code == 0, ended
+    assert ended.stdout.splitlines()[-1] == "3 tools, 0 errors, 0 warnings"
+
+
+def test_everything_that_a_tool_declares_is_listed(check: Check) -> None:
+    shown = check(GOOD).stdout
+    tools = {part.split("\n")[0]: part for part in shown.split("\n\n")}
+    facts = {
+        name: dict(re.findall(r"^  (\S.*?)  +(\S.*)$", part, re.M)) for name, part in tools.items()
+    }
+    assert facts["look"]["class"] == "pure"
+    assert facts["look"]["volatile"] == "hint"
+    assert facts["look"]["tags"] == "cheap"
+    assert facts["look"]["declared"] == "module.py:7"
+    assert facts["send"]["class"] == "unsafe_on_replay, async"
+    assert facts["send"]["verify"] == "found"
+    assert facts["send"]["settles"] == "30s"
+    assert facts["send"]["time limit"] == "90s"
+    assert facts["send"]["retry"].startswith("up to 4 attempts")
+    assert facts["pay"]["key"] == "pay-{order_id}"
+    assert facts["pay"]["window"] == "24h"
+    assert facts["pay"]["verify"] == "none"
+    assert facts["pay"]["retry"] == "never"
+
+
+def test_the_four_answers_are_given_for_every_tool(check: Check) -> None:
+    shown = check(GOOD).stdout
+    for question in (
+        "a second run has effects?",
+        "how is it noticed?",
+        "is noticing free of effects?",
+        "does its client retry?",
+    ):
+        assert shown.count(question) == 3
+
+
+def test_a_warning_is_shown_and_fatal_only_with_strict(check: Check) -> None:
+    lenient = check(WARNED)
+    assert lenient.exit_code == 0
+    assert "warning: it has no verify hook" in lenient.stdout
+    strict = check(WARNED, "--strict")
+    assert strict.exit_code == 3
+    assert strict.stdout.splitlines()[-1] == "1 tool, 0 errors, 1 warning (fatal: --strict)"
+
+
+def test_a_verify_hook_with_an_effect_is_an_error(check: Check) -> None:
+    ended = check(WRONG)
+    assert ended.exit_code == 3
+    assert "error: its verify hook runs send, which is effectful" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("@nt.tool\ndef f(x): ...", "Tool 'f' has no replay class and was not declared."),
+        ("@nt.tool('pur')\ndef f(x): ...", "Did you mean 'pure'?"),
+        ("@nt.tool('idempotent_with_key', window='1h')\ndef f(x): ...", "needs key=..."),
+        ("@nt.tool('pure', key='a')\ndef f(x): ...", "belongs to idempotent_with_key"),
+        ("class A:\n  @nt.tool('pure')\n  def f(self): ...", "bound_by="),
+        ("@nt.tool('pure')\ndef f(): ...\n@nt.tool('pure', name='f')\ndef g(): ...", "already"),
+        ("1 / 0", "module.py could not be imported: ZeroDivisionError"),
+        ("exit()", "if __name__ == '__main__':"),
+    ],
+)
+def test_what_is_refused_fails_with_its_remedy_and_no_traceback(
+    source: str, said: str, check: Check
+) -> None:
+    ended = check(f"import nottwice as nt\n{source}\n")
+    assert ended.exit_code == 3, ended
+    assert f"error: {said}" in ended.stdout or said in ended.stdout
+    assert "Traceback" not in ended.stdout + ended.stderr
+    found = document(check(f"import nottwice as nt\n{source}\n", "--json"))
+    assert found["failed"] is True
+    assert found["errors"] == 1
+    assert said in found["findings"][0]["text"]
+
+
+def test_a_module_without_tools_is_worth_a_warning(check: Check) -> None:
+    assert check("x = 1\n").exit_code == 0
+    ended = check("x = 1\n", "--strict")
+    assert ended.exit_code == 3
+    assert "declared no tool" in ended.stdout
+
+
+def test_no_ledger_is_needed_or_made(check: Check, empty: Workplace) -> None:
+    assert check(GOOD).exit_code == 0
+    assert not list(empty.folder.glob("*.db*"))
+
+
+def test_a_module_is_named_in_any_of_the_known_ways(empty: Workplace) -> None:
+    (empty.folder / "module.py").write_text(GOOD)
+    for line in (
+        "nottwice check module",
+        "nottwice check ./module.py",
+        "nottwice check --app module",
+        "nottwice --app module check",
+    ):
+        ended = empty.shell(line)
+        assert ended.exit_code == 0, ended
+        assert ended.stdout.endswith("3 tools, 0 errors, 0 warnings\n")
+    assert empty.shell("nottwice check").exit_code == 2
+    (empty.folder / "pyproject.toml").write_text('[tool.nottwice]\napp = "module"\n')
+    assert empty.shell("nottwice check").exit_code == 0
+
+
+def test_nothing_is_run_but_the_import(check: Check, empty: Workplace) -> None:
+    source = """
+import nottwice as nt
+from pathlib import Path
+
+def touch(call: nt.Call) -> nt.Verification:
+    Path(call.id + "ran").touch()
+    return nt.unknown()
+
+def key_of(x: int) -> str:
+    Path("ran").touch()
+    return "a"
+
+@nt.tool("unsafe_on_replay", verify=touch)
+def send(x: int) -> None:
+    Path("ran").touch()
+
+@nt.tool("idempotent_with_key", key=key_of, window="1h")
+def pay(x: int) -> str:
+    Path("ran").touch()
+    return nt.current_call().key
+"""
+    assert check(source, "--strict").exit_code == 0
+    assert not list(empty.folder.glob("*ran*"))
+
+
+@pytest.mark.parametrize("how", ["pipe", "terminal"])
+def test_nothing_hostile_is_shown_as_it_is(how: str, empty: Workplace) -> None:
+    source = f"raise ValueError({HOSTILE!r})\n"
+    (empty.folder / "module.py").write_text(source)
+    line = "nottwice check module.py"
+    shown = (empty.shell(line) if how == "pipe" else empty.terminal(line)).stdout
+    assert "ValueError: [red]\\x1b[31mevil" in shown
+    assert "\x1b[31mevil" not in shown
+    assert "\x1b]0;" not in shown
+    assert not re.search(r"^Error: forged", shown, re.M)
+
+
+def test_a_place_below_this_folder_is_shown_relative(empty: Workplace, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.py"
+    elsewhere.write_text(WARNED)
+    shown = empty.shell(f"nottwice check {elsewhere}").stdout
+    assert f"{elsewhere}:4" in shown

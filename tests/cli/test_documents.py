@@ -1,0 +1,115 @@
+"""Does every JSON document hold exactly the fields that are documented, and nothing but plain data?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from nottwice.cli.documents import DOCUMENTS, FIELDS
+from tests.cli.workplace import HOSTILE, Workplace, copy_workplace
+
+# Where a documented shape is found inside a document: the field that holds it, or a list of it.
+SHAPES = {
+    "run": "run",
+    "runs": "run",
+    "steps": "step",
+    "call": "call",
+    "calls": "call",
+    "attempts": "attempt",
+    "evidence": "evidence",
+    "failure": "failure",
+    "review": "review",
+    "reviews": "review",
+    "rechecked": "rechecked",
+    "tools": "tool",
+    "error": "error",
+}
+
+
+@pytest.fixture(scope="module")
+def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One document of every command, from a ledger that has something of every kind."""
+    place = copy_workplace(killed, tmp_path_factory.mktemp("documents") / "place")
+    place.agent("drift", "drift-1")
+    review_id = place.review_of("ticket-9")
+
+    def printed(words: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(
+            place.shell(f"nottwice {words} --store agent.db --json").stdout
+        )
+        return document
+
+    return {
+        "": printed(""),
+        "runs": printed("runs"),
+        "show": printed("show ticket-8"),
+        "show, failed": printed("show drift-1"),
+        "reviews": printed("reviews"),
+        "decide, without a verb": printed(f"decide {review_id}"),
+        "decide": printed(f"decide {review_id} happened --result null --why x"),
+        "recheck": printed("recheck --app agent"),
+        "check": printed("check agent.py"),
+        "error": printed("show nothing"),
+    }
+
+
+@pytest.mark.parametrize("name", list(DOCUMENTS))
+def test_a_document_has_exactly_its_documented_fields(
+    name: str, documents: dict[str, Any]
+) -> None:
+    assert list(documents[name]) == list(DOCUMENTS[name])
+
+
+@pytest.mark.parametrize("shape", list(FIELDS))
+def test_a_shape_has_exactly_its_documented_fields_wherever_it_occurs(
+    shape: str, documents: dict[str, Any]
+) -> None:
+    found = [one for document in documents.values() for one in _find(shape, document)]
+    assert found, f"no document holds a {shape}"
+    for one in found:
+        assert list(one) == list(FIELDS[shape])
+
+
+def _find(shape: str, value: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if isinstance(value, list):
+        return [one for item in value for one in _find(shape, item)]
+    if not isinstance(value, dict):
+        return []
+    for name, inner in value.items():
+        # Arguments and results are the user's: whatever they are called, they are no shape.
+        if name in ("arguments", "value"):
+            continue
+        if SHAPES.get(name) == shape:
+            items = inner if isinstance(inner, list) else [inner]
+            found += [item for item in items if isinstance(item, dict) and _is_shape(item)]
+        found += _find(shape, inner)
+    return found
+
+
+def _is_shape(item: dict[str, Any]) -> bool:
+    """The status counts its runs and reviews under the same names."""
+    return not all(isinstance(value, int) for value in item.values())
+
+
+def test_a_call_tells_all_that_happened_to_it(documents: dict[str, Any]) -> None:
+    calls = {call["tool"]: call for call in documents["show"]["calls"]}
+    assert calls["refund"]["result"] == {"kind": "plain", "value": {"refunded": 4000}}
+    assert calls["refund"]["attempts"][0]["outcome"] == "done"
+    assert calls["print_label"]["key"] == "label-7"
+    doubtful = calls["send_email"]
+    assert doubtful["status"] == "PENDING"
+    assert doubtful["attempts"][0]["outcome"] is None
+    assert doubtful["finished_at"] is doubtful["took_seconds"] is doubtful["result"] is None
+    assert documents["show"]["cut_off"] == [doubtful["call_id"]]
+    assert documents["show"]["waits_for"] == doubtful["reviews"]
+    assert documents["show, failed"]["run"]["failure"]["error_type"] == "SystemExit"
+
+
+def test_arguments_are_exact_in_json_and_harmless_on_a_terminal(killed: Workplace) -> None:
+    ended = killed.shell("nottwice show '[red]evil[/red]' --store agent.db --json")
+    assert ended.stdout.isascii()
+    assert ended.stdout.replace("\n", "").isprintable()
+    assert json.loads(ended.stdout)["calls"][-1]["arguments"]["to"] == HOSTILE

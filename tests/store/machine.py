@@ -1,0 +1,81 @@
+"""What does this machine let a test do: watch system calls, make them fail, mount a small disk?
+
+Where it does not, the test is skipped and says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@functools.cache
+def can_trace() -> bool:
+    """Whether strace is here and may trace a child."""
+    strace = shutil.which("strace")
+    if strace is None:
+        return False
+    tried = subprocess.run([strace, "-o", os.devnull, "true"], capture_output=True, check=False)
+    return tried.returncode == 0
+
+
+needs_strace = pytest.mark.skipif(not can_trace(), reason="strace is missing, or may not trace")
+
+
+def python(*words: str | Path) -> list[str]:
+    """The command for one of the programs in `programs.py`."""
+    return [sys.executable, "-m", "tests.store.programs", *map(str, words)]
+
+
+def run(
+    command: Sequence[str], *, timeout: float = 120, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a child to its end; what it prints is the test's to judge."""
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def traced(command: Sequence[str], log: Path, *options: str) -> list[str]:
+    """The command under strace, with its threads; what strace sees goes into ``log``."""
+    return ["strace", "-f", "-o", str(log), *options, *command]
+
+
+def syncs(log: Path) -> int:
+    """How many fsyncs and fdatasyncs a log holds."""
+    # A call that another thread interrupts takes two lines; the second says "resumed".
+    return len(re.findall(r"^\d+ +f(?:data)?sync\(", log.read_text(), re.MULTILINE))
+
+
+@contextlib.contextmanager
+def mounted(point: Path, *, kind: str = "tmpfs", options: str = "") -> Iterator[Path]:
+    """A file system of its own for a test, where root is allowed to mount."""
+    point.mkdir()
+    words = ["mount", "-t", kind, *(["-o", options] if options else []), "none", str(point)]
+    try:
+        tried = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if tried.returncode:
+        pytest.skip(f"mounting is not allowed here: {tried.stderr.strip()}")
+    try:
+        yield point
+    finally:
+        subprocess.run(["umount", "--lazy", str(point)], capture_output=True, check=True)

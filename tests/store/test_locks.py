@@ -1,0 +1,297 @@
+"""Is a live holder never taken for dead, stopped or not, and a dead one proven dead at once? (P8)"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nottwice.errors import StoreError
+from nottwice.model.run import HolderRecord, Life
+from nottwice.store import locks
+from nottwice.store.locks import _life_by_process_table, _place_of, hold
+from nottwice.store.sqlite import SqliteStore
+from tests.store.children import Child
+from tests.store.machine import python
+from tests.store.samples import NOW
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs the Linux process table")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@contextmanager
+def holder_of(path: Path) -> Iterator[tuple[Child, str]]:
+    """A live process that holds the ledger."""
+    with Child(python("hold", path)) as child:
+        yield child, child.hear()["holder"]
+
+
+@pytest.fixture
+def witness(path: Path) -> Iterator[SqliteStore]:
+    """This process, which looks at the others."""
+    store = SqliteStore(path, now=NOW)
+    yield store
+    store.close()
+
+
+# Life and death of real processes
+
+
+def test_a_live_holder_is_alive(path: Path, witness: SqliteStore) -> None:
+    with holder_of(path) as (child, holder):
+        assert witness.life_of(holder) is Life.ALIVE
+        assert child.ask("commit")["did"] == "commit"
+        assert witness.life_of(holder) is Life.ALIVE
+
+
+def test_a_stopped_holder_is_alive(path: Path, witness: SqliteStore) -> None:
+    with holder_of(path) as (child, holder):
+        child.stop()
+        assert witness.life_of(holder) is Life.ALIVE
+
+
+def test_a_killed_holder_is_dead_at_once_even_before_anybody_buries_it(
+    path: Path, witness: SqliteStore
+) -> None:
+    with holder_of(path) as (child, holder):
+        child.kill_unreaped()
+        assert witness.life_of(holder) is Life.DEAD
+
+
+def test_a_holder_that_ended_is_dead(path: Path, witness: SqliteStore) -> None:
+    with holder_of(path) as (child, holder):
+        assert child.end()[0] == 0
+        assert witness.life_of(holder) is Life.DEAD
+
+
+@linux_only
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_live_holder_is_alive_though_its_lock_file_was_deleted(
+    path: Path, *, stopped: bool
+) -> None:
+    with holder_of(path) as (child, holder):
+        path.with_name("ledger.db.holders").unlink()
+        if stopped:
+            child.stop()
+        witness = SqliteStore(path, now=NOW)
+        assert witness.life_of(holder) is Life.ALIVE
+        child.kill_unreaped()
+        assert witness.life_of(holder) is Life.DEAD
+        witness.close()
+
+
+def test_closing_and_opening_the_ledger_again_keeps_the_holder_alive(
+    path: Path, witness: SqliteStore
+) -> None:
+    with holder_of(path) as (child, holder):
+        for _ in range(3):
+            assert child.ask("reopen") == {"did": "reopen", "holder": holder}
+            assert witness.life_of(holder) is Life.ALIVE
+
+
+def test_two_who_look_at_once_do_not_take_each_other_for_the_holder(
+    path: Path, witness: SqliteStore
+) -> None:
+    with holder_of(path) as (child, dead):
+        child.kill_unreaped()
+    with holder_of(path) as (_, alive):
+        for holder, life in ((dead, "dead"), (alive, "alive")):
+            command = python("probe", path, holder, "2000")
+            with Child(command) as one, Child(command) as other:
+                for prober in (one, other):
+                    assert prober.hear() == {"ready": True}
+                for prober in (one, other):
+                    prober.tell("go")
+                assert [prober.hear() for prober in (one, other)] == [{"seen": [life]}] * 2
+
+
+@linux_only
+def test_a_process_that_replaced_its_program_is_not_its_own_rival(path: Path) -> None:
+    """A service that restarts itself by exec keeps its pid and start time, but not its lock."""
+    with Child(python("replace_itself", path)) as child:
+        assert child.hear() == {"ready": True}
+        assert child.ask("go") == {"seen": ["dead"]}
+
+
+@linux_only
+def test_an_earlier_lock_of_this_very_process_is_alive(path: Path) -> None:
+    first = SqliteStore(path, now=NOW)
+    holder = first.holder().holder_id
+    path.with_name("ledger.db.holders").unlink()
+    second = SqliteStore(path, now=NOW)
+    assert second.holder().holder_id != holder
+    assert second.life_of(holder) is Life.ALIVE
+    for store in (first, second):
+        store.close()
+
+
+def test_programs_that_a_holder_starts_do_not_keep_it_alive(
+    path: Path, witness: SqliteStore
+) -> None:
+    """A lock must not outlive its process in a child that inherited the descriptor."""
+    code = (
+        "import subprocess, sys; from nottwice.store.sqlite import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1], now=0.0); print(store.holder().holder_id, flush=True)\n"
+        "child = subprocess.Popen(['sleep', '60'], close_fds=False)\n"
+        "print(child.pid, flush=True); sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        assert it.stdout is not None
+        holder, grandchild = it.stdout.readline().strip(), int(it.stdout.readline())
+        it.kill()
+        it.wait()
+        try:
+            assert witness.life_of(holder) is Life.DEAD
+        finally:
+            os.kill(grandchild, 9)
+
+
+# What is believed when the lock is free
+
+HERE = HolderRecord("here", "ant", "machine", "boot", "pid:[1]", os.getpid(), "1", NOW)
+THERE = replace(HERE, holder_id="there", pid=2**22 + 7)
+
+
+@pytest.mark.parametrize(
+    ("record", "life"),
+    [
+        (THERE, Life.DEAD),
+        (replace(THERE, boot_id="earlier"), Life.DEAD),
+        (replace(THERE, boot_id="earlier", host="renamed"), Life.DEAD),
+        (replace(THERE, boot_id="other", machine_id="another"), Life.NOT_PROVEN),
+        (replace(THERE, boot_id="other", machine_id=""), Life.NOT_PROVEN),
+        (replace(THERE, boot_id=""), Life.DEAD),
+        (replace(THERE, boot_id="", host="bee"), Life.NOT_PROVEN),
+        (replace(THERE, pid_namespace="pid:[2]"), Life.DEAD),
+        (replace(THERE, pid=os.getpid(), pid_started="an earlier process"), Life.DEAD),
+        (replace(THERE, pid=os.getpid(), pid_namespace="pid:[2]"), Life.DEAD),
+    ],
+)
+def test_a_free_lock_proves_death_only_on_this_machine(record: HolderRecord, life: Life) -> None:
+    assert _life_by_process_table(record, here=HERE) is life
+
+
+def test_two_machines_without_an_id_are_not_the_same_machine() -> None:
+    nameless = replace(HERE, machine_id="")
+    record = replace(THERE, machine_id="", boot_id="earlier")
+    assert _life_by_process_table(record, here=nameless) is Life.NOT_PROVEN
+
+
+@linux_only
+def test_a_process_of_the_same_start_is_believed_to_live(tmp_path: Path) -> None:
+    mine = hold(tmp_path / "lock", now=NOW).record
+    assert _life_by_process_table(replace(mine, holder_id="there"), here=mine) is Life.ALIVE
+
+
+def test_nothing_is_proven_without_a_record(tmp_path: Path) -> None:
+    assert hold(tmp_path / "lock", now=NOW).life_of(None) is Life.NOT_PROVEN
+
+
+@linux_only
+def test_a_record_says_who_where_and_since_when(tmp_path: Path) -> None:
+    record = hold(tmp_path / "lock", now=NOW).record
+    assert (record.pid, record.since) == (os.getpid(), NOW)
+    assert record.host
+    assert record.pid_started.isdigit()
+    assert record.pid_namespace.startswith("pid:[")
+    assert record.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+# The lock file
+
+
+def test_a_process_has_one_lock_for_a_file_by_whatever_name(tmp_path: Path) -> None:
+    lock = hold(tmp_path / "lock", now=NOW)
+    (tmp_path / "alias").symlink_to(tmp_path / "lock")
+    assert hold(tmp_path / "lock", now=NOW + 1) is lock
+    assert hold(tmp_path / "alias", now=NOW + 1) is lock
+    assert hold(tmp_path / "other", now=NOW) is not lock
+
+
+def test_the_lock_file_is_private_and_empty(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        hold(tmp_path / "lock", now=NOW)
+    finally:
+        os.umask(before)
+    status = (tmp_path / "lock").stat()
+    assert stat.S_IMODE(status.st_mode) == 0o600
+    assert status.st_size == 0
+
+
+def test_every_place_is_a_file_offset_and_none_is_reserved() -> None:
+    places = {_place_of(f"{number}") for number in range(10_000)}
+    assert len(places) == 10_000
+    assert max(places) < 1 << 62
+
+
+# A section for one at a time
+
+PLACE = (1 << 62) + 9
+
+
+def test_others_are_kept_out_of_a_section_and_do_not_wait_forever(tmp_path: Path) -> None:
+    lock = hold(tmp_path / "lock", now=NOW)
+    with Child(python("exclude", tmp_path / "lock", str(PLACE))) as child:
+        assert child.hear() == {"excluding": True}
+        child.stop()
+        with pytest.raises(StoreError, match=r"locked for 0\.05 s.*Nothing was opened"):
+            with lock.exclusively(PLACE, wait_seconds=0.05):
+                pytest.fail("two at a time")
+        with lock.exclusively(PLACE + 1, wait_seconds=0):
+            pass
+        child.kill_unreaped()
+        with lock.exclusively(PLACE, wait_seconds=0):
+            pass
+
+
+def test_other_threads_are_kept_out_of_a_section_too(tmp_path: Path) -> None:
+    lock = hold(tmp_path / "lock", now=NOW)
+    refused = []
+
+    def intrude() -> None:
+        try:
+            with lock.exclusively(PLACE, wait_seconds=0.01):
+                pytest.fail("two at a time")
+        except StoreError as error:
+            refused.append(error)
+
+    with lock.exclusively(PLACE, wait_seconds=0):
+        thread = threading.Thread(target=intrude)
+        thread.start()
+        thread.join()
+    assert len(refused) == 1
+    with lock.exclusively(PLACE, wait_seconds=0):
+        pass
+
+
+def test_a_section_that_fails_is_left(tmp_path: Path) -> None:
+    lock = hold(tmp_path / "lock", now=NOW)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), lock.exclusively(PLACE, wait_seconds=0):
+            _ = 1 / 0
+
+
+def test_a_lock_that_was_forgotten_after_a_fork_is_not_used_again(tmp_path: Path) -> None:
+    """What a forked child does; here without a fork, which `test_sqlite_connections.py` makes."""
+    lock = locks.HolderLock(tmp_path / "lock", now=NOW)
+    lock.forget_after_fork()
+    lock.forget_after_fork()
+    with (
+        pytest.raises(OSError, match="Bad file descriptor"),
+        lock.exclusively(PLACE, wait_seconds=0),
+    ):
+        pass
