@@ -118,9 +118,8 @@ def test_the_result_is_checked_against_the_tool_first(host: Host) -> None:
 def test_did_not_happen_is_refused_while_the_attempt_may_run(host: Host) -> None:
     """The process died in mid-call, and its death cannot be proven from here."""
     (row,) = host.calls
-    from dataclasses import replace
 
-    host.data.calls[row.identity] = replace(row, finished_at=None)
+    host.data.calls[row.identity] = row._replace(finished_at=None)
     host.data.holders.clear()
     with pytest.raises(nt.UsageError, match="--holder-stopped"):
         say(host, Verb.DID_NOT_HAPPEN)

@@ -43,7 +43,7 @@ def test_a_recorded_end_or_a_dead_process_proves_the_attempt_over(host: Host) ->
     assert case.holder_life is Life.DEAD
     assert case.attempt_is_over
     assert case.row is not None
-    unfinished = replace(case.row, finished_at=None)
+    unfinished = case.row._replace(finished_at=None)
     assert replace(case, row=unfinished).attempt_is_over
     assert not replace(case, row=unfinished, holder_life=Life.NOT_PROVEN).attempt_is_over
     assert replace(case, holder_life=Life.ALIVE).attempt_is_over

@@ -58,7 +58,7 @@ def pending(who: CallIdentity | None = None, **changes: Any) -> CallRow:
         created_at=NOW,
         started_at=NOW,
     )
-    return replace(row, **changes)
+    return row._replace(**changes)
 
 
 def full_call() -> CallRow:

@@ -309,9 +309,9 @@ def test_an_intent_is_recorded_once(store: Store) -> None:
     row = pending()
     store.commit(intent(row, fence))
     with pytest.raises(Outdated):
-        store.commit(intent(replace(row, attempt_id="attempt-2"), fence))
+        store.commit(intent(row._replace(attempt_id="attempt-2"), fence))
     with pytest.raises(Outdated):
-        store.commit(intent(replace(row, attempt_id="attempt-2"), fence, unless_blocked=True))
+        store.commit(intent(row._replace(attempt_id="attempt-2"), fence, unless_blocked=True))
     assert store.calls("run") == [row]
 
 
@@ -370,8 +370,7 @@ def test_what_identifies_a_stored_call_is_never_changed(store: Store) -> None:
         trace_id="trace",
     )
     store.commit(intent(row, fence))
-    forged = replace(
-        row.done(RESULT, now=NOW + 1),
+    forged = row.done(RESULT, now=NOW + 1)._replace(
         replay_class=ReplayClass.PURE,
         key="other",
         key_since=NOW + 1,

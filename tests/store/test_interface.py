@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,7 +69,7 @@ def test_a_refusal_carries_the_reviews_that_block() -> None:
 
 
 def test_a_key_conflict_names_tool_key_and_run_and_says_what_to_do() -> None:
-    row = replace(pending(identity(tool="refund")), key="refund-7")
+    row = pending(identity(tool="refund"))._replace(key="refund-7")
     text = key_conflict_text(row, other_run="ticket 6")
     for word in ("'refund'", "'refund-7'", "'ticket 6'", "Nothing was sent", ".again("):
         assert word in text

@@ -108,7 +108,7 @@ def test_every_value_is_one_that_sqlite_keeps_as_it_is(kind: str) -> None:
 def test_what_may_change_about_a_call_leaves_out_what_identifies_it() -> None:
     row = full_call()
     changes = rows.call_changes_to_sql(row)
-    assert changes[-5:] == row.identity.axes()
+    assert changes[-5:] == row.identity
     stored = dict(zip(rows.CALL_COLUMNS.split(", "), rows.call_to_sql(row), strict=True))
     fixed = "created_at call_id replay_class args_json label idempotency_key key_since trace_id"
     for name in fixed.split():

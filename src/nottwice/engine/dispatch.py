@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from nottwice.engine import blocking, reconcile, steps
@@ -280,7 +280,7 @@ class _Dispatch:
                 row = intent.failed(failure, now=now)
                 break
             yield Pause(delay)
-            intent = replace(intent, attempt=intent.attempt + 1)
+            intent = intent._replace(attempt=intent.attempt + 1)
         session.riding.add_call(CallWrite(row, before.state if before else None))
         yield from session.flush_if_heavy()
         self.retry = False

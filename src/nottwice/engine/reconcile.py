@@ -7,7 +7,7 @@ attempt it allows).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nottwice.engine import blocking
 from nottwice.engine.asks import CanInvoke, Doing, Outcome, Pause, Read, Verify
@@ -283,7 +283,7 @@ def _attempt_again(doubt: Doubt, mine: InFlight) -> Doing[Attempted]:
     licensed = review is not None and review.status is ReviewStatus.DECIDED
     if licensed or doubt.answer is Answer.DID_NOT_HAPPEN:
         # It is established that no earlier attempt took effect: a clean slate.
-        intent = replace(intent, ambiguous=False)
+        intent = intent._replace(ambiguous=False)
     writes: tuple[ReviewWrite, ...] = ()
     if review is not None:
         after = review.used(now=now) if licensed else review.closed("another attempt", now=now)

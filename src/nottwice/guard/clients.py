@@ -27,8 +27,8 @@ class Client:
     retries: str | None
     """How often, in words; None: not at all."""
     remedy: str = ""
-    sends_a_key: bool = False
-    """Its retries carry an idempotency key, so that the upstream recognises them."""
+    harmless: bool = False
+    """Its retries make no second effect: they carry a key, or repeat what is idempotent anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Opinion:
     package: str
     retries: Retries
     text: str
-    sends_a_key: bool = False
+    harmless: bool = False
 
 
 _NO_RETRIES = Client(None)
@@ -48,6 +48,7 @@ CLIENTS: dict[str, Client] = {
     "aiohttp": Client(
         "GET, PUT and DELETE once, when a kept connection turns out to be closed",
         "use a connector with force_close=True",
+        harmless=True,
     ),
     "aiosmtplib": _NO_RETRIES,
     "anthropic": Client("2 times", _MAX_RETRIES_ZERO),
@@ -77,7 +78,7 @@ CLIENTS: dict[str, Client] = {
     "openai": Client("2 times", _MAX_RETRIES_ZERO),
     "psycopg": _NO_RETRIES,
     "psycopg2": _NO_RETRIES,
-    "pymongo": Client("a write once", "connect with retryWrites=False", sends_a_key=True),
+    "pymongo": Client("a write once", "connect with retryWrites=False", harmless=True),
     "redis": Client("3 times (since redis-py 6)", "connect with retry=Retry(NoBackoff(), 0)"),
     "requests": _NO_RETRIES,
     "sendgrid": _NO_RETRIES,
@@ -88,7 +89,7 @@ CLIENTS: dict[str, Client] = {
     "stripe": Client(
         "2 times, each with one idempotency key of its own",
         "set stripe.max_network_retries = 0",
-        sends_a_key=True,
+        harmless=True,
     ),
     "subprocess": _NO_RETRIES,
     "twilio": _NO_RETRIES,
@@ -126,12 +127,12 @@ def form_opinion(value: Any, module: str) -> Opinion | None:
     if own is not None:
         how_often, remedy = f"{own} times here", client.remedy or "mount an adapter without Retry"
     else:
-        how_often, remedy = f"{client.retries} by default", client.remedy
+        how_often, remedy = f"{client.retries}, by default", client.remedy
     return Opinion(
         package,
         Retries.YES,
         f"{package} retries {how_often}; to switch it off, {remedy}",
-        client.sends_a_key,
+        client.harmless,
     )
 
 

@@ -192,7 +192,9 @@ def _opinions(body: References) -> list[Opinion]:
     """One opinion a package; a client that was made already tells more than its module."""
     found: dict[str, Opinion] = {}
     for value, module in _origins(body):
-        opinion = None if is_own_module(module) else form_opinion(value, module)
+        # A module of the user may be called like a client; one that is not there cannot be.
+        is_users = is_own_module(module) and module in sys.modules
+        opinion = None if is_users else form_opinion(value, module)
         if opinion is None:
             continue
         own = not isinstance(value, ModuleType) and not callable(value)
@@ -208,7 +210,7 @@ def _strangers(body: References) -> Iterator[str]:
         if top in sys.stdlib_module_names or top in SENDS_NOTHING or top == "nottwice":
             continue
         if not is_own_module(module) and form_opinion(value, module) is None:
-            yield top
+            yield top.lstrip("_")
 
 
 def _origins(body: References) -> Iterator[tuple[Any, str]]:
@@ -292,7 +294,7 @@ def _findings_about_verify(tool: Tool, hook: References) -> Iterator[Finding]:
 
 def _findings_about_retries(opinions: list[Opinion]) -> Iterator[Finding]:
     for opinion in opinions:
-        if opinion.retries is Retries.YES and not opinion.sends_a_key:
+        if opinion.retries is Retries.YES and not opinion.harmless:
             yield Finding(
                 Level.WARNING,
                 f"one attempt may take effect more than once: {opinion.text}",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from nottwice.errors import InvalidId
 from nottwice.model import values
@@ -53,9 +53,12 @@ class CallStatus(enum.Enum):
         return self in (CallStatus.PENDING, CallStatus.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class CallIdentity:
-    """The five axes of one call (L1). Two calls are one exactly when all five are equal."""
+class CallIdentity(NamedTuple):
+    """The five axes of one call (L1). Two calls are one exactly when all five are equal.
+
+    A named tuple, like the row below: both are made and compared in every call, and a frozen
+    dataclass takes several times as long.
+    """
 
     workflow_id: str
     node_id: str
@@ -67,17 +70,8 @@ class CallIdentity:
     def call_id(self) -> str:
         """A short name for the identity, stable over attempts and fit as an upstream marker."""
         # Every part carries its length, so no part can imitate a separator.
-        text = "".join(f"{len(axis)}:{axis}" for axis in self.axes())
+        text = "".join(f"{len(axis)}:{axis}" for axis in self)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-    def axes(self) -> tuple[str, str, str, str, str]:
-        return (
-            self.workflow_id,
-            self.node_id,
-            self.checkpoint_id,
-            self.tool_name,
-            self.input_hash,
-        )
 
 
 class ResultKind(enum.Enum):
@@ -111,8 +105,7 @@ class PastAttempt:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-@dataclass(frozen=True, slots=True)
-class CallRow:
+class CallRow(NamedTuple):
     """One row of the ledger table ``tool_call_results``."""
 
     identity: CallIdentity
@@ -136,7 +129,7 @@ class CallRow:
     window_seconds: float | None = None
     trace_id: str | None = None
     settled_by: str | None = None
-    past: tuple[PastAttempt, ...] = field(default=())
+    past: tuple[PastAttempt, ...] = ()
 
     @property
     def state(self) -> tuple[CallStatus, str]:
@@ -154,8 +147,7 @@ class CallRow:
             ended_at=self.finished_at or now,
             outcome=outcome,
         )
-        return replace(
-            self,
+        return self._replace(
             status=CallStatus.PENDING,
             attempt=self.attempt + 1,
             attempt_id=attempt_id,
@@ -171,8 +163,7 @@ class CallRow:
 
     def done(self, result: StoredResult, *, now: float, settled_by: str | None = None) -> CallRow:
         """The receipt."""
-        return replace(
-            self,
+        return self._replace(
             status=CallStatus.DONE,
             result=result,
             failure=None,
@@ -183,15 +174,14 @@ class CallRow:
 
     def failed(self, failure: Failure, *, now: float, retry_at: float | None = None) -> CallRow:
         """Nothing took effect; with ``retry_at`` another attempt is still due."""
-        return replace(
-            self, status=CallStatus.FAILED, failure=failure, finished_at=now, retry_at=retry_at
+        return self._replace(
+            status=CallStatus.FAILED, failure=failure, finished_at=now, retry_at=retry_at
         )
 
     def unknown(self, failure: Failure, *, now: float, over: bool = True) -> CallRow:
         """It may or may not have taken effect. Not ``over``: it was stopped from outside, and
         what it had started may go on for as long as its process lives."""
-        return replace(
-            self,
+        return self._replace(
             status=CallStatus.UNKNOWN,
             failure=failure,
             finished_at=now if over else None,

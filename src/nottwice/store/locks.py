@@ -113,8 +113,9 @@ class HolderLock:
 
     def forget_after_fork(self) -> None:
         """Drop the inherited descriptor; the parent's locks are not touched by that."""
+        descriptor, self._descriptor = self._descriptor, -1
         with contextlib.suppress(OSError):
-            os.close(self._descriptor)
+            os.close(descriptor)
 
 
 _held: dict[tuple[int, int], HolderLock] = {}

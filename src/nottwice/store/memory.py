@@ -262,4 +262,4 @@ class MemoryStore:
             return row
         names = "call_id replay_class args_json created_at label key key_since window_seconds"
         kept = {name: getattr(found, name) for name in (*names.split(), "trace_id")}
-        return replace(row, **kept)
+        return row._replace(**kept)

@@ -68,7 +68,7 @@ def _seconds(stored: int | None) -> float | None:
 def call_to_sql(row: CallRow) -> tuple[Any, ...]:
     result = row.result
     return (
-        *row.identity.axes(),
+        *row.identity,
         None if result is None else result.json,
         micros(row.created_at),
         row.call_id,
@@ -111,7 +111,7 @@ def call_changes_to_sql(row: CallRow) -> tuple[Any, ...]:
         int(row.ambiguous),
         row.settled_by,
         _past_to_sql(row),
-        *row.identity.axes(),
+        *row.identity,
     )
 
 

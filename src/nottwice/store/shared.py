@@ -84,11 +84,11 @@ class SharedCommits:
                 self._next = member
                 member.wake()
         member.wait()
-        if not member.done:
+        while not member.done:
             self._lead_batch()
-        if not member.done:
-            # Somebody took it along meanwhile and is about to tell.
-            member.wait()
+            if not member.done:
+                # It did not fit in and must lead again, or somebody took it along and will tell.
+                member.wait()
         return member.error
 
     def _lead_batch(self) -> None:
@@ -159,15 +159,15 @@ class _Member:
         self._asleep.acquire()
 
     def wake(self) -> None:
-        self._asleep.release()
+        # It may be awake already: appointed and not there yet, or leading itself.
+        if self._asleep.locked():
+            self._asleep.release()
 
     def finish(self, error: BaseException | None) -> None:
         self.error = error
         self.done = True
         if self._future is None:
-            # Whoever leads is awake already.
-            if self._asleep.locked():
-                self._asleep.release()
+            self.wake()
         elif error is None:
             self._future.set_result(None)
         else:

@@ -149,7 +149,7 @@ class SqliteStore:
         return rows.run_from_sql(found[0]) if found else None
 
     def load_call(self, identity: CallIdentity) -> CallRow | None:
-        found = self._read(_CALL, identity.axes())
+        found = self._read(_CALL, identity)
         return rows.call_from_sql(found[0]) if found else None
 
     def load_step(self, workflow_id: str, node_id: str, checkpoint_id: str) -> StepRecord | None:

@@ -46,9 +46,14 @@ def read_scripts(folder: Traversable) -> tuple[Script, ...]:
 def version_of(connection: sqlite3.Connection, location: str, *, newest: int | None = None) -> int:
     """The schema version of a ledger; 0 for a database that is still empty. Writes nothing."""
     newest = known_scripts()[-1].number if newest is None else newest
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    # One look, in one transaction: another process may be making the tables at this moment.
+    connection.execute("BEGIN")
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    finally:
+        connection.execute("ROLLBACK")
     if application != APPLICATION_ID:
         if application or version or tables:
             raise StoreError(

@@ -155,7 +155,7 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Iterator[Statement]:
 
 def _call(connection: sqlite3.Connection, write: CallWrite) -> Statement:
     row = write.row
-    found = connection.execute(CALL, row.identity.axes()).fetchone()
+    found = connection.execute(CALL, row.identity).fetchone()
     if found is None:
         if write.after is not None:
             raise Outdated(f"call {row.call_id} is gone")

@@ -1,0 +1,127 @@
+"""What does docs/reference/cli.md say? It is made from the commands themselves.
+
+    python -m tests.cli.reference_page      writes the page; a test fails while it is out of date
+
+The page is put together from what the commands declare and not from the text of `--help`, because
+every release of click wraps and words that a little differently.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+import click
+
+from nottwice.cli.documents import DOCUMENTS, FIELDS
+from nottwice.cli.main import main
+from nottwice.cli.settings import COMMON
+from tests.tidy.source import ROOT
+
+PAGE = ROOT / "docs" / "reference" / "cli.md"
+
+INTRODUCTION = """\
+# The command line
+
+<!-- Made by `python -m tests.cli.reference_page`; change the commands, not this page. -->
+
+`nottwice` looks at a ledger, takes decisions, and checks declarations. Nothing it does runs a tool,
+and no command creates a ledger that is not there.
+
+On a terminal it prints tables, in a pipe plain lines that are never cut; `--json` prints exactly one
+JSON document to stdout, in pure ASCII, and its fields are only ever added to. Remarks and errors go
+to stderr. What runs, tools and people wrote is shown with every control character escaped.
+
+An id can be shortened to a beginning that fits only one. What `NOTTWICE_STORE` and the options do
+not say is taken from the `pyproject.toml` of this folder or of one above it:
+
+```toml
+[tool.nottwice]
+store = "agent.db"      # relative to this file
+app = "agent"           # the module that declares your tools, or the path of a .py file
+```
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | an error that has a name; its text says what happened, what did not, and what to do |
+| 2 | the command line was wrong, or nothing was decided |
+| 3 | a check found something: `nottwice check`, `nottwice reviews --fail-if-open` |
+
+With `--json`, an error with exit code 1 is a document, too: `{"error": {"type": …, "message": …}}`.
+"""
+SHARED = """\
+## Options of every command
+
+They may stand before or after the command.
+"""
+SHAPES = """\
+## JSON documents
+
+Times are ISO 8601 in UTC. The documents of the commands, above, are made of these:
+"""
+
+
+def write_page() -> str:
+    """The whole page."""
+    context = click.Context(main, info_name="nottwice")
+    parts = [INTRODUCTION, _section(main, context, heading="## nottwice")]
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context)
+        parts.append(_section(command, inner, heading=f"## nottwice {name}"))
+    parts.append(SHARED + "\n" + _options(main, context, shared=True))
+    parts.append(SHAPES + "\n" + "\n".join(f"### {name}\n\n{_table(FIELDS[name])}" for name in FIELDS))
+    return "\n".join(parts)
+
+
+def _section(command: click.Command, context: click.Context, *, heading: str) -> str:
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    parts = [heading + "\n", f"```text\n{usage}\n```\n", *_paragraphs(command.help or "")]
+    options = _options(command, context, shared=False)
+    if options:
+        parts.append(options)
+    name = "" if command is main else context.info_name
+    for words, fields in DOCUMENTS.items():
+        if words.partition(",")[0] == name:
+            situation = words.partition(", ")[2]
+            parts.append(f"With `--json`{f', {situation}' if situation else ''}:\n")
+            parts.append(_table(fields))
+    return "\n".join(parts)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """The help as Markdown; what click must not wrap becomes a block."""
+    for paragraph in re.split(r"\n\s*\n", textwrap.dedent(text).strip()):
+        first, _, rest = paragraph.partition("\n")
+        if first.strip() == "\b":
+            yield f"```text\n{textwrap.dedent(rest)}\n```\n"
+        else:
+            yield textwrap.fill(" ".join(paragraph.split()), 100, break_on_hyphens=False) + "\n"
+
+
+def _options(command: click.Command, context: click.Context, *, shared: bool) -> str:
+    lines = []
+    for parameter in command.get_params(context):
+        if not isinstance(parameter, click.Option) or parameter.hidden:
+            continue
+        if any(spelling in COMMON for spelling in parameter.opts) is not shared:
+            continue
+        spelling = ", ".join(parameter.opts)
+        value = "" if parameter.is_flag or parameter.count else f" {parameter.make_metavar(context)}"
+        lines.append(f"- `{spelling}{value}`: {' '.join((parameter.help or '').split())}\n")
+    return "".join(lines)
+
+
+def _table(fields: dict[str, str]) -> str:
+    rows = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in fields.items())
+    return f"| field | meaning |\n|---|---|\n{rows}"
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(write_page(), encoding="utf-8")

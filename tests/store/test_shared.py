@@ -1,0 +1,382 @@
+"""Do concurrent commits share, hear each its own outcome, and survive any interrupt?"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+from nottwice.errors import CommitUnknown, Fenced
+from nottwice.store.interface import Commit
+from nottwice.store.shared import MOST_IN_A_BATCH, SharedCommits
+from tests.store.children import Child
+from tests.store.machine import python
+from tests.store.samples import note
+
+SECONDS = 30
+
+
+class Disk:
+    """Stands for the store under the commits: it can be made to wait, and keeps what it was given.
+
+    It is the other side of the seam, not a copy of ours: a function that commits a batch.
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[list[Commit]] = []
+        self.threads: list[threading.Thread] = []
+        self.free = threading.Event()
+        self.free.set()
+        self.busy = threading.Event()
+        self.errors: dict[Commit, BaseException] = {}
+        self.breaks: BaseException | None = None
+
+    def __call__(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
+        self.batches.append(list(commits))
+        self.threads.append(threading.current_thread())
+        self.busy.set()
+        assert self.free.wait(SECONDS)
+        if self.breaks is not None:
+            raise self.breaks
+        return [self.errors.get(commit) for commit in commits]
+
+    @property
+    def commits(self) -> list[Commit]:
+        return [commit for batch in self.batches for commit in batch]
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is committed inside the block."""
+        self.free.clear()
+        try:
+            yield
+        finally:
+            self.free.set()
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def shared(disk: Disk) -> Iterator[SharedCommits]:
+    commits = SharedCommits(disk)
+    yield commits
+    commits.close()
+
+
+def in_thread(action: Callable[[], None]) -> Future[None]:
+    """What becomes of an action in a thread of its own."""
+    future: Future[None] = Future()
+
+    def act() -> None:
+        try:
+            future.set_result(action())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=act, daemon=True).start()
+    return future
+
+
+def commit_in_thread(shared: SharedCommits, number: int) -> Future[None]:
+    return in_thread(lambda: shared.commit(note(number)))
+
+
+def wait_for_queue(shared: SharedCommits, length: int) -> None:
+    """Return when so many wait for the next batch: nothing else tells that a thread sleeps."""
+    pause = threading.Event()
+    for _ in range(SECONDS * 1000):
+        if len(shared._waiting) >= length:
+            return
+        pause.wait(0.001)
+    pytest.fail(f"{len(shared._waiting)} wait, not {length}")
+
+
+# Alone and together
+
+
+def test_a_caller_that_is_alone_commits_in_its_own_thread(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    shared.commit(note(1))
+    assert disk.threads == [threading.current_thread()]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(shared.commit, note(2)).result(SECONDS)
+        assert disk.threads[1:] == list(pool._threads)
+    assert disk.batches == [[note(1)], [note(2)]]
+
+
+def test_those_who_arrive_during_a_commit_share_the_next(shared: SharedCommits, disk: Disk) -> None:
+    with disk.held():
+        first = commit_in_thread(shared, 0)
+        assert disk.busy.wait(SECONDS)
+        others = [commit_in_thread(shared, number) for number in range(1, 20)]
+        wait_for_queue(shared, 19)
+        assert not any(one.done() for one in (first, *others))
+    for one in (first, *others):
+        one.result(SECONDS)
+    assert [len(batch) for batch in disk.batches] == [1, 19]
+
+
+def test_a_batch_is_bounded_and_what_is_left_over_is_led_too(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    with disk.held():
+        first = commit_in_thread(shared, 0)
+        assert disk.busy.wait(SECONDS)
+        soon = [shared.commit_soon(note(number)) for number in range(1, 2 * MOST_IN_A_BATCH + 10)]
+        waiting = commit_in_thread(shared, 9_999)
+        wait_for_queue(shared, len(soon) + 1)
+    for one in (first, waiting, *soon):
+        one.result(SECONDS)
+    assert [len(batch) for batch in disk.batches] == [1, MOST_IN_A_BATCH, MOST_IN_A_BATCH, 10]
+    assert disk.commits[1:-1] == [note(number) for number in range(1, len(soon) + 1)]
+
+
+def test_a_sleeping_thread_leads_what_is_left_over(shared: SharedCommits, disk: Disk) -> None:
+    with disk.held():
+        first = commit_in_thread(shared, 0)
+        assert disk.busy.wait(SECONDS)
+        soon = [shared.commit_soon(note(number)) for number in range(1, MOST_IN_A_BATCH + 1)]
+        late = commit_in_thread(shared, 9_999)
+        wait_for_queue(shared, MOST_IN_A_BATCH + 1)
+        assert threading.active_count() < MOST_IN_A_BATCH
+    for one in (first, late, *soon):
+        one.result(SECONDS)
+    assert disk.batches[2] == [note(9_999)]
+
+
+def test_each_member_hears_its_own_outcome(shared: SharedCommits, disk: Disk) -> None:
+    disk.errors = {note(number): Fenced(f"{number}") for number in (2, 5)}
+    with disk.held():
+        first = commit_in_thread(shared, 0)
+        assert disk.busy.wait(SECONDS)
+        soon = [shared.commit_soon(note(number)) for number in range(1, 4)]
+        threads = [commit_in_thread(shared, number) for number in range(4, 7)]
+        wait_for_queue(shared, 6)
+    errors = [one.exception(SECONDS) for one in (first, *soon, *threads)]
+    assert [error if error is None else str(error) for error in errors] == [
+        None, None, "2", None, None, "5", None,
+    ]  # fmt: skip
+
+
+def test_a_commit_that_fails_alone_raises_and_the_next_one_works(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    disk.errors = {note(1): Fenced("no")}
+    with pytest.raises(Fenced, match="no"):
+        shared.commit(note(1))
+    with pytest.raises(Fenced, match="no"):
+        commit_in_thread(shared, 1).result(SECONDS)
+    shared.commit(note(2))
+
+
+def test_when_a_batch_breaks_nobody_believes_in_success_or_failure(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    disk.breaks = MemoryError("too much")
+    with disk.held():
+        members = [commit_in_thread(shared, 0)]
+        assert disk.busy.wait(SECONDS)
+        members += [commit_in_thread(shared, 1), shared.commit_soon(note(2))]
+        wait_for_queue(shared, 2)
+    errors = [one.exception(SECONDS) for one in members]
+    assert [type(error) for error in errors] == [CommitUnknown] * 3
+    assert len({id(error) for error in errors}) == 3
+    disk.breaks = None
+    commit_in_thread(shared, 3).result(SECONDS)
+
+
+# Interrupts: only the main thread is struck by them
+
+
+class Interrupt(KeyboardInterrupt):
+    """What Ctrl-C raises, told apart from a real one."""
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], None]]:
+    """Inside the block the main thread can be interrupted from any other thread."""
+
+    def strike(number: int, frame: FrameType | None) -> None:
+        raise Interrupt
+
+    before = signal.signal(signal.SIGUSR1, strike)
+    try:
+        yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_interrupt_while_committing_alone_concerns_nobody_else(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    others: list[Future[None]] = []
+
+    def arrive_then(interrupt: Callable[[], None]) -> None:
+        assert disk.busy.wait(SECONDS)
+        others.extend(commit_in_thread(shared, number) for number in range(1, 4))
+        others.append(shared.commit_soon(note(4)))
+        wait_for_queue(shared, 4)
+        interrupt()
+
+    with interruptible() as interrupt:
+        with disk.held():
+            helper = in_thread(lambda: arrive_then(interrupt))
+            with pytest.raises(Interrupt):
+                shared.commit(note(0))
+        helper.result(SECONDS)
+        for one in others:
+            assert one.exception(SECONDS) is None
+    assert sorted(map(str, disk.commits)) == sorted(str(note(number)) for number in range(5))
+
+
+def test_an_interrupted_waiter_leaves_and_its_batch_goes_on(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    def arrive_then(interrupt: Callable[[], None]) -> list[Future[None]]:
+        wait_for_queue(shared, 2)
+        late = [commit_in_thread(shared, number) for number in (3, 4)]
+        wait_for_queue(shared, 4)
+        interrupt()
+        return late
+
+    with interruptible() as interrupt:
+        with disk.held():
+            first = commit_in_thread(shared, 0)
+            assert disk.busy.wait(SECONDS)
+            second = commit_in_thread(shared, 1)
+            wait_for_queue(shared, 1)
+            with ThreadPoolExecutor(1) as pool:
+                helper = pool.submit(arrive_then, interrupt)
+                with pytest.raises(Interrupt):
+                    shared.commit(note(2))
+                late = helper.result(SECONDS)
+        for one in (first, second, *late):
+            one.result(SECONDS)
+    assert len(disk.commits) == 5
+    shared.commit(note(6))
+
+
+def test_no_interrupt_at_any_instruction_loses_the_lead(shared: SharedCommits, disk: Disk) -> None:
+    """Threads commit all the time, and the main thread is struck wherever it happens to be."""
+    over = threading.Event()
+    done = [0] * 4
+
+    def work(index: int) -> None:
+        while not over.is_set():
+            shared.commit(note(index))
+            done[index] += 1
+
+    def strike(interrupt: Callable[[], None]) -> None:
+        pause, chance = threading.Event(), random.Random(7)
+        for _ in range(400):
+            pause.wait(chance.uniform(0, 0.0015))
+            interrupt()
+        over.set()
+
+    interrupts = 0
+    with interruptible() as interrupt:
+        workers = [in_thread(lambda index=index: work(index)) for index in range(4)]
+        striker = in_thread(lambda: strike(interrupt))
+        while not over.is_set():
+            try:
+                while not over.is_set():
+                    shared.commit(note(99))
+                    shared.commit_soon(note(100))
+            except Interrupt:
+                interrupts += 1
+        striker.result(SECONDS)
+        for worker in workers:
+            worker.result(SECONDS)
+    assert interrupts > 100
+    assert min(done) > 100
+    shared.commit(note(1))
+    assert shared.commit_soon(note(2)).result(SECONDS) is None
+
+
+# Event loops
+
+
+def test_an_event_loop_is_not_blocked_and_its_commits_share(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    async def commit(number: int) -> None:
+        await asyncio.wrap_future(shared.commit_soon(note(number)))
+
+    async def main() -> None:
+        with disk.held():
+            first = asyncio.create_task(commit(0))
+            while not disk.busy.is_set():
+                await asyncio.sleep(0)
+            others = [asyncio.create_task(commit(number)) for number in range(1, 50)]
+            while len(shared._waiting) < 49:
+                await asyncio.sleep(0)
+        await asyncio.gather(first, *others)
+
+    asyncio.run(asyncio.wait_for(main(), SECONDS))
+    assert [len(batch) for batch in disk.batches] == [1, 49]
+    assert threading.main_thread() not in disk.threads
+
+
+def test_a_waiter_that_is_cancelled_does_not_cancel_the_commit(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    async def main() -> Future[None]:
+        with disk.held():
+            blocking = shared.commit_soon(note(0))
+            future = shared.commit_soon(note(1))
+            waiter = asyncio.ensure_future(asyncio.wrap_future(future))
+            await asyncio.sleep(0)
+            waiter.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiter
+            assert not future.cancel()
+        await asyncio.wrap_future(blocking)
+        return future
+
+    future = asyncio.run(main())
+    assert future.result(SECONDS) is None
+    assert disk.commits == [note(0), note(1)]
+
+
+def test_threads_and_event_loops_share_batches(shared: SharedCommits, disk: Disk) -> None:
+    with disk.held():
+        first = shared.commit_soon(note(0))
+        assert disk.busy.wait(SECONDS)
+        members = [shared.commit_soon(note(1)), commit_in_thread(shared, 2)]
+        wait_for_queue(shared, 2)
+    for one in (first, *members):
+        one.result(SECONDS)
+    assert [len(batch) for batch in disk.batches] == [1, 2]
+
+
+# The end
+
+
+def test_closing_waits_for_what_is_under_way_and_a_later_use_works(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    futures = [shared.commit_soon(note(number)) for number in range(50)]
+    shared.close()
+    assert all(future.done() for future in futures)
+    assert len(disk.commits) == 50
+    assert shared.commit_soon(note(51)).result(SECONDS) is None
+    shared.close()
+    shared.close()
+
+
+def test_a_commit_still_works_when_the_interpreter_starts_no_more_threads() -> None:
+    with Child(python("commit_at_exit")) as child:
+        assert child.hear() == {"durable": 1}
+        assert child.end() == (0, "")
