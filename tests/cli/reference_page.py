@@ -26,12 +26,13 @@ INTRODUCTION = """\
 
 <!-- Made by `python -m tests.cli.reference_page`; change the commands, not this page. -->
 
-`nottwice` looks at a ledger, takes decisions, and checks declarations. Nothing it does runs a tool,
-and no command creates a ledger that is not there.
+`nottwice` looks at a ledger, takes decisions, and checks declarations. No command runs a tool of
+yours, and none creates a ledger that is not there.
 
-On a terminal it prints tables, in a pipe plain lines that are never cut; `--json` prints exactly one
-JSON document to stdout, in pure ASCII, and its fields are only ever added to. Remarks and errors go
-to stderr. What runs, tools and people wrote is shown with every control character escaped.
+On a terminal it prints tables, in a pipe plain lines that are never cut; `--json` prints exactly
+one JSON document to stdout, in pure ASCII, and its fields are only ever added to. Remarks and
+errors go to stderr. What runs, tools and people wrote is shown with every control character
+escaped.
 
 An id can be shortened to a beginning that fits only one. What `NOTTWICE_STORE` and the options do
 not say is taken from the `pyproject.toml` of this folder or of one above it:
@@ -75,7 +76,8 @@ def write_page() -> str:
         inner = click.Context(command, info_name=name, parent=context)
         parts.append(_section(command, inner, heading=f"## nottwice {name}"))
     parts.append(SHARED + "\n" + _options(main, context, shared=True))
-    parts.append(SHAPES + "\n" + "\n".join(f"### {name}\n\n{_table(FIELDS[name])}" for name in FIELDS))
+    shapes = (f"### {name}\n\n{_table(FIELDS[name])}" for name in FIELDS)
+    parts.append(SHAPES + "\n" + "\n".join(shapes))
     return "\n".join(parts)
 
 
@@ -98,7 +100,11 @@ def _paragraphs(text: str) -> Iterator[str]:
     """The help as Markdown; what click must not wrap becomes a block."""
     for paragraph in re.split(r"\n\s*\n", textwrap.dedent(text).strip()):
         first, _, rest = paragraph.partition("\n")
-        if first.strip() == "\b":
+        if rest.startswith("Examples:"):
+            # A console block is compared with the commands and options that exist.
+            lines = (f"$ {line.strip()}" for line in rest.splitlines()[1:])
+            yield "```console\n{}\n```\n".format("\n".join(lines))
+        elif first.strip() == "\b":
             yield f"```text\n{textwrap.dedent(rest)}\n```\n"
         else:
             yield textwrap.fill(" ".join(paragraph.split()), 100, break_on_hyphens=False) + "\n"
@@ -112,7 +118,8 @@ def _options(command: click.Command, context: click.Context, *, shared: bool) ->
         if any(spelling in COMMON for spelling in parameter.opts) is not shared:
             continue
         spelling = ", ".join(parameter.opts)
-        value = "" if parameter.is_flag or parameter.count else f" {parameter.make_metavar(context)}"
+        takes_value = not (parameter.is_flag or parameter.count)
+        value = f" {parameter.make_metavar(context)}" if takes_value else ""
         lines.append(f"- `{spelling}{value}`: {' '.join((parameter.help or '').split())}\n")
     return "".join(lines)
 

@@ -124,9 +124,10 @@ def test_a_decision_can_be_undone_until_it_is_used(workplace: Workplace) -> None
     late = workplace.cli("decide", review_id, "undo", "--why", "too late")
     assert late.exit_code == 1
     assert status_of(workplace, review_id) == "used"
-    assert "has used it already" in workplace.cli(
-        "decide", review_id, "did-not-happen", "--why", "again"
-    ).stdout
+    assert (
+        "has used it already"
+        in workplace.cli("decide", review_id, "did-not-happen", "--why", "again").stdout
+    )
 
 
 def test_a_decision_about_something_that_changed_since_is_refused(workplace: Workplace) -> None:
@@ -310,9 +311,7 @@ def test_the_next_review_of_the_same_run_is_named(workplace: Workplace) -> None:
     for _ in range(2):
         workplace.process(sys.executable, "two.py")
     mine = [
-        one["review_id"]
-        for one in workplace.json("reviews")["reviews"]
-        if one["run_id"] == "two-1"
+        one["review_id"] for one in workplace.json("reviews")["reviews"] if one["run_id"] == "two-1"
     ]
     assert len(mine) == 2
     last = workplace.cli("decide", mine[0], "did-not-happen", "--why", "x").stdout.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Does every JSON document hold exactly the fields that are documented, and nothing but plain data?"""
+"""Does every JSON document hold exactly the fields that are documented?"""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
 
 
 @pytest.mark.parametrize("name", list(DOCUMENTS))
-def test_a_document_has_exactly_its_documented_fields(
-    name: str, documents: dict[str, Any]
-) -> None:
+def test_a_document_has_exactly_its_documented_fields(name: str, documents: dict[str, Any]) -> None:
     assert list(documents[name]) == list(DOCUMENTS[name])
 
 

@@ -1,4 +1,4 @@
-"""Does the program teach, and does an error reach the person with a name and without a traceback?"""
+"""Does the program teach, and does an error reach the person without a traceback?"""
 
 from __future__ import annotations
 

@@ -126,8 +126,9 @@ def test_a_long_run_is_cut_to_its_end_and_its_doubts_and_can_be_had_whole(
 ) -> None:
     workplace.agent("many", "many-1", kill="print_label")
     shown = workplace.cli("show", "many-1").stdout
-    assert f"… and 72 more, mostly earlier: nottwice show many-1 --all --store {workplace.store}" in (
-        shown
+    assert (
+        f"… and 72 more, mostly earlier: nottwice show many-1 --all --store {workplace.store}"
+        in (shown)
     )
     calls = [row for row in timeline(shown) if row[0] in ("DONE", "PENDING")]
     assert len(calls) == 50

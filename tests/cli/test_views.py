@@ -22,7 +22,7 @@ def ledger(killed: Workplace) -> Iterator[Ledger]:
 
 
 def state_of(ledger: Ledger, run_id: str) -> str:
-    (view,) = [one for one in views.list_runs(ledger, prefix=run_id, states=())]
+    (view,) = views.list_runs(ledger, prefix=run_id, states=())
     return view.state
 
 

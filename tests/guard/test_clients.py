@@ -1,4 +1,4 @@
-"""Is it known of real client libraries whether they retry, and is a client's own setting believed?"""
+"""Is it known whether real clients retry, and is the setting of a client believed?"""
 
 from __future__ import annotations
 

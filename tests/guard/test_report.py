@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import smtplib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -27,9 +27,8 @@ patient_pool = urllib3.PoolManager(retries=False)
 
 
 @pytest.fixture(autouse=True)
-def no_other_tools(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_other_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_tools", {})
-    yield
 
 
 def report(function: Callable[..., Any], **declared: Any) -> ToolReport:
@@ -62,9 +61,7 @@ def test_what_a_second_run_does() -> None:
     found = report(
         keyed, replay_class="idempotent_with_key", key="k-{order_id}", window="24h", name="keyed"
     )
-    assert found.answers.second_run == (
-        "no, as long as the upstream gets the same key within 24h"
-    )
+    assert found.answers.second_run == ("no, as long as the upstream gets the same key within 24h")
 
 
 def test_how_it_is_noticed_that_it_was_done() -> None:
@@ -324,9 +321,7 @@ def with_key_imported_inside(to: str) -> str | None:
         (plain, True),
     ],
 )
-def test_a_keyed_tool_that_never_reads_its_key_is_warned_about(
-    function: Any, warned: bool
-) -> None:
+def test_a_keyed_tool_that_never_reads_its_key_is_warned_about(function: Any, warned: bool) -> None:
     found = report(function, replay_class="idempotent_with_key", key="k-{to}", window="1h")
     assert any("the key does not reach the upstream" in text for text in texts(found)) is warned
 
@@ -335,9 +330,7 @@ def test_an_effectful_tool_without_return_annotation_is_warned_about() -> None:
     def silent(to: str):  # type: ignore[no-untyped-def]
         ...
 
-    assert any(
-        "no return annotation" in text for text in texts(report(silent, verify=found_by_id))
-    )
+    assert any("no return annotation" in text for text in texts(report(silent, verify=found_by_id)))
     assert texts(report(silent, replay_class="pure")) == []
 
 

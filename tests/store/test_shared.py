@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 import pytest
@@ -38,12 +39,15 @@ class Disk:
         self.busy = threading.Event()
         self.errors: dict[Commit, BaseException] = {}
         self.breaks: BaseException | None = None
+        self.seconds = 0.0
 
     def __call__(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
         self.batches.append(list(commits))
         self.threads.append(threading.current_thread())
         self.busy.set()
         assert self.free.wait(SECONDS)
+        if self.seconds:
+            threading.Event().wait(self.seconds)
         if self.breaks is not None:
             raise self.breaks
         return [self.errors.get(commit) for commit in commits]
@@ -204,72 +208,92 @@ class Interrupt(KeyboardInterrupt):
     """What Ctrl-C raises, told apart from a real one."""
 
 
-@contextmanager
-def interruptible() -> Iterator[Callable[[], None]]:
-    """Inside the block the main thread can be interrupted from any other thread."""
+class MainThread:
+    """The main thread, which others can interrupt wherever it is, once each time it is armed."""
 
-    def strike(number: int, frame: FrameType | None) -> None:
-        raise Interrupt
+    def __init__(self) -> None:
+        self.armed = False
 
-    before = signal.signal(signal.SIGUSR1, strike)
-    try:
-        yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    def interrupt(self) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    def interrupt_surely(self) -> None:
+        """Until it was struck: a signal that comes just before a wait does not end the wait."""
+        pause = threading.Event()
+        while self.armed:
+            self.interrupt()
+            pause.wait(0.005)
+
+    def strike(self, number: int, frame: FrameType | None) -> None:
+        if self.armed:
+            self.armed = False
+            raise Interrupt
+
+
+@pytest.fixture
+def main_thread() -> Iterator[MainThread]:
+    thread = MainThread()
+    before = signal.signal(signal.SIGUSR1, thread.strike)
+    yield thread
+    signal.signal(signal.SIGUSR1, before)
 
 
 def test_an_interrupt_while_committing_alone_concerns_nobody_else(
-    shared: SharedCommits, disk: Disk
+    shared: SharedCommits, disk: Disk, main_thread: MainThread
 ) -> None:
     others: list[Future[None]] = []
 
-    def arrive_then(interrupt: Callable[[], None]) -> None:
+    def arrive_and_interrupt() -> None:
         assert disk.busy.wait(SECONDS)
         others.extend(commit_in_thread(shared, number) for number in range(1, 4))
         others.append(shared.commit_soon(note(4)))
         wait_for_queue(shared, 4)
-        interrupt()
+        main_thread.interrupt_surely()
 
-    with interruptible() as interrupt:
-        with disk.held():
-            helper = in_thread(lambda: arrive_then(interrupt))
-            with pytest.raises(Interrupt):
-                shared.commit(note(0))
-        helper.result(SECONDS)
-        for one in others:
-            assert one.exception(SECONDS) is None
+    with disk.held():
+        helper = in_thread(arrive_and_interrupt)
+        with pytest.raises(Interrupt):
+            main_thread.armed = True
+            shared.commit(note(0))
+    helper.result(SECONDS)
+    for one in others:
+        assert one.exception(SECONDS) is None
     assert sorted(map(str, disk.commits)) == sorted(str(note(number)) for number in range(5))
 
 
 def test_an_interrupted_waiter_leaves_and_its_batch_goes_on(
-    shared: SharedCommits, disk: Disk
+    shared: SharedCommits, disk: Disk, main_thread: MainThread
 ) -> None:
-    def arrive_then(interrupt: Callable[[], None]) -> list[Future[None]]:
-        wait_for_queue(shared, 2)
-        late = [commit_in_thread(shared, number) for number in (3, 4)]
-        wait_for_queue(shared, 4)
-        interrupt()
-        return late
+    late: list[Future[None]] = []
 
-    with interruptible() as interrupt:
-        with disk.held():
-            first = commit_in_thread(shared, 0)
-            assert disk.busy.wait(SECONDS)
-            second = commit_in_thread(shared, 1)
-            wait_for_queue(shared, 1)
-            with ThreadPoolExecutor(1) as pool:
-                helper = pool.submit(arrive_then, interrupt)
-                with pytest.raises(Interrupt):
-                    shared.commit(note(2))
-                late = helper.result(SECONDS)
-        for one in (first, second, *late):
-            one.result(SECONDS)
+    def arrive_and_interrupt() -> None:
+        wait_for_queue(shared, 2)
+        late.extend(commit_in_thread(shared, number) for number in (3, 4))
+        wait_for_queue(shared, 4)
+        main_thread.interrupt_surely()
+
+    with disk.held():
+        first = commit_in_thread(shared, 0)
+        assert disk.busy.wait(SECONDS)
+        second = commit_in_thread(shared, 1)
+        wait_for_queue(shared, 1)
+        helper = in_thread(arrive_and_interrupt)
+        with pytest.raises(Interrupt):
+            main_thread.armed = True
+            shared.commit(note(2))
+        helper.result(SECONDS)
+    for one in (first, second, *late):
+        one.result(SECONDS)
     assert len(disk.commits) == 5
     shared.commit(note(6))
 
 
-def test_no_interrupt_at_any_instruction_loses_the_lead(shared: SharedCommits, disk: Disk) -> None:
+def test_no_interrupt_at_any_instruction_loses_the_lead(
+    shared: SharedCommits, disk: Disk, main_thread: MainThread
+) -> None:
     """Threads commit all the time, and the main thread is struck wherever it happens to be."""
+    # A disk as slow as a real one, so that most of the time somebody waits for it.
+    disk.seconds = 0.0003
     over = threading.Event()
     done = [0] * 4
 
@@ -278,29 +302,29 @@ def test_no_interrupt_at_any_instruction_loses_the_lead(shared: SharedCommits, d
             shared.commit(note(index))
             done[index] += 1
 
-    def strike(interrupt: Callable[[], None]) -> None:
+    def strike() -> None:
         pause, chance = threading.Event(), random.Random(7)
-        for _ in range(400):
+        for _ in range(300):
             pause.wait(chance.uniform(0, 0.0015))
-            interrupt()
+            main_thread.interrupt()
         over.set()
 
+    workers = [in_thread(partial(work, index)) for index in range(4)]
+    striker = in_thread(strike)
     interrupts = 0
-    with interruptible() as interrupt:
-        workers = [in_thread(lambda index=index: work(index)) for index in range(4)]
-        striker = in_thread(lambda: strike(interrupt))
-        while not over.is_set():
-            try:
-                while not over.is_set():
-                    shared.commit(note(99))
-                    shared.commit_soon(note(100))
-            except Interrupt:
-                interrupts += 1
-        striker.result(SECONDS)
-        for worker in workers:
-            worker.result(SECONDS)
-    assert interrupts > 100
-    assert min(done) > 100
+    while not over.is_set():
+        try:
+            main_thread.armed = True
+            while not over.is_set():
+                shared.commit(note(99))
+                shared.commit_soon(note(100))
+        except Interrupt:
+            interrupts += 1
+    main_thread.armed = False
+    for one in (striker, *workers):
+        assert one.exception(SECONDS) is None
+    assert interrupts > 50
+    assert min(done) > 50
     shared.commit(note(1))
     assert shared.commit_soon(note(2)).result(SECONDS) is None
 

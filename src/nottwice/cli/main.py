@@ -39,20 +39,20 @@ class Program(click.Group):
         # Whatever started it, this is what a person types; usage texts must be true.
         return super().make_context("nottwice", args, parent, **extra)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, context: click.Context) -> list[str]:
         return [*self.commands, "demo"]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _load_demo() if cmd_name == "demo" else super().get_command(ctx, cmd_name)
+    def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:
+        return _load_demo() if cmd_name == "demo" else super().get_command(context, cmd_name)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.format_commands(ctx, formatter)
-        format_options(self, ctx, formatter)
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(context, formatter)
+        format_options(self, context, formatter)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        settings = ctx.ensure_object(Settings)
+    def invoke(self, context: click.Context) -> Any:
+        settings = context.ensure_object(Settings)
         try:
-            return super().invoke(ctx)
+            return super().invoke(context)
         except NottwiceError as error:
             _report(error, settings)
         except OSError as error:
@@ -78,8 +78,8 @@ def main(context: click.Context, settings: Settings) -> None:
 
     Without a command: the state of the ledger, and what to type next.
 
-    Ids can be shortened to a beginning that fits only one. Nothing here runs a tool, and no command
-    creates a ledger that is not there.
+    Ids can be shortened to a beginning that fits only one. No command runs a tool of yours, and
+    none creates a ledger that is not there.
     """
     if context.invoked_subcommand is None:
         show_log(context, settings)

@@ -43,7 +43,7 @@ def reviews(context: click.Context, settings: Settings, show_all: bool, fail_if_
     \b
     Examples:
       nottwice reviews
-      nottwice reviews --fail-if-open      for a monitor: exit code 3 if somebody is needed
+      nottwice reviews --fail-if-open      # for a monitor: exit code 3 if somebody is needed
     """
     with settings.open_ledger() as ledger:
         found = ledger.store.reviews() if show_all else ledger.store.open_reviews()

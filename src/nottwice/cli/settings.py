@@ -88,8 +88,8 @@ def common_options(command: F) -> F:
 class Command(click.Command):
     """A command whose help lists its own options first and the shared ones after them."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        format_options(self, ctx, formatter)
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        format_options(self, context, formatter)
 
 
 def format_options(

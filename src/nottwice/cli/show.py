@@ -43,6 +43,7 @@ Row = tuple[str, str, str, str, str]
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
+    metavar="N",
     default=MOST_CALLS,
     show_default=True,
     help="How many calls and steps to show; those in doubt or decided about always are.",

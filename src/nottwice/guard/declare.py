@@ -167,7 +167,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
     declared.check(name, kind)
     requests = Requests(function, name=name, declared=declared, key=declared.key)
     record = Tool(
-        name=name,
+        name=requests.name,
         replay_class=kind,
         function=function,
         is_async=inspect.iscoroutinefunction(function),

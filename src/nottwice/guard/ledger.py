@@ -116,7 +116,9 @@ def run(
 
 
 def _shared_store(given: str | Path | None) -> Store:
-    path = _local_path(given or os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE)
+    if given is None:
+        given = os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE
+    path = _local_path(given)
     if str(path) == MEMORY:
         raise UsageError(
             "A ledger in memory is gone when its block ends, so a run cannot open one by name. "
@@ -148,4 +150,4 @@ def _local_path(given: str | Path) -> Path:
         )
     if not text or "\0" in text:
         raise UsageError(f"{text!r} is not a path. Nothing was opened.")
-    return Path(text)
+    return Path(os.path.expanduser(text))

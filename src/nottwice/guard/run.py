@@ -16,6 +16,7 @@ from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.session import Scope, Session, current_scope
 from nottwice.errors import UsageError
 from nottwice.guard import registry
+from nottwice.model.call import check_id
 from nottwice.model.failure import Failure, classify
 from nottwice.model.run import RunStatus
 from nottwice.store.interface import Store
@@ -37,11 +38,11 @@ class Run:
         wait_seconds: float,
         patience_seconds: float,
     ) -> None:
-        self.id = run_id
+        self.id = check_id(run_id, what="The run id")
         self._opening = ownership.Opening(
             store=store,
             clock=clock,
-            run_id=run_id,
+            run_id=self.id,
             find_tool=registry.find_tool,
             wait_seconds=wait_seconds,
             patience_seconds=patience_seconds,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -13,12 +15,13 @@ from typing import Any, TypeVar
 from nottwice.engine import steps
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, check_usable, current_attempt, current_scope
-from nottwice.errors import NotInRun, RunBlocked, UsageError
-from nottwice.model.call import Call, check_id
+from nottwice.errors import InvalidId, NotInRun, RunBlocked, UsageError
+from nottwice.model.call import MAX_ID_CHARACTERS, Call, check_id
 from nottwice.model.failure import Failure, classify
 
 T = TypeVar("T")
 R = TypeVar("R")
+log = logging.getLogger("nottwice")
 
 
 def current_call() -> Call:
@@ -45,15 +48,19 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         self.name = check_id(name, what="The step's name")
         if isinstance(at, bool) or not (at is None or isinstance(at, str | int)):
             raise UsageError(
-                f"at={at!r} cannot tell visits of step {name!r} apart. Nothing happened. Use text "
-                "or a whole number that is the same when the run is resumed."
+                f"at={at!r} cannot tell visits of step {self.name!r} apart. Nothing happened. Use "
+                "text or a whole number that is the same when the run is resumed."
+            )
+        if isinstance(at, int) and at.bit_length() > MAX_ID_CHARACTERS:
+            raise InvalidId(
+                "The step's at is too long a number. Nothing happened. Use a shorter one."
             )
         self.at = check_id(at, what="The step's at") if isinstance(at, str) else at
         self._token: contextvars.Token[Scope | None] | None = None
         self._scope: Scope | None = None
 
     def __enter__(self) -> step:
-        scope = _scope_of(f"nt.step({self.name!r})")
+        scope = self._fresh_scope()
         return self._entered(drive(steps.open_step(scope, self.name, self.at), scope.session))
 
     def __exit__(
@@ -66,7 +73,7 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         drive(steps.close_step(scope, _failure(error, scope)), scope.session)
 
     async def __aenter__(self) -> step:
-        scope = _scope_of(f"nt.step({self.name!r})")
+        scope = self._fresh_scope()
         doing = steps.open_step(scope, self.name, self.at)
         return self._entered(await drive_async(doing, scope.session))
 
@@ -79,9 +86,14 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         scope = self._left()
         await drive_async(steps.close_step(scope, _failure(error, scope)), scope.session)
 
-    def _entered(self, scope: Scope) -> step:
+    def _fresh_scope(self) -> Scope:
         if self._scope is not None:
-            raise UsageError(f"Step {self.name!r} is entered already. Make a new nt.step(...).")
+            raise UsageError(
+                f"Step {self.name!r} is entered already. Nothing happened. Make a new nt.step(...)."
+            )
+        return _scope_of(f"nt.step({self.name!r})")
+
+    def _entered(self, scope: Scope) -> step:
         self._scope = scope
         self._token = current_scope.set(scope)
         return self
@@ -91,7 +103,11 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         assert scope is not None
         assert token is not None
         self._scope = self._token = None
-        current_scope.reset(token)
+        try:
+            current_scope.reset(token)
+        except ValueError:
+            # An async generator may be closed in another context, which has no scope to reset.
+            log.debug("step %r was left in another context than it was entered in", self.name)
         return scope
 
 
@@ -107,8 +123,13 @@ def map(
     Inside a step the branches belong to it; outside, they make a step of their own, called
     ``name`` or after the function. All branches end before the first error is raised.
     """
+    if inspect.iscoroutinefunction(function):
+        raise UsageError(
+            f"nt.map calls {_name_of(function)!r}, which is async, in threads, and would await "
+            "none of it. Nothing happened. Use: await nt.gather(*[f(item) for item in items])"
+        )
     work = list(items)
-    with _own_step(name or f"map {_name_of(function)}"):
+    with _own_step("nt.map", name or f"map {_name_of(function)}"):
         scope = _scope_of("nt.map")
         with ThreadPoolExecutor(max(1, min(threads, len(work) or 1))) as pool:
             futures = [
@@ -123,17 +144,24 @@ async def gather(*awaitables: Awaitable[T], name: str | None = None) -> list[T]:
 
     All branches end before the first error is raised.
     """
-    async with _own_step(name or f"gather {', '.join(map_names(awaitables))}"):
-        scope = _scope_of("nt.gather")
-        tasks = [
-            asyncio.get_running_loop().create_task(
-                _as_coroutine(awaitable), context=_branch_context(scope, index)
-            )
-            for index, awaitable in enumerate(awaitables)
-        ]
-        if tasks:
-            await asyncio.wait(tasks)
-        return _all_or_first_error([task.exception() for task in tasks], tasks)
+    tasks: list[asyncio.Task[T]] = []
+    try:
+        async with _own_step("nt.gather", name or f"gather {', '.join(map_names(awaitables))}"):
+            scope = _scope_of("nt.gather")
+            tasks += [
+                asyncio.get_running_loop().create_task(
+                    _as_coroutine(awaitable), context=_branch_context(scope, index)
+                )
+                for index, awaitable in enumerate(awaitables)
+            ]
+            await _until_all_ended(tasks)
+            return _all_or_first_error([_error_of(task) for task in tasks], tasks)
+    finally:
+        if not tasks:
+            # It was refused. Otherwise Python warns that nobody awaited them, in another place.
+            for awaitable in awaitables:
+                if asyncio.iscoroutine(awaitable):
+                    awaitable.close()
 
 
 def map_names(awaitables: Iterable[Any]) -> list[str]:
@@ -141,13 +169,31 @@ def map_names(awaitables: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(getattr(one, "__name__", "awaitable") for one in awaitables))
 
 
+async def _until_all_ended(tasks: list[asyncio.Task[T]]) -> None:
+    """Wait for branches. Cancelled, they begin nothing new; what they have sent stays sent."""
+    try:
+        if tasks:
+            await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        for task in tasks:
+            _error_of(task)
+        raise
+
+
+def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
 async def _as_coroutine(awaitable: Awaitable[T]) -> T:
     return await awaitable
 
 
-def _own_step(name: str) -> Any:
+def _own_step(what: str, name: str) -> Any:
     """A step for branches outside any step, so that they are judged for drift like all others."""
-    scope = _scope_of(name)
+    scope = _scope_of(what)
     return step(name) if not scope.steps else _Nothing()
 
 

@@ -227,6 +227,8 @@ def check_id(text: object, *, what: str) -> str:
     """Refuse an id that some store could not keep, log or print."""
     if not isinstance(text, str):
         raise InvalidId(f"{what} must be text, not {type(text).__name__}. Nothing happened.")
+    # The bare text: a member of a text enum has another one when it is formatted.
+    text = str.__str__(text)
     if not text:
         raise InvalidId(f"{what} is empty. Nothing happened. Give it a name of your own.")
     if len(text) > MAX_ID_CHARACTERS:
@@ -240,7 +242,7 @@ def check_id(text: object, *, what: str) -> str:
             f"{what} contains the unprintable character {bad!a}. Nothing happened. "
             "Use printable characters only."
         )
-    return str(text)
+    return text
 
 
 def child_node(parent: str, name: str) -> str:

@@ -53,7 +53,8 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     if application != APPLICATION_ID:
         if application or version or tables:
             raise StoreError(

@@ -1,0 +1,200 @@
+"""Opening a ledger by path, by name or as a store, and the runs in it (E1, B1)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.guard import ledger as ledger_module
+from nottwice.store.memory import MemoryStore
+from nottwice.store.sqlite import SqliteStore
+from tests.fakes import FakeClock
+
+
+class Sender:
+    """A tool that counts what it sends."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+        @nt.tool("unsafe_on_replay", name="ledger send")
+        def send(to: str) -> str:
+            self.sent.append(to)
+            return to
+
+        self.send = send
+
+
+@pytest.fixture
+def sender() -> Sender:
+    return Sender()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own as the current one, without a ledger named in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOTTWICE_STORE", raising=False)
+    return tmp_path
+
+
+def test_without_a_path_the_ledger_is_here(folder: Path) -> None:
+    with nt.open() as ledger:
+        assert ledger.location == str(folder.resolve() / "nottwice.db")
+    with nt.run("r"):
+        pass
+    assert (folder / "nottwice.db").exists()
+
+
+def test_the_environment_can_name_the_ledger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTTWICE_STORE", str(folder / "named.db"))
+    with nt.open() as ledger:
+        assert ledger.location == str(folder.resolve() / "named.db")
+    with nt.run("r"):
+        pass
+    assert not (folder / "nottwice.db").exists()
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_path_is_a_text_or_a_path(folder: Path, sender: Sender, kind: type[Any]) -> None:
+    for _ in range(2):
+        with nt.open(kind(folder / "a.db")) as ledger, ledger.run("r"):
+            sender.send("ann")
+        with nt.run("r", store=kind(folder / "a.db")):
+            sender.send("ann")
+    assert sender.sent == ["ann"]
+
+
+def test_a_path_in_the_home_folder_works_in_both_ways(
+    folder: Path, sender: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    for _ in range(2):
+        with nt.run("r", store="~/a.db"):
+            sender.send("ann")
+    with nt.open("~/a.db", create=False) as ledger, ledger.run("r"):
+        sender.send("ann")
+    assert sender.sent == ["ann"]
+    assert (folder / "a.db").exists()
+
+
+def test_a_ledger_in_memory_lasts_as_long_as_it_is_kept(sender: Sender) -> None:
+    ledger = nt.open(":memory:")
+    assert ledger.location == ":memory:"
+    for _ in range(2):
+        with ledger.run("r"):
+            sender.send("ann")
+        with nt.run("r", store=ledger):
+            sender.send("ann")
+        with nt.run("r", store=ledger.store):
+            sender.send("ann")
+    assert sender.sent == ["ann"]
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_run_cannot_open_a_ledger_in_memory_by_name(folder: Path, kind: type[Any]) -> None:
+    with pytest.raises(nt.UsageError) as caught:
+        nt.run("r", store=kind(":memory:"))
+    assert "ledger = nt.open(':memory:'), then ledger.run(...)" in str(caught.value)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_store_of_ones_own_is_used_as_it_is() -> None:
+    store = MemoryStore()
+    assert nt.open(store).store is store
+
+
+def test_a_ledger_that_is_not_there_is_an_error_if_it_must_not_be_created(folder: Path) -> None:
+    with pytest.raises(nt.NoLedger):
+        nt.open(folder / "typo.db", create=False)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["", "a\0b", "postgres://host/db", "redis://"])
+def test_what_is_no_path_is_refused_and_nothing_is_opened_instead(
+    folder: Path, given: str
+) -> None:
+    """An empty setting, say, must not lead to some other ledger."""
+    for attempt in (lambda: nt.open(given), lambda: nt.run("r", store=given)):
+        with pytest.raises(nt.UsageError, match="Nothing was opened"):
+            attempt()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_is_no_ledger(folder: Path) -> None:
+    (folder / "a.db").mkdir()
+    for attempt in (lambda: nt.open(folder / "a.db"), lambda: nt.run("r", store=folder / "a.db")):
+        with pytest.raises(nt.StoreError):
+            attempt()
+
+
+def test_a_folder_that_is_not_there_is_a_clear_error(folder: Path) -> None:
+    for attempt in (lambda: nt.open("no/a.db"), lambda: nt.run("r", store="no/a.db")):
+        with pytest.raises(nt.StoreError):
+            attempt()
+
+
+def test_runs_that_name_one_file_share_one_store(folder: Path) -> None:
+    """Otherwise concurrent runs could not share their commits."""
+    (folder / "link.db").symlink_to(folder / "a.db")
+    (folder / "sub").mkdir()
+    spellings: list[str | Path] = [folder / "a.db", "a.db", "./sub/../a.db", "link.db"]
+    stores = {id(nt.run("r", store=each)._opening.store) for each in spellings}
+    assert len(stores) == 1
+    assert nt.run("r", store="b.db")._opening.store.location.endswith("b.db")
+
+
+def test_a_file_that_was_replaced_is_another_ledger(folder: Path, sender: Sender) -> None:
+    with nt.run("r", store="a.db"):
+        sender.send("ann")
+    for name in ("a.db", "a.db-wal", "a.db-shm"):
+        (folder / name).unlink(missing_ok=True)
+    with nt.run("r", store="a.db"):
+        sender.send("ann")
+    assert sender.sent == ["ann", "ann"]
+
+
+def test_many_ledgers_can_be_used_in_turn_without_keeping_all_open(
+    folder: Path, sender: Sender
+) -> None:
+    count = ledger_module.MOST_OPEN + 4
+    with nt.run("first", store="0.db"):
+        for number in range(count):
+            with nt.run("r", store=f"{number}.db"):
+                sender.send(str(number))
+        sender.send("still here")
+    for number in range(count):
+        with nt.run("r", store=f"{number}.db"):
+            sender.send(str(number))
+    assert sender.sent == [*map(str, range(count)), "still here"]
+    assert len(ledger_module._shared) <= ledger_module.MOST_OPEN
+
+
+def test_a_closed_ledger_keeps_what_was_reported_durable(folder: Path, sender: Sender) -> None:
+    with nt.open("a.db") as ledger:
+        with ledger.run("r"):
+            sender.send("ann")
+        store = ledger.store
+    assert isinstance(store, SqliteStore)
+    assert [row.args_json for row in store.calls("r")] == ['{"to":"ann"}']
+    store.close()
+    assert os.stat("a.db").st_mode & 0o077 == 0
+
+
+def test_the_clock_of_a_ledger_is_the_one_it_was_given(folder: Path, sender: Sender) -> None:
+    clock = FakeClock(now=1_000_000.0)
+    for place in (":memory:", "a.db"):
+        with nt.open(place, clock=clock) as ledger, ledger.run(f"r {place}"):
+            sender.send(place)
+            (row,) = ledger.store.calls(f"r {place}")
+        assert (row.created_at, row.finished_at) == (1_000_000.0, 1_000_000.0)
+
+
+@pytest.mark.parametrize("patience", ["soon", 0, -1])
+def test_patience_is_a_duration(patience: Any) -> None:
+    with pytest.raises(nt.NottwiceError, match="patience"):
+        nt.open(":memory:").run("r", patience=patience)
