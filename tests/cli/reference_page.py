@@ -59,6 +59,7 @@ SHARED = """\
 
 They may stand before or after the command.
 """
+HELP = "- `-h, --help`: Show the help and stop.\n"
 SHAPES = """\
 ## JSON documents
 
@@ -75,7 +76,7 @@ def write_page() -> str:
         assert command is not None
         inner = click.Context(command, info_name=name, parent=context)
         parts.append(_section(command, inner, heading=f"## nottwice {name}"))
-    parts.append(SHARED + "\n" + _options(main, context, shared=True))
+    parts.append(SHARED + "\n" + _options(main, context, shared=True) + HELP)
     shapes = (f"### {name}\n\n{_table(FIELDS[name])}" for name in FIELDS)
     parts.append(SHAPES + "\n" + "\n".join(shapes))
     return "\n".join(parts)
@@ -114,6 +115,9 @@ def _options(command: click.Command, context: click.Context, *, shared: bool) ->
     lines = []
     for parameter in command.get_params(context):
         if not isinstance(parameter, click.Option) or parameter.hidden:
+            continue
+        if "--help" in parameter.opts:
+            # Click remembers how the first who asked wanted it spelled; so it is written by hand.
             continue
         if any(spelling in COMMON for spelling in parameter.opts) is not shared:
             continue

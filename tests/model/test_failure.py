@@ -443,7 +443,7 @@ GOOD = Failure(POISON, "ValueError", "bad").to_plain()
     ids=repr,
 )
 def test_a_record_that_we_cannot_have_written_is_corrupt(plain: object) -> None:
-    with pytest.raises(nt.LedgerCorrupt, match="nottwice audit"):
+    with pytest.raises(nt.LedgerCorrupt, match="Restore the ledger from a backup"):
         Failure.from_plain(plain)
 
 

@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 
 import nottwice as nt
 from nottwice.errors import CommitUnknown, StoreError
-from nottwice.store import locks, sqlite_connections
+from nottwice.store import locks
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sqlite import SqliteStore
 from tests.store.samples import NOW, note, noted
@@ -215,8 +216,7 @@ def _open_and_note_in_child(store: SqliteStore, number: int) -> int:
 
 def fork_inside_a_read(path: str) -> None:
     """A signal handler forks while its own thread is in the middle of reading."""
-    sqlite_connections.FORK_SECONDS = 0.2
-    store = open_ledger(path)
+    store = open_ledger(path, busy_seconds=0.2)
     store.commit(note(1))
     slot = store._connections.writer
 
@@ -327,4 +327,6 @@ PROGRAMS: dict[str, Callable[..., None]] = {
 }
 
 if __name__ == "__main__":
+    # Newer Pythons warn of every fork among threads, which is what some programs are about.
+    warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
     PROGRAMS[sys.argv[1]](*sys.argv[2:])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import threading
+import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from nottwice.model import values
 
 _KIND = inspect.Parameter
 _SCALARS = (str, int, float, bool)
+_LEAVES = frozenset({*_SCALARS, type(None)})
+_LEFT_ALONE = (*_LEAVES, Any, object, dict)
 _UNPACK = (typing.Unpack, typing_extensions.Unpack)
 _NOTHING_RAN = "The tool was not run."
 
@@ -102,6 +105,9 @@ class Signature:
                 del given[name]
         prepared = self._prepared or self._prepare()
         checked = prepared.validator.check(given)
+        for name in prepared.reordering:
+            if name in given and name not in self._volatile:
+                self._refuse_sets(name, given[name])
         if values.is_plain(checked):
             plain = normal = prepared.with_defaults(checked)
             own = checked
@@ -167,6 +173,28 @@ class Signature:
         prepared = self._prepared or self._prepare()
         result = prepared.result.note()
         return (*prepared.notes, *([result] if result else []))
+
+    def _refuse_sets(self, name: str, value: Any) -> None:
+        """A list that is read from a set has another order, and so another hash, after a crash."""
+        seen: set[int] = set()
+        pending: list[Any] = [(value,)]
+        while pending:
+            items = pending.pop()
+            for item in items.values() if type(items) is dict else items:
+                kind = type(item)
+                if kind is dict or kind is list or kind is tuple:
+                    if id(item) not in seen:
+                        seen.add(id(item))
+                        pending.append(item)
+                elif kind not in _LEAVES and isinstance(item, set | frozenset):
+                    raise NotPlainData(
+                        f"The argument {name!r} of tool {self._tool!r} cannot be kept: it holds a "
+                        f"set, whose order may be another after a crash. {_NOTHING_RAN} Use a "
+                        "sorted list.",
+                        path=name,
+                        tool=self._tool,
+                        parameter=name,
+                    )
 
     def _read_volatile(self, volatile: tuple[str, ...] | Literal["*"]) -> None:
         known = self._parameters.by_name
@@ -264,6 +292,7 @@ class Signature:
             plain=copy.deepcopy(plain),
             normal=copy.deepcopy(normal),
             has_containers=any(type(each) in (list, dict) for each in plain.values()),
+            reordering=tuple(name for name, each in types.items() if _may_reorder(each)),
             result=Codec(found.types.get(RETURN, Any), where=f"the result of tool {self._tool!r}"),
             notes=(*found.notes, *validator.notes),
         )
@@ -278,6 +307,8 @@ class _Prepared:
     plain: dict[str, Any]
     normal: dict[str, Any]
     has_containers: bool
+    reordering: tuple[str, ...]
+    """Parameters whose validation may read a list from a set."""
     result: Codec
     notes: tuple[str, ...]
 
@@ -306,6 +337,16 @@ def _type_of(parameter: inspect.Parameter, annotation: Any) -> Any:
             return typing.get_args(annotation)[0]
         return dict[str, annotation]
     return read_into_lists(annotation)
+
+
+def _may_reorder(annotation: Any) -> bool:
+    """Whether validation may make a list of a set; where it does not look, a set stays one."""
+    if annotation in _LEFT_ALONE:
+        return False
+    parts = typing.get_args(annotation)
+    if typing.get_origin(annotation) in (dict, typing.Union, types.UnionType):
+        return any(map(_may_reorder, parts))
+    return True
 
 
 def _same_value(one: Any, other: Any) -> bool:

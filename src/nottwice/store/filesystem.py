@@ -25,8 +25,7 @@ def check_filesystem(path: Path, *, mountinfo: str | None = None) -> str | None:
     if kind in NETWORK:
         raise UnsafeFilesystem(
             f"{path} lies on a network file system ({kind}), where file locks cannot be trusted: "
-            "two machines could drive one run. Nothing was opened. Put the ledger on a local "
-            "disk, or use PostgreSQL for several machines."
+            "two machines could drive one run. Nothing was opened. Put the ledger on a local disk."
         )
     if kind in CONTAINER_LAYER:
         return (

@@ -21,9 +21,6 @@ from typing import Any
 from nottwice.errors import LedgerCorrupt, StoreError
 from nottwice.store.sqlite_schema import check_durable
 
-FORK_SECONDS = 30.0
-"""How long a fork waits for connections that are in use."""
-
 
 class Connections:
     """Hands out connections; every use of one is inside ``with its.guard``."""
@@ -37,7 +34,7 @@ class Connections:
             )
         self.path = path
         self._busy_seconds = busy_seconds
-        self.writer = Slot()
+        self.writer = Slot(busy_seconds)
         self._idle: deque[Slot] = deque()
         self._readers: list[Slot] = []
         with _gate.no_new_connections:
@@ -76,7 +73,7 @@ class Connections:
         try:
             slot = self._idle.pop()
         except IndexError:
-            slot = Slot()
+            slot = Slot(self._busy_seconds)
             self._readers.append(slot)
         try:
             with slot.guard:
@@ -102,7 +99,8 @@ class Connections:
 class Slot:
     """A place for one connection, and the lock of whoever uses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, busy_seconds: float) -> None:
+        self.busy_seconds = busy_seconds
         self.guard = threading.Lock()
         self.connection: sqlite3.Connection | None = None
 
@@ -165,7 +163,7 @@ def _before_fork() -> None:
         _gate.no_new_connections.release()
         for slot in busy:
             # Not forever: a signal handler may fork in the very thread that uses the connection.
-            if slot.guard.acquire(timeout=FORK_SECONDS):
+            if slot.guard.acquire(timeout=slot.busy_seconds):
                 _gate.emptied.append(slot)
                 slot.close()
             else:
