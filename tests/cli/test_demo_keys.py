@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import termios
 import threading
 from collections.abc import Iterator
@@ -61,6 +62,8 @@ def test_other_keys_do_not_make_the_wait_longer(terminal: Terminal) -> None:
 
 def test_what_was_typed_before_the_question_is_no_answer(terminal: Terminal) -> None:
     os.write(terminal.person, b"y\n")
+    # A key takes a moment to arrive; from here on it waits to be read.
+    assert select.select([terminal.program], [], [], FAR_AWAY_SECONDS)[0]
     with Keyboard(terminal.program) as keyboard:
         assert keyboard.wait_for("yn", seconds=0.05) is None
 

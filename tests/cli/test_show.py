@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import sqlite3
 import sys
 
 import pytest
@@ -15,7 +16,10 @@ def timeline(text: str) -> list[list[str]]:
     """The rows below the headings, without their times."""
     lines = text.splitlines()
     (first,) = [index for index, line in enumerate(lines) if line.startswith("WHEN (UTC)")]
-    return [re.split(r"\s{2,}", line[23:].strip()) for line in lines[first + 1 :]]
+    moment = r"^(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3} "
+    rows = [re.sub(moment, "", line) for line in lines[first + 1 :]]
+    assert all(row != line for row, line in zip(rows, lines[first + 1 :], strict=True))
+    return [re.split(r"\s{2,}", row.strip()) for row in rows]
 
 
 def test_the_timeline_of_a_completed_run(killed: Workplace) -> None:
@@ -169,3 +173,24 @@ def test_nothing_hostile_is_shown_as_it_is(how: str, killed: Workplace) -> None:
     assert "\u202e" not in shown
     assert "\x9b" not in shown
     assert not re.search(r"^Error: forged", shown, re.M)
+
+
+def test_the_day_is_shown_only_where_the_run_spans_several(workplace: Workplace) -> None:
+    with sqlite3.connect(workplace.store) as connection:
+        connection.execute(
+            "UPDATE tool_call_results SET created_at = 1 WHERE tool_name = ?", ("refund",)
+        )
+    connection.close()
+    shown = workplace.cli("show", "done-1").stdout.partition("WHEN")[2]
+    assert len(set(re.findall(r"^(\d{4}-\d\d-\d\d) ", shown, re.M))) == 2
+
+
+def test_the_day_is_left_out_where_all_happened_on_one(workplace: Workplace) -> None:
+    with sqlite3.connect(workplace.store) as connection:
+        connection.execute("DELETE FROM steps")
+        connection.execute(
+            "UPDATE tool_call_results SET created_at = 1, started_at = 2, finished_at = 3"
+        )
+    connection.close()
+    shown = workplace.cli("show", "done-1").stdout
+    assert re.search(r"^00:00:00\.000 +DONE +0\.000 s +pure ", shown, re.M)

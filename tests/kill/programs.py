@@ -196,6 +196,36 @@ def same_run_calls(process: Process) -> None:
 
 
 @program
+def drift(process: Process) -> None:
+    """Act outside any step, if the plan says so, and then upon each order inside one."""
+    act = process.tool()
+    with process.reporting(), process.open_run(process.open()):
+        for order in process.plan.more["outside"]:
+            process.say_receipt(act.receipt(order=order))
+        with nt.step("pack"):
+            for order in process.plan.more["inside"]:
+                process.say_receipt(act.receipt(order=order))
+
+
+@program
+def method(process: Process) -> None:
+    """Call a tool that is a method, and another tool before or after it."""
+
+    class Account:
+        @nt.tool("unsafe_on_replay", bound_by=())
+        def act(self, order: int) -> dict[str, str]:
+            result: dict[str, str] = process.request(nt.current_call(), order)
+            return result
+
+    account, other = Account(), process.tool("other")
+    with process.reporting(), process.open_run(process.open()):
+        if process.plan.more["other_first"]:
+            process.say_receipt(other.receipt(order=ORDER))
+        process.say(value=account.act(order=ORDER))
+        process.say_receipt(other.receipt(order=ORDER))
+
+
+@program
 def cancel_waiter(process: Process) -> None:
     """An event loop in which somebody stops waiting for a call that is under way."""
     asyncio.run(_cancel_waiter(process))

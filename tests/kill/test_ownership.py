@@ -183,6 +183,26 @@ def test_evidence_about_a_closed_review_opens_a_new_one(case: Case, usurper: Sql
     assert case.finish(kind="unsafe").said["review"] == case.open_review()
 
 
+def test_evidence_that_arrives_between_a_decision_and_its_use_stops_the_use(
+    case: Case, usurper: SqliteStore
+) -> None:
+    """The licence was given in ignorance: the old holder was alive, and says that it happened."""
+    owner, gate = start_and_hold(case, kind="unsafe")
+    overtake(usurper, case.run)
+    case.finish(kind="unsafe")
+    case.decide("did-not-happen", holder_stopped=True)
+    case.client.release(gate)
+    assert owner.end().said["error"] == "Fenced"
+    check_state(case, State("PENDING", 1, 1))
+    for _ in range(2):
+        resumed = case.finish(kind="unsafe")
+        assert resumed.said["error"] == "ReplayUnsafeError"
+        check_state(case, State("PENDING", 1, 1))
+    case.decide("happened", review=case.open_review(), result=RESULT)
+    assert case.finish(kind="unsafe").said["value"] == RESULT
+    check_state(case, State("DONE", 1, 1))
+
+
 def test_a_holder_is_named_by_what_proves_its_life(case: Case, usurper: SqliteStore) -> None:
     owner, gate = start_and_hold(case, kind="unsafe")
     record = usurper.load_holder(case.run_record()["holder_id"])

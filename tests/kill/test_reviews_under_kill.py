@@ -291,3 +291,32 @@ def test_a_decision_made_while_the_block_is_open_lets_it_go_on(case: Case) -> No
     assert answers["the call again"]["value"] == GIVEN
     assert answers["another effect"]["value"] == RESULT
     assert case.effects() == 2, "the call, and its deliberate repeat"
+
+
+def test_a_decision_that_only_its_own_caller_can_use_holds_new_effects_back(case: Case) -> None:
+    """A method is resolved when the code asks for it; until then nothing new, and no hanging."""
+    crashed = case.finish("method", more={"other_first": False}, die_at="body end")
+    assert crashed.was_killed
+    blocked = case.finish("method", more={"other_first": False})
+    assert blocked.said["review"] == case.open_review()
+    case.decide("happened", result=GIVEN)
+    early = case.finish("method", more={"other_first": True})
+    assert early.said["error"] == "ReplayUnsafeError"
+    assert "ask for it before any new effect" in early.said["text"]
+    resumed = case.finish("method", more={"other_first": False})
+    assert [line["value"] for line in resumed.words] == [GIVEN, RESULT]
+    assert case.effects() == 1
+    assert case.effects("other of " + case.effect) == 1
+
+
+def test_an_accepted_drift_holds_back_no_other_effect(case: Case) -> None:
+    more: dict[str, Any] = {"outside": [], "inside": [7]}
+    assert case.finish("drift", more=more, die_at="after result").was_killed
+    drifted = case.finish("drift", more={"outside": [], "inside": [8]})
+    assert drifted.said["error"] == "ReplayDriftError"
+    assert case.effects() == 1
+    assert case.decide("accept").said["status"] == "decided"
+    resumed = case.finish("drift", more={"outside": [9], "inside": [8]})
+    assert [line["value"] for line in resumed.words] == [RESULT, RESULT]
+    assert sorted(effect.args["order"] for effect in case.world.effects(case.effect)) == [7, 8, 9]
+    assert statuses(case) == ["used"]

@@ -58,7 +58,7 @@ def traced(command: Sequence[str], log: Path, *options: str) -> list[str]:
     return ["strace", "-f", "-o", str(log), *options, *command]
 
 
-def syncs(log: Path) -> int:
+def syncs_of(log: Path) -> int:
     """How many fsyncs and fdatasyncs a log holds."""
     # A call that another thread interrupts takes two lines; the second says "resumed".
     return len(re.findall(r"^\d+ +f(?:data)?sync\(", log.read_text(), re.MULTILINE))

@@ -6,6 +6,7 @@ time, written straight to the descriptor so that a SIGKILL loses nothing that wa
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import json
 import os
@@ -236,12 +237,13 @@ def fork_inside_a_read(path: str) -> None:
 # Commits under bad conditions
 
 
-def acknowledge(path: str, count: str, threads: str, weight: str) -> None:
+def acknowledge(path: str, count: str, threads: str, weight: str, first: str = "0") -> None:
     """Commit notes from several threads and say of each what this process was told about it."""
     store = open_ledger(path)
     say(ready=True)
     sys.stdin.readline()
-    _commit_all(store, range(int(count)), threads=int(threads), weight=int(weight))
+    numbers = range(int(first), int(first) + int(count))
+    _commit_all(store, numbers, threads=int(threads), weight=int(weight))
     say(over=True)
     # No clean end: what is on the disk now is what counts.
     os.kill(os.getpid(), signal.SIGKILL)
@@ -290,17 +292,31 @@ def commit_at_exit() -> None:
 # The public API, for counting
 
 
-def guarded(path: str, kind: str, count: str) -> None:
-    """So many calls of a protected tool in one run."""
-    tools = {
-        "unsafe": nt.tool("unsafe_on_replay", name="unsafe tool")(_tool),
-        "pure": nt.tool("pure", name="pure tool")(_tool),
-    }
-    live = 0
+def guarded(path: str, *calls: str) -> None:
+    """So many calls of protected tools in one run: ``effects=5 replays=3``."""
+    counts = {name: int(count) for name, _, count in (word.partition("=") for word in calls)}
+    send = nt.tool("unsafe_on_replay", name="send")(_tool)
+    look_up = nt.tool("pure", name="look up")(_tool)
+    effects = counts.get("effects", 0)
     with nt.run("run", store=path):
-        for number in range(int(count)):
-            live += not tools[kind].receipt(number).replayed
-    say(live=live)
+        for number in range(effects):
+            send(number)
+        for number in range(counts.get("replays", 0)):
+            assert send.receipt(number % effects).replayed
+        for number in range(counts.get("pure", 0)):
+            look_up(number)
+    if "async_effects" in counts:
+        asyncio.run(_guarded_async(path, counts["async_effects"]))
+
+
+async def _guarded_async(path: str, count: int) -> None:
+    @nt.tool("unsafe_on_replay")
+    async def send_later(number: int) -> str:
+        return _tool(number)
+
+    async with nt.run("async run", store=path):
+        for number in range(count):
+            await send_later(number)
 
 
 def _tool(number: int) -> str:

@@ -84,9 +84,11 @@ def in_thread(action: Callable[[], None]) -> Future[None]:
 
     def act() -> None:
         try:
-            future.set_result(action())
+            action()
         except BaseException as error:
             future.set_exception(error)
+        else:
+            future.set_result(None)
 
     threading.Thread(target=act, daemon=True).start()
     return future

@@ -14,8 +14,8 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -172,7 +172,7 @@ def make_foreign(path: Path, *statements: str) -> None:
         connection.commit()
 
 
-NOT_LEDGERS = {
+NOT_LEDGERS: dict[str, Callable[[Path], object]] = {
     "text": lambda path: path.write_text("Dear diary, " * 1000),
     "a few bytes": lambda path: path.write_bytes(b"\0" * 10),
     "zeros": lambda path: path.write_bytes(b"\0" * 8192),
@@ -223,14 +223,18 @@ def test_a_ledger_whose_pages_are_damaged_is_corrupt_when_it_is_read(path: Path)
     for number in range(50):
         store.commit(note(number))
     store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT rootpage FROM sqlite_schema WHERE name = 'audit'"
+        (page,) = connection.execute(query).fetchone()
     with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xff" * (path.stat().st_size - 4096))
+        file.seek(4096 * (page - 1))
+        file.write(b"\xff" * 4096)
     store = SqliteStore(path, now=NOW)
-    with pytest.raises(LedgerCorrupt):
+    with pytest.raises(LedgerCorrupt, match="backup"):
         store.audit("run")
-    with pytest.raises(StoreError):
+    with pytest.raises(LedgerCorrupt, match="Nothing was written"):
         store.commit(note(99))
+    assert store.runs() == []
     store.close()
 
 
@@ -262,7 +266,8 @@ def test_a_ledger_that_somebody_keeps_out_of_wal_is_refused(path: Path) -> None:
 
 def test_a_file_on_a_read_only_disk_is_refused(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk") as disk:
-        SqliteStore(disk / "ledger.db", now=NOW).close()
+        # By another process: this one would keep its lock file open for writing.
+        assert run(python("hold", disk / "ledger.db")).returncode == 0
         remounted = run(["mount", "-o", "remount,ro", str(disk)])
         assert remounted.returncode == 0, remounted.stderr
         with pytest.raises(StoreError, match="Nothing was written"):
@@ -272,15 +277,18 @@ def test_a_file_on_a_read_only_disk_is_refused(tmp_path: Path) -> None:
 
 
 @needs_strace
-@pytest.mark.parametrize("when", [1, 2, 3])
+@pytest.mark.parametrize("when", [1, 3])
 def test_a_disk_that_fails_while_wal_is_switched_on_is_refused(path: Path, when: int) -> None:
-    """One fsync error leaves WAL silently off, so what was set is read back."""
+    """One fsync error leaves WAL silently off, so what was set is read back.
+
+    Only the syncs of a folder, which SQLite makes second, may fail without consequence.
+    """
     injected = f"inject=fsync,fdatasync:error=EIO:when={when}"
     command = traced(python("hold", path), path.with_name("log"), "-e", injected)
     child = run(command)
     assert child.returncode == 1, child.stdout
     assert "StoreError" in child.stderr
-    assert "journal_mode=delete" in child.stderr or "disk I/O error" in child.stderr
+    assert "journal_mode=delete and synchronous=2 instead of wal" in child.stderr
     store = SqliteStore(path, now=NOW)
     store.commit(note(1))
     assert noted(store) == [1]
@@ -302,8 +310,7 @@ def test_a_container_layer_is_warned_about(
 # Many at once
 
 
-@pytest.mark.parametrize("attempt", [1, 2])
-def test_forty_processes_open_one_new_file_and_forty_start(path: Path, attempt: int) -> None:
+def test_forty_processes_open_one_new_file_and_forty_start(path: Path) -> None:
     with Child(python("crowd", path, "40")) as crowd:
         said = crowd.hear_all()
     assert said == [{"started": 40, "statuses": [0] * 40}]
@@ -500,8 +507,8 @@ def test_an_interrupt_leaves_no_transaction_open(ledger: SqliteStore) -> None:
         over.set()
 
     before = signal.signal(signal.SIGUSR1, strike)
-    sender: Future[None] = Future()
-    threading.Thread(target=lambda: sender.set_result(send()), daemon=True).start()
+    sender = threading.Thread(target=send)
+    sender.start()
     durable, number, interrupts = [], 0, 0
     with closing(sqlite3.connect(ledger.location, isolation_level=None, timeout=0)) as other:
         while not over.is_set():
@@ -516,7 +523,7 @@ def test_an_interrupt_leaves_no_transaction_open(ledger: SqliteStore) -> None:
                 other.execute("BEGIN IMMEDIATE")
                 other.execute("ROLLBACK")
         armed = False
-    sender.result(SECONDS)
+    sender.join(SECONDS)
     signal.signal(signal.SIGUSR1, before)
     assert interrupts > 20
     assert set(durable) <= set(noted(ledger)) <= set(range(1, number + 1))

@@ -32,6 +32,7 @@ from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import Life, StepRecord
 
 MOST_CALLS = 50
+DATE_CHARACTERS = len("2026-01-31")
 
 # One row of the timeline; what happened comes last, because it is the longest.
 COLUMNS = ("when (UTC)", "status", "took", "class", "what")
@@ -148,6 +149,9 @@ def _show_timeline(details: RunDetails, settings: Settings) -> None:
         command = settings.command(f"show {run_id} --all")
         show_line(f"… and {omitted} more, mostly earlier: {safe(command)}")
     rows = list(_timeline(details))
+    if len({row[0][:DATE_CHARACTERS] for row in rows}) == 1:
+        # The day is in the summary; the room is needed for what happened.
+        rows = [(row[0][DATE_CHARACTERS + 1 :], *row[1:]) for row in rows]
     if rows:
         show_table(COLUMNS, rows)
     else:

@@ -166,7 +166,8 @@ def _record_late(
 def _leave_evidence(session: Session, row: CallRow, outcome: Outcome) -> Doing[None]:
     """What an overtaken holder learned: never a ledger row, but never dropped either (D9).
 
-    If people have dealt with the call meanwhile, they must hear of it: a new review is opened.
+    If people have dealt with the call meanwhile, they must hear of it: a new review is opened,
+    and a licence that nobody has used yet is taken back.
     Durable: when it returns.
     """
     if outcome.error is None:
@@ -186,9 +187,13 @@ def _leave_evidence(session: Session, row: CallRow, outcome: Outcome) -> Doing[N
     )
     reviews = yield Read(lambda store: store.reviews(session.run_id))
     about = [review for review in reviews if review.identity == row.identity]
-    writes: tuple[ReviewWrite, ...] = ()
+    writes = [ReviewWrite(one.undone(), one.version) for one in about if one.is_licence]
     if about and all(review.closed_at is not None for review in about):
         reason = f"{text}, after review {about[-1].review_id} was closed"
-        writes = (ReviewWrite(blocking.new_review(row, ReviewKind.UNKNOWN, reason, now=now)),)
+        writes = [ReviewWrite(blocking.new_review(row, ReviewKind.UNKNOWN, reason, now=now))]
     session.say("leave evidence", row, f"text={text!r}")
-    yield Write(Commit(workflow_id=session.run_id, evidence=(item,), reviews=writes))
+    try:
+        yield Write(Commit(workflow_id=session.run_id, evidence=(item,), reviews=tuple(writes)))
+    except Outdated:
+        # A person decided, or the licence was used, at this very moment.
+        yield from _leave_evidence(session, row, outcome)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import copy
 import inspect
 import threading
-import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Literal
 
 import typing_extensions
@@ -344,7 +344,7 @@ def _may_reorder(annotation: Any) -> bool:
     if annotation in _LEFT_ALONE:
         return False
     parts = typing.get_args(annotation)
-    if typing.get_origin(annotation) in (dict, typing.Union, types.UnionType):
+    if typing.get_origin(annotation) in (dict, typing.Union, UnionType):
         return any(map(_may_reorder, parts))
     return True
 

@@ -71,7 +71,7 @@ class Results:
             note["sha256"] = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
         log.warning(
             "the result of tool=%s cannot be kept, so a resume that needs it runs a pure tool "
-            "again and stops at an effect: %s",
+            "again and stops at an effect: %r",
             self._tool,
             why,
         )

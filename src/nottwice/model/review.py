@@ -89,6 +89,12 @@ class Review:
             self.status is ReviewStatus.DECIDED and not accepted
         )
 
+    @property
+    def is_licence(self) -> bool:
+        """Whether it allows one more attempt that has not been made yet."""
+        verb = self.decision.verb if self.decision is not None else None
+        return self.status is ReviewStatus.DECIDED and verb is Verb.DID_NOT_HAPPEN
+
     def decided(self, decision: Decision) -> Review:
         """The review with this decision. Repeating a decision is harmless, another conflicts."""
         if decision.verb not in VERBS[self.kind]:

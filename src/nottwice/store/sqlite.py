@@ -129,10 +129,10 @@ class SqliteStore:
         if not self._registered:
             with self._connections.writer.guard:
                 try:
-                    writer = self._connections.connect_writer()
-                    writer.execute(_ADD_HOLDER, rows.holder_to_sql(record))
-                except sqlite3.Error as error:
-                    raise store_error(error, self.location) from error
+                    self._writer().execute(_ADD_HOLDER, rows.holder_to_sql(record))
+                except (sqlite3.Error, _Failed) as error:
+                    cause = error.error if isinstance(error, _Failed) else error
+                    raise store_error(cause, self.location) from error
             self._registered = True
         return record
 

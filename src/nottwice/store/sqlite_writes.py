@@ -62,8 +62,9 @@ UPDATE_RUN = "UPDATE runs SET status = ?, updated_at = ?, failure_json = ? WHERE
 RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
 PUT_STEP = _insert("steps", rows.STEP_COLUMNS, otherwise="OR REPLACE")
 PUT_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS, otherwise="OR REPLACE")
-ADD_EVIDENCE = _insert("evidence", rows.EVIDENCE_COLUMNS, otherwise="OR IGNORE")
-ADD_AUDIT = _insert("audit", rows.AUDIT_COLUMNS, otherwise="OR IGNORE")
+# Not OR IGNORE, which would drop in silence what a constraint refuses.
+ADD_EVIDENCE = _insert("evidence", rows.EVIDENCE_COLUMNS) + " ON CONFLICT DO NOTHING"
+ADD_AUDIT = _insert("audit", rows.AUDIT_COLUMNS) + " ON CONFLICT DO NOTHING"
 
 _HELD = "EXISTS (SELECT 1 FROM runs WHERE workflow_id = ? AND epoch = ? AND holder_id = ?)"
 _NOT_BLOCKED = (
