@@ -72,3 +72,19 @@ def test_the_command_is_safe_to_paste() -> None:
     path = "/data/my ledger;rm.db"
     command = decide_command("1a2b", path)
     assert shlex.split(command) == ["nottwice", "decide", "1a2b", "--store", path]
+
+
+def test_the_error_of_the_tool_is_the_cause(host: Host) -> None:
+    error = blocked(host)
+    assert isinstance(error.__cause__, TimeoutError)
+    assert str(error.__cause__) == "no answer"
+
+
+def test_opening_a_waiting_run_again_adds_no_evidence(host: Host) -> None:
+    blocked(host)
+    before = list(host.data.evidence)
+    for _ in range(3):
+        host.clock.advance(1)
+        with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger, ledger.run("r"):
+            raise AssertionError("the run must wait")
+    assert list(host.data.evidence) == before

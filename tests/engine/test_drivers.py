@@ -205,3 +205,21 @@ def test_two_threads_that_ask_for_one_call_share_one_attempt(host: Host) -> None
             thread.join()
     assert effects == ["a"]
     assert sorted(receipt.replayed for receipt in receipts) == [False, True, True]
+
+
+def test_a_pure_tool_past_its_time_limit_has_failed_and_may_be_tried_again(host: Host) -> None:
+    may_end = threading.Event()
+    tries: list[int] = []
+
+    @nt.tool("pure", time_limit="30ms", retry=nt.RetryPolicy(attempts=2))
+    def slow(x: int) -> str:
+        tries.append(x)
+        may_end.wait(30)
+        return "late"
+
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.Retryable, match="time limit"):
+            slow(1)
+    may_end.set()
+    assert tries == [1, 1]
+    assert host.open_reviews == []

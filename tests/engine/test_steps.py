@@ -8,7 +8,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.model.review import ReviewKind, Verb
-from nottwice.model.run import StepStatus
+from nottwice.model.run import RunStatus, StepStatus
 from tests.fakes import Host
 
 
@@ -244,3 +244,22 @@ def test_calls_outside_steps_are_not_judged(host: Host, recorder: Recorder) -> N
     with host.process() as ledger, ledger.run("r"):
         recorder.act("two")
     assert recorder.effects == ["one", "two"]
+
+
+def test_an_accepted_drift_that_does_not_occur_again_lets_the_run_end(
+    host: Host, recorder: Recorder
+) -> None:
+    def body(words: str, crash: bool = False) -> None:
+        with nt.step("notify"):
+            recorder.act(words)
+            if crash:
+                raise Crash
+
+    interrupted(host, lambda: body("old words", crash=True))
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayDriftError):
+        body("new words")
+    host.decide(Verb.ACCEPT)
+    with host.process() as ledger, ledger.run("r"):
+        body("old words")
+    assert host.data.runs["r"].status is RunStatus.COMPLETED
+    assert host.open_reviews == []

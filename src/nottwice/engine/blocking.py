@@ -39,16 +39,15 @@ def open_review(
     if review is None:
         review = new_review(row, kind, reason, now=now)
         writes = (ReviewWrite(review),)
-    item = Evidence(
-        workflow_id=session.run_id,
-        call_id=row.call_id,
-        attempt_id=row.attempt_id,
-        at=now,
-        source="engine",
-        text=reason,
-    )
+    known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
+    evidence: tuple[Evidence, ...] = ()
+    if not any((item.attempt_id, item.text) == (row.attempt_id, reason) for item in known):
+        # Said once is enough, however often the run is opened while it waits.
+        evidence = (
+            Evidence(session.run_id, row.call_id, row.attempt_id, now, "engine", reason),
+        )
     yield from session.commit(
-        reviews=writes, evidence=(item,), run=RunUpdate(RunStatus.WAITING, now)
+        reviews=writes, evidence=evidence, run=RunUpdate(RunStatus.WAITING, now)
     )
     session.say("ask a person", row, f"review={review.review_id} reason={reason!r}")
     known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
@@ -89,7 +88,7 @@ def blocked_by(
     command = decide_command(review.review_id, session.store.location)
     if review.kind is ReviewKind.DRIFT:
         kind: type[RunBlocked] = ReplayDriftError
-        did_not = "The new effect was not sent."
+        did_not = "Nothing was sent."
     else:
         kind = ReplayUnsafeError
         did_not = "It was not run again, and no result was invented."

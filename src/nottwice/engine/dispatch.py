@@ -107,6 +107,7 @@ class _Dispatch:
         self.row: CallRow | None = None
         self.retry = request.retry
         self.failed = 0
+        self.error: BaseException | None = None
         self.blocked_by: tuple[Review, ...] = ()
 
     def run(self) -> Doing[Receipt[Any]]:
@@ -121,7 +122,7 @@ class _Dispatch:
             attempted = yield from self._do(action)
             if attempted is None:
                 continue
-            self.row = attempted.row
+            self.row, self.error = attempted.row, attempted.outcome.error
             if self.row.status is CallStatus.DONE:
                 return self._receipt(self.row, attempted.outcome)
             if self.row.status is CallStatus.FAILED and self.row.retry_at is None:
@@ -158,14 +159,18 @@ class _Dispatch:
                 raise _not_kept(row)
             case _:
                 assert row is not None
-                self.row, attempted = yield from reconcile.resolve(
-                    self.session,
-                    self.tool,
-                    row,
-                    self.mine,
-                    invocation=(self.request.args, self.request.kwargs),
-                )
-                return attempted
+                return (yield from self._resolve(row))
+
+    def _resolve(self, row: CallRow) -> Doing[Attempted | None]:
+        invocation = (self.request.args, self.request.kwargs)
+        try:
+            self.row, attempted = yield from reconcile.resolve(
+                self.session, self.tool, row, self.mine, invocation=invocation
+            )
+        except RunBlocked as blocked:
+            # Whoever wrote the tool wants to see the error that left the doubt, if it was just now.
+            raise blocked from (blocked.__cause__ or self.error)
+        return attempted
 
     def _record_and_run(self) -> Doing[Attempted | None]:
         """The intent of a new call, or of one more attempt at a failed one, and the attempt."""
@@ -256,10 +261,12 @@ class _Dispatch:
                 request.args,
                 request.kwargs,
                 self.mine,
-                lambda late: session.leave(self.mine),
+                lambda late: None,
             )
             if outcome.still_running:
-                raise StillRunning(_still_running(request.identity))
+                # Nobody needs to wait for it: whatever it still does, it changes nothing.
+                limit = f"it passed its time limit of {tool.time_limit_seconds:g} s"
+                outcome = Outcome(error=TimeoutError(limit))
             if outcome.error is not None and _is_no_failure(outcome.error):
                 raise outcome.error
             now = session.clock.now()

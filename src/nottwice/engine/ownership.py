@@ -22,7 +22,14 @@ from nottwice.errors import RunAborted, RunBlocked, RunBusy
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
 from nottwice.model.run import HolderRecord, Life, RunRecord, RunStatus
-from nottwice.store.interface import Claim, Commit, Outdated, RunUpdate, Store
+from nottwice.store.interface import (
+    Claim,
+    Commit,
+    Outdated,
+    ReviewWrite,
+    RunUpdate,
+    Store,
+)
 
 log = logging.getLogger("nottwice")
 POLL_SECONDS = 0.05
@@ -197,17 +204,27 @@ def release(
     Durable: when it returns.
     """
     now = session.clock.now()
+    unneeded: tuple[ReviewWrite, ...] = ()
     if isinstance(error, RunAborted):
         status = RunStatus.ABORTED
     elif status is None:
-        waiting = yield Read(lambda store: store.open_reviews(session.run_id))
-        if waiting:
+        reviews = yield Read(lambda store: store.open_reviews(session.run_id))
+        if any(review.blocks for review in reviews):
             status = RunStatus.WAITING
+        elif failure is not None:
+            status = RunStatus.FAILED
         else:
-            status = RunStatus.COMPLETED if failure is None else RunStatus.FAILED
+            status = RunStatus.COMPLETED
+            # A drift that somebody accepted did not occur again: the code was put back.
+            unneeded = tuple(
+                ReviewWrite(review.closed("a run without drift", now=now), review.version)
+                for review in reviews
+            )
     session.closed = True
     try:
-        yield from session.commit(run=RunUpdate(status, now, failure, release=True))
+        yield from session.commit(
+            run=RunUpdate(status, now, failure, release=True), reviews=unneeded
+        )
     finally:
         _stop_driving_here(session.holder, session.run_id)
 

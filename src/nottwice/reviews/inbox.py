@@ -27,6 +27,16 @@ class Reviews:
             store if isinstance(store, Ledger) else open_ledger(store, create=False)
         )
 
+    def close(self) -> None:
+        """Close the ledger."""
+        self._ledger.close()
+
+    def __enter__(self) -> Reviews:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def open(self, run_id: str | None = None) -> list[Case]:
         """All reviews that are open, or decided and not used yet, oldest first."""
         return open_cases(self._ledger.store, run_id)
