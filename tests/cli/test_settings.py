@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
+import nottwice as nt
 from nottwice.cli.main import main
-from nottwice.cli.settings import Settings
+from nottwice.cli.settings import Settings, show_log
 from nottwice.errors import NoLedger, UsageError
-from tests.cli.workplace import Workplace
+from tests.cli.workplace import HOSTILE, Workplace
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +106,17 @@ def test_a_printed_command_names_the_ledger_as_it_was_named() -> None:
     assert Settings(store="my ledger.db").command("runs") == "nottwice runs --store 'my ledger.db'"
 
 
+@pytest.mark.parametrize("run_id", ["--json", "-v", "a b", "$(touch pwned)", "'", "*", "a/../b"])
+def test_a_printed_command_works_whatever_the_run_is_called(run_id: str, empty: Workplace) -> None:
+    with nt.open(empty.store) as ledger, ledger.run(run_id):
+        pass
+    command = Settings(store="agent.db").command("show", run_id)
+    ended = empty.shell(command)
+    assert ended.exit_code == 0, ended
+    assert ended.stdout.startswith(f"Run {run_id}\n")
+    assert not (empty.folder / "pwned").exists()
+
+
 def test_the_log_is_shown_on_demand_and_never_mixes_with_the_output(killed: Workplace) -> None:
     quiet = killed.cli("runs", "--json")
     loud = killed.cli("-v", "runs", "--json")
@@ -118,3 +131,12 @@ def test_the_log_is_as_it_was_when_the_command_is_over(killed: Workplace) -> Non
     killed.cli("-vv", "runs")
     killed.cli("-v")
     assert (logger.level, logger.propagate, list(logger.handlers)) == before
+
+
+def test_a_line_of_the_log_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with click.Context(main) as context:
+        show_log(context, Settings())
+        logging.getLogger("nottwice").warning("%s", HOSTILE)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: [red]\\x1b[31mevil")
+    assert line.isprintable()

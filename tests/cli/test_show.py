@@ -6,9 +6,11 @@ import re
 import signal
 import sqlite3
 import sys
+from pathlib import Path
 
 import pytest
 
+import nottwice as nt
 from tests.cli.workplace import Workplace
 
 
@@ -131,7 +133,7 @@ def test_a_long_run_is_cut_to_its_end_and_its_doubts_and_can_be_had_whole(
     workplace.agent("many", "many-1", kill="print_label")
     shown = workplace.cli("show", "many-1").stdout
     assert (
-        f"… and 72 more, mostly earlier: nottwice show many-1 --all --store {workplace.store}"
+        f"… and 72 more, mostly earlier: nottwice show --all many-1 --store {workplace.store}"
         in (shown)
     )
     calls = [row for row in timeline(shown) if row[0] in ("DONE", "PENDING")]
@@ -194,3 +196,18 @@ def test_the_day_is_left_out_where_all_happened_on_one(workplace: Workplace) -> 
     connection.close()
     shown = workplace.cli("show", "done-1").stdout
     assert re.search(r"^00:00:00\.000 +DONE +0\.000 s +pure ", shown, re.M)
+
+
+def test_long_arguments_and_results_are_cut_in_text_and_whole_in_json(tmp_path: Path) -> None:
+    @nt.tool("unsafe_on_replay", name="show_long")
+    def long(text: str) -> str:
+        return text
+
+    with nt.open(tmp_path / "agent.db") as ledger, ledger.run("long"):
+        long("x" * 5000)
+    place = Workplace(tmp_path)
+    lines = [line for line in place.cli("show", "long").stdout.splitlines() if "xxx" in line]
+    assert len(lines) == 2
+    assert all(len(line) < 500 for line in lines)
+    (call,) = place.json("show", "long")["calls"]
+    assert call["result"]["value"] == call["arguments"]["text"] == "x" * 5000

@@ -89,7 +89,7 @@ def test_runs_beyond_the_last_ones_are_counted_and_can_be_had(
     monkeypatch.setattr("nottwice.cli.status.MOST_ROWS", 2)
     shown = killed.cli("runs", "ticket-").stdout.splitlines()
     assert len(shown) == 4
-    assert shown[-1] == f"… and 1 more: nottwice runs ticket- --all --store {killed.store}"
+    assert shown[-1] == f"… and 1 more: nottwice runs --all ticket- --store {killed.store}"
     assert killed.json("runs")["omitted"] == 3
     assert len(killed.json("runs", "--all")["runs"]) == 5
     assert killed.json("runs", "--all")["omitted"] == 0

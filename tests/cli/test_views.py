@@ -118,15 +118,26 @@ def test_beyond_the_limit_the_last_calls_and_those_in_doubt_are_kept(ledger: Led
     assert (details.omitted_calls, details.omitted_steps) == (3, 0)
 
 
-def test_a_call_in_doubt_is_kept_however_early_it_was(workplace: Workplace) -> None:
-    with open_ledger(workplace.store, create=False) as ledger:
-        run = views.find_run(ledger, "ticket-9", list_command="")
-        with pytest.raises(nt.ReplayUnsafeError), ledger.run("ticket-9"):
-            pass
-        details = views.look_into(ledger, run, limit=1)
+def test_a_call_in_doubt_is_kept_however_early_it_was(tmp_path: Path) -> None:
+    @nt.tool("unsafe_on_replay", name="views_doubtful")
+    def doubtful() -> None:
+        raise RuntimeError("the connection broke")
+
+    @nt.tool("pure", name="views_pure")
+    def look(number: int) -> int:
+        return number
+
+    with nt.open(tmp_path / "agent.db") as ledger:
+        with ledger.run("early"):
+            with pytest.raises(nt.ReplayUnsafeError):
+                doubtful()
+            for number in range(5):
+                look(number)
+        run = views.find_run(ledger, "early", list_command="")
+        details = views.look_into(ledger, run, limit=2)
     kept = [call.row.identity.tool_name for call in details.calls]
-    assert kept == ["refund"]
-    assert details.calls[0].notable
+    assert kept == ["views_doubtful", "views_pure", "views_pure"]
+    assert details.omitted_calls == 3
 
 
 def test_only_what_is_not_zero_is_counted_in_words() -> None:

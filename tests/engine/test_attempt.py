@@ -198,3 +198,23 @@ def overtake(host: Host) -> None:
     """Another holder claims the run, as if a lease had run out."""
     (run,) = host.data.runs.values()
     host.data.runs[run.workflow_id] = replace(run, epoch=run.epoch + 1, holder_id="another")
+
+
+def test_a_clock_that_jumped_back_does_not_stretch_the_wait_for_a_retry(host: Host) -> None:
+    tries: list[int] = []
+
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise nt.Retryable("busy", retry_after=7)
+        return "sent"
+
+    # The points: claim 1, 2; intent 3, 4; failure 5, 6; the next intent 7.
+    with host.process(dies_at=7) as ledger, ledger.run("r"):
+        send("a")
+    host.clock.pauses.clear()
+    host.clock.advance(-30 * 24 * 3600)
+    with host.process() as ledger, ledger.run("r"):
+        assert send("a") == "sent"
+    assert sum(host.clock.pauses) <= 300

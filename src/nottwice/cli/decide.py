@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -112,7 +112,7 @@ def decide(context: click.Context, settings: Settings, /, review_id: str, **give
                 return
             if settings.as_json or not cases.can_ask():
                 context.exit(NOTHING_DECIDED)
-            wish = _asked(case, tool, wish)
+            wish = _asked(case, wish)
         wish = _completed(case, tool, wish)
         after = _write(ledger, case, tool, wish)
         _show_outcome(ledger, case.review, after, tool, application, settings)
@@ -137,7 +137,8 @@ def _checked(wish: Wish) -> Wish:
 def parse_result(text: str) -> Any:
     """Read strict JSON: no NaN, no name twice in one object, nothing that cannot be kept."""
     try:
-        value = json.loads(text, parse_constant=_refuse_word, object_pairs_hook=_refuse_twins)
+        # Python would take NaN and Infinity; the check for plain data does not.
+        value = json.loads(text, object_pairs_hook=_refuse_twins)
         values.check_plain(value, root="$")
     except (ValueError, RecursionError, NottwiceError) as error:
         raise click.UsageError(
@@ -145,10 +146,6 @@ def parse_result(text: str) -> Any:
             "needs its own quotes, as in --result '\"sent\"'; null stands for None."
         ) from None
     return value
-
-
-def _refuse_word(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
 
 
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -170,12 +167,12 @@ def _load_tools(settings: Settings) -> Application | None:
         return None
 
 
-def _asked(case: Case, tool: Tool | None, wish: Wish) -> Wish:
+def _asked(case: Case, wish: Wish) -> Wish:
     verb = cases.ask_verb(case)
     if verb is None:
         show_note("Nothing was decided.")
         raise click.exceptions.Exit(NOTHING_DECIDED)
-    return replace(wish, verb=verb, shown_version=case.review.version)
+    return replace(wish, verb=verb)
 
 
 def _completed(case: Case, tool: Tool | None, wish: Wish) -> Wish:
@@ -192,6 +189,7 @@ def _completed(case: Case, tool: Tool | None, wish: Wish) -> Wish:
 
 def _write(ledger: Ledger, case: Case, tool: Tool | None, wish: Wish) -> Review:
     review = case.review
+    # The case was read before anybody was asked, so this is what was shown.
     shown = review.version if wish.shown_version is None else wish.shown_version
     by, why = wish.by or "", wish.why or ""
     if wish.verb == cases.UNDO:

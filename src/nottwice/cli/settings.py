@@ -58,9 +58,15 @@ class Settings:
             return str(folder / app)
         return app
 
-    def command(self, words: str) -> str:
-        """A command that can be typed as it stands: it names the ledger if this one had to."""
-        return f"nottwice {words}{self.store_words()}"
+    def command(self, words: str, name: str = "") -> str:
+        """A command that can be typed as it stands: it names the ledger if this one had to.
+
+        ``name`` is an id that somebody else chose, so it may look like an option, or like shell.
+        """
+        if name.startswith("-"):
+            return f"nottwice {words}{self.store_words()} -- {shlex.quote(name)}"
+        quoted = f" {shlex.quote(name)}" if name else ""
+        return f"nottwice {words}{quoted}{self.store_words()}"
 
     def store_words(self) -> str:
         return "" if self.store is None else f" --store {shlex.quote(self.store)}"

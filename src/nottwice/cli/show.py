@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 import click
@@ -145,8 +144,7 @@ def _show_next(details: RunDetails, settings: Settings) -> None:
 def _show_timeline(details: RunDetails, settings: Settings) -> None:
     omitted = details.omitted_calls + details.omitted_steps
     if omitted:
-        run_id = shlex.quote(details.view.run.workflow_id)
-        command = settings.command(f"show {run_id} --all")
+        command = settings.command("show --all", details.view.run.workflow_id)
         show_line(f"… and {omitted} more, mostly earlier: {safe(command)}")
     rows = list(_timeline(details))
     if len({row[0][:DATE_CHARACTERS] for row in rows}) == 1:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
 from nottwice.cli.documents import run_document, status_document
@@ -84,8 +82,7 @@ def runs(settings: Settings, prefix: str, states: tuple[str, ...], show_all: boo
     ]
     show_table(("run", "state", "changed", "holder"), rows)
     if omitted:
-        words = " ".join(["runs", *([shlex.quote(prefix)] if prefix else []), "--all"])
-        show_line(f"… and {omitted} more: {safe(settings.command(words))}")
+        show_line(f"… and {omitted} more: {safe(settings.command('runs --all', prefix))}")
 
 
 def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
@@ -98,14 +95,14 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
     resumable -= {case.review.identity.workflow_id for case in overview.open_cases}
     found += [
         (
-            settings.command(f"show {shlex.quote(run_id)}"),
+            settings.command("show", run_id),
             f"run {run_id!r} was decided: run your program, it continues by itself",
         )
         for run_id in sorted(resumable)
     ]
     found += [
         (
-            settings.command(f"show {shlex.quote(view.run.workflow_id)}"),
+            settings.command("show", view.run.workflow_id),
             f"run {view.run.workflow_id!r} was interrupted: run your program, it continues by "
             "itself",
         )

@@ -176,7 +176,9 @@ class _Dispatch:
         """The intent of a new call, or of one more attempt at a failed one, and the attempt."""
         session, row = self.session, self.row
         if row is not None and row.retry_at is not None:
-            yield Pause(max(0.0, row.retry_at - session.clock.now()))
+            # A clock that jumped back must not make anybody wait longer than the policy can.
+            longest = max(self.tool.retry.most_seconds, self.tool.retry.most_retry_after_seconds)
+            yield Pause(min(max(0.0, row.retry_at - session.clock.now()), longest))
             self.failed = max(self.failed, row.attempt)
         if row is None:
             yield from steps.admit(self.request.scope, self.request.identity)
