@@ -224,6 +224,15 @@ def test_a_retrying_decorator_is_found(tmp_path: Any, monkeypatch: pytest.Monkey
     assert "tenacity runs it again when it fails" in answers.client_retries
 
 
+def test_what_another_protected_tool_does_is_left_to_its_own_report() -> None:
+    inner = nt.tool("pure", name="inner")(posts_with_pool)
+
+    def outer() -> None:
+        inner()
+
+    assert report(outer, verify=found_by_id).answers.retries is Retries.NONE_KNOWN
+
+
 # Findings
 
 

@@ -242,6 +242,21 @@ async def _cancel_waiter(process: Process) -> None:
 
 
 @program
+def leave_early(process: Process) -> None:
+    """An event loop leaves a sync block, which cannot wait there, while a call is under way."""
+    asyncio.run(_leave_early(process))
+
+
+async def _leave_early(process: Process) -> None:
+    act, gate = process.tool(), process.plan.more["gate"]
+    with process.open_run(process.open()):
+        waiter = asyncio.create_task(act(order=ORDER))
+        await asyncio.to_thread(process.world.wait_until_held, gate)
+    process.say(left=True)
+    process.say(value=await waiter)
+
+
+@program
 def cancel_block(process: Process) -> None:
     """A whole block is cancelled, again and again, while its call is under way."""
     asyncio.run(_cancel_block(process))

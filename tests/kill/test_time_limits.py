@@ -213,6 +213,19 @@ def test_a_waiter_cancelled_while_the_intent_is_written_gets_its_effect(case: Ca
     check_state(case, State("DONE", 1, 1))
 
 
+def test_a_block_left_with_a_call_under_way_holds_the_run_until_it_ends(case: Case) -> None:
+    gate = case.gate("slow")
+    plan: dict[str, Any] = {"is_async": True, "faults": {"hold": gate}, "more": {"gate": gate}}
+    agent = case.start("leave_early", **plan)
+    agent.hear("left")
+    assert case.finish(is_async=True).said["error"] == "RunBusy"
+    check_state(case, State("PENDING", 1, 1))
+    case.client.release(gate)
+    assert agent.end().said["value"] == RESULT
+    check_state(case, State("DONE", 1, 1))
+    assert case.run_record()["holder_id"] is None
+
+
 def test_a_block_cancelled_again_while_it_drains_still_gives_the_run_up_in_the_end(
     case: Case,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from nottwice.store import locks
 from nottwice.store.locks import _life_by_process_table, _place_of, hold
 from nottwice.store.sqlite import SqliteStore
 from tests.store.children import Child
-from tests.store.machine import python
+from tests.store.machine import python, run
 from tests.store.samples import NOW
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs the Linux process table")
@@ -135,6 +136,31 @@ def test_an_earlier_lock_of_this_very_process_is_alive(path: Path) -> None:
     assert second.life_of(holder) is Life.ALIVE
     for store in (first, second):
         store.close()
+
+
+@linux_only
+def test_a_holder_in_another_container_is_judged_by_its_lock_alone(
+    path: Path, witness: SqliteStore
+) -> None:
+    """Its pid means nothing here: in its own pid namespace it is process 1, like many others."""
+    container = ["unshare", "--pid", "--fork", "--kill-child"]
+    if shutil.which("unshare") is None or run([*container, "true"]).returncode:
+        pytest.skip("pid namespaces are not allowed here")
+    with Child([*container, *python("hold", path)]) as child:
+        holder = child.hear()["holder"]
+        record = witness.load_holder(holder)
+        assert record is not None
+        assert record.pid == 1
+        assert witness.life_of(holder) is Life.ALIVE
+        child.kill_unreaped()
+        # Its container dies with it, but not in the same instant.
+        assert child.hear() == {}
+        pause = threading.Event()
+        for _ in range(1000):
+            if witness.life_of(holder) is not Life.ALIVE:
+                break
+            pause.wait(0.005)
+        assert witness.life_of(holder) is Life.DEAD
 
 
 def test_programs_that_a_holder_starts_do_not_keep_it_alive(

@@ -67,6 +67,7 @@ class Program(click.Group):
     "nottwice",
     cls=Program,
     invoke_without_command=True,
+    subcommand_metavar="[COMMAND] [ARGS]...",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -185,9 +185,15 @@ def _paths(
                 references.imports.add(name)
             elif operation == "IMPORT_FROM":
                 references.attributes.add(name)
-        on_instance = operation.startswith("LOAD_FAST") and name == instance
+        on_instance = operation.startswith("LOAD_FAST") and _last_loaded(instruction) == instance
     if path:
         yield tuple(path)
+
+
+def _last_loaded(instruction: dis.Instruction) -> Any:
+    """The variable that is on top now; newer versions of Python load two at once."""
+    loaded = instruction.argval
+    return loaded[-1] if isinstance(loaded, tuple) else loaded
 
 
 def _resolve(path: tuple[str, ...], names: dict[str, Any]) -> Reference | None:

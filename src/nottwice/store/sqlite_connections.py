@@ -133,6 +133,8 @@ def primary_code(error: BaseException) -> int | None:
 
 
 _known: weakref.WeakSet[Connections] = weakref.WeakSet()
+# Not forever: a signal handler may fork in the very thread that a fork would wait for.
+FORK_SECONDS = 30.0
 _never_closed: list[sqlite3.Connection] = []
 _torn: set[Path] = set()
 
@@ -154,7 +156,8 @@ def _before_fork() -> None:
     _gate.one_at_a_time.acquire()
     given_up: list[Slot] = []
     while True:
-        _gate.no_new_connections.acquire()
+        if not _gate.no_new_connections.acquire(timeout=FORK_SECONDS):
+            return
         _gate.shut = True
         busy = [slot for slot in _open_slots() if slot not in given_up]
         if not busy:
@@ -162,7 +165,6 @@ def _before_fork() -> None:
         _gate.shut = False
         _gate.no_new_connections.release()
         for slot in busy:
-            # Not forever: a signal handler may fork in the very thread that uses the connection.
             if slot.guard.acquire(timeout=slot.busy_seconds):
                 _gate.emptied.append(slot)
                 slot.close()
@@ -176,7 +178,8 @@ def _after_fork_in_parent() -> None:
     if _gate.shut:
         _gate.shut = False
         _gate.no_new_connections.release()
-    _gate.one_at_a_time.release()
+    if _gate.one_at_a_time.locked():
+        _gate.one_at_a_time.release()
 
 
 def _after_fork_in_child() -> None:
