@@ -61,9 +61,9 @@ class Agent:
 
     def answer(self) -> Any:
         """What the child said, once it has ended well."""
-        said = self._read("answer")
-        assert self._read("exit") == 0
-        return said
+        status = self._read("exit")
+        assert status == 0, f"It ended with {status}. {self._complained()}"
+        return self._read("answer")
 
     def killed(self) -> bool:
         return bool(self._read("exit") == -signal.SIGKILL)
@@ -81,11 +81,13 @@ class Agent:
         while what not in self._said:
             assert self._process.stdout is not None
             line = self._process.stdout.readline()
-            if not line:
-                self._complaints.seek(0)
-                raise AssertionError(f"No {what}. It said: {self._complaints.read()[-3000:]}")
+            assert line, f"It did not say {what!r}. {self._complained()}"
             self._said |= json.loads(line)
         return self._said.pop(what)
+
+    def _complained(self) -> str:
+        self._complaints.seek(0)
+        return f"It complained: {self._complaints.read()[-3000:]}"
 
 
 @pytest.fixture(scope="session")

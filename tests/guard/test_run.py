@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice.guard import run as run_module
 from nottwice.guard.run import current_run_id
 from nottwice.model.call import CallStatus
 from nottwice.model.run import RunStatus
@@ -273,7 +274,9 @@ def test_a_waiter_that_is_cancelled_does_not_keep_the_run(ledger: nt.Ledger) -> 
             await waiter
         let_go.set()
         holder.join()
-        async with ledger.run("r", wait_seconds=10):
+        (claim,) = run_module._claims
+        await claim
+        async with ledger.run("r"):
             assert status(ledger) == (RunStatus.RUNNING, True)
 
     asyncio.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -354,24 +355,24 @@ def test_branches_have_identities_by_index(host: Host, sender: Sender) -> None:
 
 
 def test_results_come_in_the_order_of_the_items_and_threads_are_bounded(host: Host) -> None:
-    guard, three = threading.Lock(), threading.Barrier(3, timeout=10)
-    running: list[int] = []
-    most: list[int] = []
+    three, four = threading.Barrier(3, timeout=10), threading.Barrier(4, timeout=0.2)
+    too_many: list[int] = []
 
-    def work(x: int) -> int:
-        with guard:
-            running.append(x)
-            most.append(len(running))
+    def meet(x: int) -> int:
         three.wait()
-        with guard:
-            running.remove(x)
         return -x
 
+    def crowd(x: int) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            four.wait()
+            too_many.append(x)
+
     with host.process() as ledger, ledger.run("r"):
-        assert nt.map(work, range(6), threads=3) == [-x for x in range(6)]
+        assert nt.map(meet, range(6), threads=3) == [-x for x in range(6)]
+        nt.map(crowd, range(4), threads=3)
         assert nt.map(abs, [], name="none") == []
         assert nt.map(abs, [-1], name="odd", threads=0) == [1]
-    assert max(most) == 3
+    assert too_many == []
 
 
 def test_gather_does_the_same_in_one_loop(host: Host, sender: Sender) -> None:

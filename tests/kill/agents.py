@@ -127,7 +127,7 @@ class Process:
         """Say how a block ended, if it ended with an error that users are told about."""
         try:
             yield
-        except (NottwiceError, asyncio.CancelledError, TimeoutError) as error:
+        except (NottwiceError, asyncio.CancelledError, KeyboardInterrupt) as error:
             self.say_error(error)
 
     def request(self, call: nt.Call, order: int) -> Any:

@@ -1,6 +1,6 @@
 """How does a test get a new process without paying for its imports every time?
 
-This file is a process of its own. It imports the agents once and opens nothing; for every plan
+This file is a process of its own. It imports the agents once and opens no file; for every plan
 that arrives it forks a child that carries the plan out and then leaves like any interpreter does,
 joining its threads. The nursery itself only reports: the child's pid, and how the child ended. A
 child is a real process with its own pid, locks and connections, and dies of a real SIGKILL.
@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 
+import nottwice as nt
 from tests.kill.agents import carry_out
 from tests.kill.programs import PROGRAMS
 
@@ -82,10 +83,23 @@ def _end_all(children: dict[int, socket.socket]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def warm_up() -> None:
+    """Make one call in memory: what is imported at the first call is imported here, once."""
+
+    @nt.tool("unsafe_on_replay", name="warm up")
+    def act(order: int, cents: int = 1) -> dict[str, str]:
+        return {}
+
+    with nt.open(":memory:").run("warm up"):
+        act(order=1)
+
+
 def main(path: str) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(64)
+    warm_up()
+    gc.collect()
     gc.freeze()
     sys.stdout.write("ready\n")
     sys.stdout.flush()

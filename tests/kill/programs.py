@@ -6,6 +6,7 @@ Each is what a user might write around a protected tool; what they say is what t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import itertools
 import os
@@ -34,7 +35,8 @@ def call(process: Process) -> None:
     """Open the run and make one call."""
     act = process.tool()
     if process.plan.is_async:
-        asyncio.run(_call_async(process, act))
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_call_async(process, act))
         return
     with process.reporting(), process.open_run(process.open()):
         process.say_receipt(act.receipt(order=ORDER))
@@ -99,14 +101,6 @@ async def _swallow(process: Process) -> None:
         await turn("another effect", other.receipt)
         await turn("an earlier receipt", earlier.receipt)
         await turn("a pure call", read.receipt)
-
-
-@program
-def open_only(process: Process) -> None:
-    """Open the run and do nothing in it."""
-    process.tool()
-    with process.reporting(), process.open_run(process.open()):
-        process.say(opened=True)
 
 
 @program

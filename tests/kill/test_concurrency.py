@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
 import pytest
 
+from nottwice.store.sqlite_schema import bring_forward, version_of
 from tests.kill.agents import RESULT
 from tests.kill.matrix import EFFECTFUL, State, check_state
 from tests.kill.processes import Case
@@ -35,6 +40,24 @@ def test_threads_that_make_the_same_call_at_once_make_one_effect(case: Case, kin
     assert sorted(one["replayed"] for one in receipts) == [False, True]
     assert "opened_too_early" not in agent.said
     check_state(case, State("DONE", 1, 1))
+
+
+def test_a_ledger_that_another_process_is_making_is_not_taken_for_a_strangers_file(
+    tmp_path: Path,
+) -> None:
+    """Who looks first sees no tables yet, and the next moment all of them."""
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as looking:
+
+        def meanwhile(statement: str) -> None:
+            if "user_version" in statement:
+                with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+                    # Locked out, if the one who looks sees to it.
+                    with suppress(sqlite3.OperationalError):
+                        bring_forward(other, str(path))
+
+        looking.set_trace_callback(meanwhile)
+        assert version_of(looking, str(path)) == 0
 
 
 def states_of_all(case: Case) -> list[list[tuple[str, int]]]:

@@ -6,6 +6,7 @@ so the run is held until it has ended, and its outcome is recorded.
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
@@ -153,6 +154,33 @@ def test_a_thread_that_outlives_the_time_limit_of_its_tool_is_not_doubled(case: 
     assert agent.end().exit_code == 0
     resumed = case.finish(**plan)
     assert (resumed.said["value"], resumed.said["settled_by"]) == (RESULT, "verify")
+    check_state(case, State("DONE", 1, 1))
+
+
+@pytest.mark.parametrize("kind", ["unsafe", "verified", "keyed"])
+def test_an_interrupt_in_a_tool_leaves_a_doubt_and_not_a_failure(case: Case, kind: str) -> None:
+    """Ctrl-C strikes at any instruction, so it says nothing about the effect."""
+    gate = case.gate("slow")
+    agent = case.start(kind=kind, faults={"hold": gate})
+    case.client.wait_until_held(gate)
+    agent.signal(signal.SIGINT)
+    assert agent.end().said["error"] == "KeyboardInterrupt"
+    check_state(case, State("UNKNOWN", 1, 1))
+    case.client.release(gate)
+    resumed = case.finish(kind=kind)
+    assert ("value" in resumed.said) is (kind != "unsafe")
+    assert case.effects() == 1
+
+
+def test_an_interrupted_event_loop_waits_for_the_call_that_is_under_way(case: Case) -> None:
+    gate = case.gate("slow")
+    agent = case.start(is_async=True, faults={"hold": gate})
+    case.client.wait_until_held(gate)
+    agent.signal(signal.SIGINT)
+    assert case.finish(is_async=True).said["error"] == "RunBusy"
+    case.client.release(gate)
+    agent.end()
+    assert agent.said["error"] == "CancelledError"
     check_state(case, State("DONE", 1, 1))
 
 

@@ -284,7 +284,9 @@ def place(way: list[tuple[str, str | int | None]]) -> tuple[str, str]:
 
 def test_a_branch_is_inside_its_step_and_no_step_can_be_named_like_it() -> None:
     assert branch_node(child_node(ROOT_NODE, "tell"), 3) == "tell[3]"
-    assert child_node(ROOT_NODE, "tell[3]") != "tell[3]"
+    # Neither may begin like something inside "tell".
+    assert not child_node(ROOT_NODE, "tell[3]").startswith("tell[")
+    assert not child_node(ROOT_NODE, "tell/3").startswith("tell/")
     assert branch_node("tell[1]", 2) == "tell[1][2]"
     assert child_node("tell[1]", "deep") == "tell[1]/deep"
     assert child_node(ROOT_NODE, "/") != ROOT_NODE

@@ -149,17 +149,34 @@ def test_a_batch_is_bounded_and_what_is_left_over_is_led_too(
     assert disk.commits[1:-1] == [note(number) for number in range(1, len(soon) + 1)]
 
 
-def test_a_sleeping_thread_leads_what_is_left_over(shared: SharedCommits, disk: Disk) -> None:
+def test_a_thread_that_did_not_fit_in_is_not_told_before_its_turn(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    disk.errors = {note(9_999): Fenced("late")}
     with disk.held():
         first = commit_in_thread(shared, 0)
         assert disk.busy.wait(SECONDS)
         soon = [shared.commit_soon(note(number)) for number in range(1, MOST_IN_A_BATCH + 1)]
         late = commit_in_thread(shared, 9_999)
         wait_for_queue(shared, MOST_IN_A_BATCH + 1)
-        assert threading.active_count() < MOST_IN_A_BATCH
-    for one in (first, late, *soon):
+    for one in (first, *soon):
         one.result(SECONDS)
+    assert isinstance(late.exception(SECONDS), Fenced)
     assert disk.batches[2] == [note(9_999)]
+
+
+def test_threads_that_do_not_fit_into_one_batch_are_all_led(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    count = MOST_IN_A_BATCH + 20
+    with disk.held():
+        first = commit_in_thread(shared, 0)
+        assert disk.busy.wait(SECONDS)
+        others = [commit_in_thread(shared, number) for number in range(1, count)]
+        wait_for_queue(shared, count - 1)
+    for one in (first, *others):
+        one.result(SECONDS)
+    assert [len(batch) for batch in disk.batches] == [1, MOST_IN_A_BATCH, 19]
 
 
 def test_each_member_hears_its_own_outcome(shared: SharedCommits, disk: Disk) -> None:
@@ -306,27 +323,25 @@ def test_no_interrupt_at_any_instruction_loses_the_lead(
 
     def strike() -> None:
         pause, chance = threading.Event(), random.Random(7)
-        for _ in range(300):
+        while not over.is_set():
             pause.wait(chance.uniform(0, 0.0015))
             main_thread.interrupt()
-        over.set()
 
-    workers = [in_thread(partial(work, index)) for index in range(4)]
-    striker = in_thread(strike)
+    others = [in_thread(partial(work, index)) for index in range(4)]
+    others.append(in_thread(strike))
     interrupts = 0
-    while not over.is_set():
+    while interrupts < 150 or min(done) < 150:
+        assert not any(one.done() for one in others), "somebody was struck with the main thread"
         try:
             main_thread.armed = True
-            while not over.is_set():
-                shared.commit(note(99))
-                shared.commit_soon(note(100))
+            shared.commit(note(99))
+            shared.commit_soon(note(100))
         except Interrupt:
             interrupts += 1
-    main_thread.armed = False
-    for one in (striker, *workers):
+        main_thread.armed = False
+    over.set()
+    for one in others:
         assert one.exception(SECONDS) is None
-    assert interrupts > 50
-    assert min(done) > 50
     shared.commit(note(1))
     assert shared.commit_soon(note(2)).result(SECONDS) is None
 

@@ -95,7 +95,8 @@ def test_closing_waits_for_whoever_is_at_it_and_a_later_use_opens_again(
     (slot,) = connections.slots()[1:]
     with slot.guard, ThreadPoolExecutor(1) as pool:
         closing_it = pool.submit(connections.close)
-        assert not closing_it.done()
+        with pytest.raises(TimeoutError):
+            closing_it.result(0.1)
         slot.guard.release()
         closing_it.result(30)
         slot.guard.acquire()

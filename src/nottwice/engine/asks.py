@@ -83,6 +83,8 @@ class Outcome:
     still_running: bool = False
     invoked: bool = False
     """The tool was invoked just now, and ``value`` is what it returned."""
+    interrupt: BaseException | None = None
+    """What struck the waiter meanwhile (Ctrl-C, say); raised once the outcome is recorded."""
     stopped: bool = False
     """It was cancelled; what it had started (a thread, say) may still be under way."""
 

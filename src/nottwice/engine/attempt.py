@@ -10,15 +10,16 @@ rides (steps, pure results) goes along with them and is durable before the effec
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
 from nottwice.engine import blocking
 from nottwice.engine.asks import Doing, Fire, Outcome, Read, Write
 from nottwice.engine.drivers import drive
-from nottwice.engine.in_flight import InFlight
+from nottwice.engine.in_flight import InFlight, living
 from nottwice.engine.session import Session
-from nottwice.errors import Fenced, LedgerCorrupt, StoreError
+from nottwice.errors import Fenced, LedgerCorrupt
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.failure import FailureClass, classify, is_interruption
 from nottwice.model.review import Evidence, ReviewKind
@@ -40,7 +41,7 @@ class Attempted:
 class StillRunning(Exception):
     """An attempt outlives its time limit; it leaves the session by itself when it ends."""
 
-    def __init__(self, blocked: Exception) -> None:
+    def __init__(self, blocked: BaseException) -> None:
         super().__init__(str(blocked))
         self.blocked = blocked
 
@@ -73,17 +74,21 @@ def attempt(
     def record_late(outcome: Outcome) -> None:
         drive(_record_late(session, tool, intent, outcome, mine), session)
 
+    living.add(intent.attempt_id)
     outcome: Outcome = yield Fire(tool, *invocation, mine, record_late)
     if outcome.still_running:
-        reason = (
-            f"attempt {intent.attempt} passed its time limit of {tool.time_limit_seconds:g} s, "
-            "cannot be stopped, and is still running"
-        )
-        raise StillRunning((yield from blocking.open_review(session, intent, reason)))
+        what = f"passed its time limit of {tool.time_limit_seconds:g} s"
+        if outcome.interrupt is not None:
+            what = f"was left by a waiter that met {type(outcome.interrupt).__name__}"
+        reason = f"attempt {intent.attempt} {what}, cannot be stopped, and is still running"
+        blocked = yield from blocking.open_review(session, intent, reason)
+        raise StillRunning(outcome.interrupt or blocked)
     row = _after(session, tool, intent, outcome, failed=failed)
     ends_doubt = intent.ambiguous and row.status is CallStatus.DONE
     closes_as = "a new attempt" if ends_doubt else None
     yield from _record(session, intent, row, outcome, closes_as=closes_as)
+    if outcome.interrupt is not None:
+        raise outcome.interrupt
     if outcome.error is not None and is_interruption(outcome.error):
         raise outcome.error
     return Attempted(row, outcome)
@@ -138,14 +143,15 @@ def _record(
             raise LedgerCorrupt(
                 f"The row of {blocking.call_text(row)} changed while its attempt ran ({error}), "
                 "though nobody but this process may write it. The outcome was kept as evidence. "
-                f"See: nottwice show {session.run_id}"
+                f"See: nottwice show {shlex.quote(session.run_id)}"
             ) from error
         # A person decided at this very moment. What was seen is a fact all the same.
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
     except Fenced:
         yield from _leave_evidence(session, row, outcome)
         raise
-    except StoreError:
+    except BaseException:
+        # Full disk, or an interrupt: what was seen is written later, at the latest on leaving.
         session.unrecorded[row.identity] = write
         raise
 

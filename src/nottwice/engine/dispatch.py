@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from nottwice.engine import blocking, reconcile, steps
 from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
-from nottwice.engine.attempt import Attempted, StillRunning, attempt
+from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Scope, check_usable
 from nottwice.errors import (
@@ -114,7 +114,7 @@ class _Dispatch:
         self.row = self.session.riding.find_call(self.request.identity)
         if self.row is None:
             yield from self._load()
-        steps.asked_again(self.request.scope, self.request.identity)
+        steps.asked_again(self.request.scope, self.request.identity, self.row)
         while True:
             action = decide(self._facts())
             if self.row is None or not self.row.status.in_doubt:
@@ -150,7 +150,7 @@ class _Dispatch:
                 return (yield from self._record_and_run())
             case Action.RETURN_RECEIPT:
                 assert row is not None
-                return Attempted(row, Outcome())
+                return (yield from self._recorded(row))
             case Action.RETURN_FAILURE:
                 assert row is not None
                 raise failure_error(self.tool, row)
@@ -161,8 +161,31 @@ class _Dispatch:
                 assert row is not None
                 return (yield from self._resolve(row))
 
+    def _recorded(self, row: CallRow) -> Doing[Attempted]:
+        """The receipt as it is kept. A pure one that cannot be read any more is made anew."""
+        assert row.result is not None
+        try:
+            return Attempted(row, Outcome(value=self.tool.decode_result(row.result)))
+        except ResultNotKept:
+            if row.replay_class.effectful or self.tool.replay_class.effectful:
+                raise
+        return (yield from self._run_pure())
+
+    def _invocation(self, row: CallRow | None) -> Invocation:
+        """How to call the tool: for another attempt, with what the first one recorded.
+
+        The tool or its caller may have changed the objects since, and new code its defaults.
+        """
+        live = (self.request.args, self.request.kwargs)
+        if row is None or self.tool.rebuild is None or self.tool.volatile:
+            return live
+        return self.tool.rebuild(values.decode(row.args_json))
+
     def _resolve(self, row: CallRow) -> Doing[Attempted | None]:
-        invocation = (self.request.args, self.request.kwargs)
+        try:
+            invocation: Invocation | None = self._invocation(row)
+        except UsageError:
+            invocation = None
         try:
             self.row, attempted = yield from reconcile.resolve(
                 self.session, self.tool, row, self.mine, invocation=invocation
@@ -196,7 +219,7 @@ class _Dispatch:
                 intent,
                 self.mine,
                 before=row,
-                invocation=(self.request.args, self.request.kwargs),
+                invocation=self._invocation(row),
                 failed=self.failed,
             )
         except Blocked as blocked:
@@ -265,6 +288,8 @@ class _Dispatch:
                 self.mine,
                 lambda late: None,
             )
+            if outcome.interrupt is not None:
+                raise outcome.interrupt
             if outcome.still_running:
                 # Nobody needs to wait for it: whatever it still does, it changes nothing.
                 limit = f"it passed its time limit of {tool.time_limit_seconds:g} s"
@@ -300,15 +325,9 @@ class _Dispatch:
         self.row = yield Read(lambda store: store.load_call(identity))
 
     def _receipt(self, row: CallRow, outcome: Outcome) -> Receipt[Any]:
-        live = outcome.invoked
-        if live:
-            value = outcome.value
-        else:
-            assert row.result is not None
-            value = self.tool.decode_result(row.result)
         return Receipt(
-            value=value,
-            replayed=not live,
+            value=outcome.value,
+            replayed=not outcome.invoked,
             id=row.call_id,
             attempts=row.attempt,
             tool=self.tool.name,

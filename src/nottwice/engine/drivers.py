@@ -8,10 +8,12 @@ thread that is not a daemon, so an attempt that cannot be stopped keeps its proc
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import dataclasses
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol, TypeVar, assert_never
@@ -30,7 +32,7 @@ from nottwice.engine.asks import (
 )
 from nottwice.engine.clock import Clock
 from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import current_attempt
+from nottwice.engine.session import current_attempt, current_scope
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Store
 
@@ -88,7 +90,9 @@ def _answer(ask: Ask, seat: Seat) -> Any:
         case Fire():
             return _fire(ask)
         case Verify():
-            return _limited(_verifier(ask), None, ask.tool.verify_limit_seconds, lambda late: None)
+            # Verify has no effect, so nobody must wait for one that hangs: not even the process.
+            limit = ask.tool.verify_limit_seconds
+            return _limited(_verifier(ask), None, limit, lambda late: None, daemon=True)
         case CanInvoke():
             return not _is_async(ask.tool) or not loop_is_running()
         case Pause():
@@ -145,29 +149,42 @@ def _fire(fire: Fire) -> Outcome:
 
 def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Outcome:
     """The one place where a sync tool is invoked."""
-    token = current_attempt.set(in_flight)
+    with _being(in_flight):
+        try:
+            return Outcome(value=call(), invoked=True)
+        except BaseException as error:
+            return Outcome(error=error)
+
+
+@contextlib.contextmanager
+def _being(in_flight: InFlight | None) -> Iterator[None]:
+    """Let a tool's body see its own call, in the scope in which the call was made."""
+    attempt = current_attempt.set(in_flight)
+    scope = None
+    if in_flight is not None and in_flight.scope is not None:
+        scope = current_scope.set(in_flight.scope)
     try:
-        return Outcome(value=call(), invoked=True)
-    except BaseException as error:
-        return Outcome(error=error)
+        yield
     finally:
-        current_attempt.reset(token)
+        if in_flight is not None:
+            in_flight.body_ended()
+        if scope is not None:
+            current_scope.reset(scope)
+        current_attempt.reset(attempt)
 
 
 async def _await(
     call: Callable[[], Any], in_flight: InFlight | None, limit_seconds: float | None
 ) -> Outcome:
     """The one place where an async tool is invoked."""
-    token = current_attempt.set(in_flight)
     limit = asyncio.timeout(limit_seconds)
-    try:
-        async with limit:
-            return Outcome(value=await call(), invoked=True)
-    except BaseException as error:
-        stopped = limit.expired() or isinstance(error, asyncio.CancelledError)
-        return Outcome(error=error, stopped=stopped)
-    finally:
-        current_attempt.reset(token)
+    with _being(in_flight):
+        try:
+            async with limit:
+                return Outcome(value=await call(), invoked=True)
+        except BaseException as error:
+            stopped = limit.expired() or isinstance(error, asyncio.CancelledError)
+            return Outcome(error=error, stopped=stopped)
 
 
 def _limited(
@@ -175,6 +192,8 @@ def _limited(
     in_flight: InFlight | None,
     limit_seconds: float,
     late: Callable[[Outcome], None],
+    *,
+    daemon: bool = False,
 ) -> Outcome:
     """Invoke in a thread and wait so long; what comes after that goes to ``late``."""
     ended: Future[Outcome] = Future()
@@ -188,22 +207,35 @@ def _limited(
         else:
             context.run(late, outcome)
 
-    threading.Thread(target=work, name="nottwice-tool", daemon=False).start()
+    interrupt: BaseException | None = None
     try:
+        threading.Thread(target=work, name="nottwice-tool", daemon=daemon).start()
         return ended.result(timeout=limit_seconds)
     except FutureTimeout:
-        if ended.cancel():
-            return Outcome(still_running=True)
-        return ended.result()
-    except BaseException:
-        if ended.cancel():
-            return Outcome(still_running=True)
-        return ended.result()
+        pass
+    except BaseException as error:
+        interrupt = error
+    if ended.cancel():
+        return Outcome(still_running=True, interrupt=interrupt)
+    return dataclasses.replace(ended.result(), interrupt=interrupt)
 
 
-async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Run blocking work for an event loop, in this context, whatever becomes of the waiter."""
-    return await asyncio.to_thread(function, *args)
+async def _in_thread(function: Callable[..., Outcome], *args: Any) -> Outcome:
+    """Run blocking work for an event loop, in this context, whatever becomes of the waiter.
+
+    A thread cannot be cancelled. Whoever cancels gets its way once the outcome is known.
+    """
+    # A future, not a task: a shutdown that cancels all tasks does not find it.
+    thread = asyncio.get_running_loop().run_in_executor(
+        None, contextvars.copy_context().run, function, *args
+    )
+    interrupt: BaseException | None = None
+    while not thread.done():
+        try:
+            await asyncio.wait([thread])
+        except asyncio.CancelledError as error:
+            interrupt = error
+    return dataclasses.replace(thread.result(), interrupt=interrupt)
 
 
 def _verifier(ask: Verify) -> Callable[[], Any]:

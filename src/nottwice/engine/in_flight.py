@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from nottwice.errors import SelfWait
 from nottwice.model.call import Call, CallIdentity, CallRow, call_from_row
+
+living: set[str] = set()
+"""Ids of attempts whose body runs in this process, or is about to. A waiter can be interrupted or
+cancelled at any moment; what it was waiting for is over only when its body has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -21,6 +26,12 @@ class InFlight:
     """The intent is being recorded or was: from here on the effect may happen."""
     waits_for: InFlight | None = None
     over: Future[None] | None = None
+    scope: Any = None
+    """Where the call was made, if that is not where it is being resolved."""
+
+    def body_ended(self) -> None:
+        if self.row is not None:
+            living.discard(self.row.attempt_id)
 
     @property
     def call(self) -> Call | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -21,6 +22,7 @@ from nottwice.engine.session import FindTool, Session
 from nottwice.errors import RunAborted, RunBlocked, RunBusy
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
+from nottwice.model.review import Review
 from nottwice.model.run import HolderRecord, Life, RunRecord, RunStatus
 from nottwice.store.interface import (
     Claim,
@@ -73,16 +75,16 @@ def claim(opening: Opening) -> Doing[Session]:
         yield from _wait_or_give_up(opening, deadline, holder, since=None, here=True)
     try:
         session = yield from _claim_in_store(opening, holder, deadline)
-        try:
-            yield from reconcile.reconcile_all(session)
-        except RunBlocked as blocked:
-            yield from release(session, blocked)
-            raise
-        except BaseException:
-            yield from release(session, None, status=RunStatus.RUNNING)
-            raise
     except BaseException:
         _stop_driving_here(holder, opening.run_id)
+        raise
+    try:
+        yield from reconcile.reconcile_all(session)
+    except RunBlocked as blocked:
+        yield from leave(session, blocked, None)
+        raise
+    except BaseException:
+        yield from leave(session, None, None, status=RunStatus.RUNNING)
         raise
     return session
 
@@ -174,18 +176,28 @@ def _wait_or_give_up(
     )
 
 
-def leave(session: Session, error: BaseException | None, failure: Failure | None) -> Doing[None]:
+def leave(
+    session: Session,
+    error: BaseException | None,
+    failure: Failure | None,
+    *,
+    status: RunStatus | None = None,
+) -> Doing[None]:
     """Leave a run: give it up now, or when the last attempt that still runs has ended.
 
     Durable: everything that rides, when it returns.
     """
+
+    def give_up() -> Doing[None]:
+        return release(session, error, status=status, failure=failure)
+
     session.closed = True
     with session.guard:
         stragglers = list(session.in_flight.values())
         if stragglers:
-            session.when_idle = lambda: drive(release(session, error, failure=failure), session)
+            session.when_idle = lambda: drive(give_up(), session)
     if not stragglers:
-        yield from release(session, error, failure=failure)
+        yield from give_up()
         return
     names = ", ".join(one.identity.tool_name for one in stragglers)
     log.warning("run=%r is held until its last attempts have ended: %s", session.run_id, names)
@@ -203,30 +215,34 @@ def release(
 
     Durable: when it returns.
     """
-    now = session.clock.now()
-    unneeded: tuple[ReviewWrite, ...] = ()
-    if isinstance(error, RunAborted):
-        status = RunStatus.ABORTED
-    elif status is None:
-        reviews = yield Read(lambda store: store.open_reviews(session.run_id))
-        if any(review.blocks for review in reviews):
-            status = RunStatus.WAITING
-        elif failure is not None:
-            status = RunStatus.FAILED
-        else:
-            status = RunStatus.COMPLETED
-            # A drift that somebody accepted did not occur again: the code was put back.
-            unneeded = tuple(
-                ReviewWrite(review.closed("a run without drift", now=now), review.version)
-                for review in reviews
-            )
     session.closed = True
     try:
+        now = session.clock.now()
+        unneeded: tuple[ReviewWrite, ...] = ()
+        if isinstance(error, RunAborted):
+            status = RunStatus.ABORTED
+        elif status is None:
+            reviews = yield Read(lambda store: store.open_reviews(session.run_id))
+            status = _last_status(reviews, failure)
+            if status is RunStatus.COMPLETED:
+                # A drift that somebody accepted did not occur again: the code was put back.
+                unneeded = tuple(
+                    ReviewWrite(review.closed("a run without drift", now=now), review.version)
+                    for review in reviews
+                )
         yield from session.commit(
-            run=RunUpdate(status, now, failure, release=True), reviews=unneeded
+            calls=tuple(session.unrecorded.values()),
+            run=RunUpdate(status, now, failure, release=True),
+            reviews=unneeded,
         )
     finally:
         _stop_driving_here(session.holder, session.run_id)
+
+
+def _last_status(reviews: Sequence[Review], failure: Failure | None) -> RunStatus:
+    if any(review.blocks for review in reviews):
+        return RunStatus.WAITING
+    return RunStatus.COMPLETED if failure is None else RunStatus.FAILED
 
 
 def _drive_here(holder: HolderRecord, run_id: str) -> bool:

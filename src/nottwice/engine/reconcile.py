@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from nottwice.engine import blocking
 from nottwice.engine.asks import CanInvoke, Doing, Outcome, Pause, Read, Verify
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
-from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import Session
+from nottwice.engine.in_flight import InFlight, living
+from nottwice.engine.session import Scope, Session
 from nottwice.errors import NottwiceError, RunAborted, RunBlocked
 from nottwice.model import values
-from nottwice.model.call import CallRow, call_from_row, stricter
+from nottwice.model.call import CallRow, ResultKind, call_from_row, stricter
 from nottwice.model.decision import Action, Answer, Facts, Settle, Verdict, decide
 from nottwice.model.decision import Attempt as AttemptLife
 from nottwice.model.failure import FailureClass
@@ -246,7 +246,10 @@ def _look_into(
         review=review,
         deadline=now + session.patience_seconds,
     )
-    if row.finished_at is not None:
+    if row.attempt_id in living:
+        # Its waiter is gone, but its body still runs in this very process.
+        doubt.life = AttemptLife.MAYBE_ALIVE
+    elif row.finished_at is not None:
         # The holder itself recorded that the attempt is over.
         doubt.over_since = row.finished_at
     elif row.holder_id != session.holder.holder_id:
@@ -326,7 +329,11 @@ def _record_verdict(doubt: Doubt) -> Doing[CallRow]:
     assert review.decision is not None
     given = review.decision.result
     try:
-        stored = doubt.tool.adopt_result(values.decode(given.json) if given else None)
+        if given is not None and given.kind is ResultKind.NOT_KEPT:
+            # Verify found an effect whose result cannot be kept: that is what is on record.
+            stored = given
+        else:
+            stored = doubt.tool.adopt_result(values.decode(given.json) if given else None)
     except NottwiceError as error:
         doubt.note("engine", f"the result given by {review.decision.by} does not fit: {error}")
         yield from session.commit(reviews=(ReviewWrite(review.undone(), review.version),))
@@ -375,6 +382,8 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
     mine, ours = session.enter(row.identity, None)
     if not ours:
         return
+    # Calls that its body makes belong to where it was called, not to where it is resolved.
+    mine.scope = Scope(session, row.identity.node_id, row.identity.checkpoint_id)
     late = False
     try:
         yield from resolve(session, tool, row, mine, invocation=invocation)

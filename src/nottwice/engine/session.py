@@ -237,6 +237,8 @@ class Session:
 
         Durable: when it returns.
         """
+        if self.pid != os.getpid():
+            raise forked(self)
         steps: tuple[StepRecord, ...] = ()
         rides = bool(self.riding)
         if rides:
@@ -291,13 +293,18 @@ class Session:
         )
 
 
+def forked(session: Session) -> NotInRun:
+    """What to tell a forked child that uses the run of its parent."""
+    return NotInRun(
+        f"Run {session.run_id!r} was opened by process {session.pid}, and this is process "
+        f"{os.getpid()}, forked from it. Nothing was sent. Open a run of its own in the child."
+    )
+
+
 def check_usable(session: Session) -> None:
     """Refuse a session that was left, or that belongs to the parent of a forked process."""
     if session.pid != os.getpid():
-        raise NotInRun(
-            f"Run {session.run_id!r} was opened by process {session.pid}, and this is process "
-            f"{os.getpid()}, forked from it. Nothing was sent. Open a run of its own in the child."
-        )
+        raise forked(session)
     if session.closed:
         raise NotInRun(
             f"Run {session.run_id!r} was left already. Nothing was sent. Call the tool inside "

@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 
 from nottwice.engine import blocking
-from nottwice.engine.asks import Doing, Read
+from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.session import Scope, Session, StepState
 from nottwice.errors import ReplayDriftError
 from nottwice.model.call import (
@@ -27,7 +27,9 @@ from nottwice.model.call import (
 from nottwice.model.failure import Failure
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import StepRecord, StepStatus
-from nottwice.store.interface import ReviewWrite
+from nottwice.store.interface import Outdated, ReviewWrite
+
+TWIN_SECONDS = 5.0
 
 
 def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
@@ -81,11 +83,24 @@ def branch(scope: Scope, index: int) -> Scope:
     return replace(scope, node_id=branch_node(scope.node_id, index))
 
 
-def asked_again(scope: Scope, identity: CallIdentity) -> None:
-    """The code asked for this call: it is not outstanding any more."""
+def asked_again(scope: Scope, identity: CallIdentity, row: CallRow | None) -> None:
+    """The code asked for this call: it is not outstanding any more.
+
+    Nor are the calls that its own body made: its receipt answers, so nobody asks for them again.
+    """
     for state in scope.steps:
         state.outstanding.pop(identity, None)
         state.later.pop(identity, None)
+        if row is not None and row.finished_at is not None:
+            for inner in [each for each in state.outstanding.values() if _made_by(row, each)]:
+                del state.outstanding[inner.identity]
+
+
+def _made_by(outer: CallRow, inner: CallRow) -> bool:
+    """Whether a call began in the same place while another one was under way there."""
+    assert outer.finished_at is not None
+    same_place = outer.identity[:3] == inner.identity[:3]
+    return same_place and outer.created_at <= inner.created_at <= outer.finished_at
 
 
 def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
@@ -100,11 +115,12 @@ def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
             "not sent. If this is another visit, say so: nt.step(name, at=...).",
             call_id=identity.call_id,
         )
+    yield from _wait_for_twin(scope, identity)
     here = [
         row
         for open_step_state in scope.steps
         for row in open_step_state.outstanding.values()
-        if _is_inside(row.identity.node_id, scope.node_id)
+        if _is_inside(row.identity.node_id, scope.node_id) or _is_twin(row, identity)
     ]
     later = [
         row
@@ -117,17 +133,45 @@ def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
         yield from _refuse(scope, here or later, wants)
 
 
+def _wait_for_twin(scope: Scope, identity: CallIdentity) -> Doing[None]:
+    """Give a sibling branch a moment to ask for the very same effect, which it holds.
+
+    Two branches may mean the same thing twice. But if nobody asks for the one on record, the
+    items have changed places, and this would be the second effect for one of them.
+    """
+    waited = 0.0
+    while waited < TWIN_SECONDS and any(
+        _is_twin(row, identity)
+        for state in scope.steps
+        for row in list(state.outstanding.values())
+    ):
+        yield Pause(TWIN_SECONDS / 50)
+        waited += TWIN_SECONDS / 50
+
+
+def _is_twin(row: CallRow, identity: CallIdentity) -> bool:
+    return (row.identity.tool_name, row.identity.input_hash) == (
+        identity.tool_name,
+        identity.input_hash,
+    )
+
+
 def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]:
     """Stop for drift, unless a person has accepted it; the acceptance is used up."""
     session, first = scope.session, outstanding[0]
     waiver = session.waivers.pop(first.identity, None)
     if waiver is not None:
         used = waiver.used(now=session.clock.now())
-        yield from session.commit(reviews=(ReviewWrite(used, waiver.version),))
-        for state in scope.steps:
-            state.outstanding.clear()
-            state.later.clear()
-        return
+        try:
+            yield from session.commit(reviews=(ReviewWrite(used, waiver.version),))
+        except Outdated:
+            # It was taken back at this very moment: then a person is asked again.
+            session.say("the acceptance was taken back", first)
+        else:
+            for state in scope.steps:
+                state.outstanding.clear()
+                state.later.clear()
+            return
     names = ", ".join(blocking.call_text(row) for row in outstanding[:3])
     more = f" and {len(outstanding) - 3} more" if len(outstanding) > 3 else ""
     reason = (

@@ -100,6 +100,8 @@ class Codec:
         """
         if values.is_plain(value):
             return Encoded(value, typed=False)
+        if values.is_too_large(value):
+            values.check_plain(value, root=root)
         return Encoded(self._write(value, root, _AS_SET if keep_unset else _COMPLETE), typed=True)
 
     def normal_form(self, value: object, *, root: str = "$") -> Any:

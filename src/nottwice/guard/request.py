@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import sys
@@ -74,6 +75,10 @@ class Requests:
         bound = self.signature.bind(args, kwargs)
         identity = self._identity(scope, bound, instance, label)
         call_args, call_kwargs = self.signature.invoke_with(bound)
+        if self.tool.is_async:
+            # It starts later: what the caller does to its lists meanwhile is not what it asked for.
+            call_args = tuple(_own(each) for each in call_args)
+            call_kwargs = {name: _own(each) for name, each in call_kwargs.items()}
         return Request(
             tool=self.tool,
             scope=scope,
@@ -194,6 +199,10 @@ class Requests:
             f"In a unit test call the bare function: {self.name}.fn(...)",
             tool=self.name,
         )
+
+
+def _own(value: Any) -> Any:
+    return copy.deepcopy(value) if type(value) in (list, dict) else value
 
 
 def _is_method(function: Callable[..., Any]) -> bool:

@@ -65,10 +65,12 @@ class Run:
         if session is None:
             return
         futures = [one.over for one in session.under_way() if one.over is not None]
-        if futures and not loop_is_running():
-            wait(futures, timeout=ownership.DRAIN_SECONDS)
-        doing = ownership.leave(session, error, _failure(error, session))
-        drive(doing, session)
+        try:
+            if futures and not loop_is_running():
+                wait(futures, timeout=ownership.DRAIN_SECONDS)
+        finally:
+            # A second Ctrl-C ends the waiting, not the giving up.
+            drive(ownership.leave(session, error, _failure(error, session)), session)
 
     async def __aenter__(self) -> Run:
         self._check_fresh()

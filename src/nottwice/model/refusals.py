@@ -15,6 +15,8 @@ from math import isfinite
 from typing import Any, Final
 
 MAX_DEPTH: Final = 128
+# Items of all lists and objects together, each as often as it would be written.
+MAX_ITEMS: Final = 1_000_000
 # About 2,470 digits: beyond any key or modulus in use, and below the 4,300 digits at which Python
 # refuses to convert an integer to text.
 MAX_INTEGER_BITS: Final = 8192

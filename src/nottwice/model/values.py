@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn
 from nottwice.errors import LedgerCorrupt, NotPlainData
 from nottwice.model.refusals import MAX_DEPTH as MAX_DEPTH
 from nottwice.model.refusals import MAX_INTEGER_BITS as MAX_INTEGER_BITS
-from nottwice.model.refusals import find_refusal, is_too_long
+from nottwice.model.refusals import MAX_ITEMS, Refusal, find_refusal, is_too_long
 
 
 def canonical(value: object) -> bytes:
@@ -33,7 +33,7 @@ def canonical(value: object) -> bytes:
     spelling = _survey(value)
     if spelling == _AS_JSON:
         return _dump_sorted(value).encode()
-    if spelling == _NOT_PLAIN:
+    if spelling < 0:
         _refuse(value, "$")
     pieces: list[str] = []
     _write(value, pieces, order=_utf16_units if spelling & _WIDE_KEYS else None)
@@ -47,18 +47,23 @@ def hash_of(value: object) -> str:
 
 def check_plain(value: object, *, root: str = "$") -> None:
     """Raise NotPlainData unless the value is exactly plain; the path in it begins with root."""
-    if _survey(value) == _NOT_PLAIN:
+    if _survey(value) < 0:
         _refuse(value, root)
 
 
 def is_plain(value: object) -> bool:
     """Whether check_plain would let the value through."""
-    return _survey(value) != _NOT_PLAIN
+    return _survey(value) >= 0
+
+
+def is_too_large(value: object) -> bool:
+    """Whether the value is refused for its sheer number of items, before anybody walks them."""
+    return _survey(value) == _TOO_MANY
 
 
 def encode(value: object) -> str:
     """The JSON text at rest: keeps key order, and keeps 10 and 10.0 apart, unlike canonical."""
-    if _survey(value) == _NOT_PLAIN:
+    if _survey(value) < 0:
         _refuse(value, "$")
     return _dump(value)
 
@@ -82,7 +87,7 @@ def decode(text: str) -> Any:
         if _nesting(text) <= MAX_DEPTH:
             raise
         _distrust(f"it is nested deeper than {MAX_DEPTH} levels", cause=error)
-    if _survey(value) == _NOT_PLAIN:
+    if _survey(value) < 0:
         refusal = find_refusal(value)
         _distrust(f"{refusal.path} {refusal.what}")
     return value
@@ -91,6 +96,7 @@ def decode(text: str) -> Any:
 # What a survey finds. The C encoder of the standard library writes what RFC 8785 asks for, except
 # for some numbers and for the order of keys beyond U+FFFF; only values that hold one of these two
 # take the slower way through _write.
+_TOO_MANY: Final = -2
 _NOT_PLAIN: Final = -1
 _AS_JSON: Final = 0
 _ODD_NUMBERS: Final = 1
@@ -109,10 +115,16 @@ def _survey(value: object) -> int:
     needed. Depth first, so that data which contains itself soon reaches the limit.
     """
     found = _AS_JSON
+    visited = 0
     pending: list[tuple[Any, int]] = [([value], 0)]
     try:
         while pending:
             items, depth = pending.pop()
+            # A list that holds another twice, which holds another twice, is small in memory and
+            # endless as JSON.
+            visited += len(items)
+            if visited > MAX_ITEMS:
+                return _TOO_MANY
             if type(items) is dict:
                 for key in items:
                     if type(key) is not str:
@@ -224,7 +236,14 @@ def _spell_float(number: float) -> str:
 
 
 def _refuse(value: object, root: str) -> NoReturn:
-    refusal = find_refusal(value, root=root)
+    if _survey(value) == _TOO_MANY:
+        refusal = Refusal(
+            root,
+            f"has more than {MAX_ITEMS:,} items, counted as JSON would write them",
+            "Store it elsewhere, and pass where it is.",
+        )
+    else:
+        refusal = find_refusal(value, root=root)
     raise NotPlainData(
         f"Not plain data: {refusal.path} {refusal.what}. "
         f"The value was neither hashed nor stored. {refusal.remedy}",

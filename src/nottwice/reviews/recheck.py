@@ -18,7 +18,7 @@ from nottwice.model.decision import Answer
 from nottwice.model.review import Decision, Evidence, ReviewKind, ReviewStatus, Verb
 from nottwice.model.tool import Tool, Verification
 from nottwice.reviews.queue import Case, open_cases
-from nottwice.store.interface import Commit, ReviewWrite, Store
+from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,5 +86,10 @@ def _ask_again(clock: Clock, case: Case, tool: Tool) -> Doing[Rechecked]:
             result=tool.encode_result(reply.result),
         )
         writes = (ReviewWrite(review.decided(decision), review.version),)
-    yield Write(Commit(workflow_id=review.identity.workflow_id, reviews=writes, evidence=(item,)))
+    try:
+        yield Write(
+            Commit(workflow_id=review.identity.workflow_id, reviews=writes, evidence=(item,))
+        )
+    except Outdated:
+        return Rechecked(case, f"{said}; somebody decided meanwhile", resolved=False)
     return Rechecked(case, said, resolved=happened)

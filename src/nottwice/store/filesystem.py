@@ -5,6 +5,7 @@ SQLite and our proof of death both rely on file locks, and those lie on network 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ CONTAINER_LAYER = frozenset({"overlay", "aufs"})
 
 def check_filesystem(path: Path, *, mountinfo: str | None = None) -> str | None:
     """Refuse a network drive; return a warning where the ledger would not outlive a container."""
+    _check_single_name(path, mountinfo=mountinfo)
     kind = filesystem_of(path, mountinfo=mountinfo)
     if kind in NETWORK:
         raise UnsafeFilesystem(
@@ -35,13 +37,32 @@ def check_filesystem(path: Path, *, mountinfo: str | None = None) -> str | None:
     return None
 
 
+def _check_single_name(path: Path, *, mountinfo: str | None) -> None:
+    """Refuse a file of several names: SQLite keeps one log beside each name, and they differ."""
+    with contextlib.suppress(OSError):
+        if path.is_file() and os.stat(path).st_nlink > 1:
+            raise UnsafeFilesystem(
+                f"{path} is one of several names (hard links) of one file, and SQLite would keep "
+                "a log for each. Nothing was opened. Remove the other names."
+            )
+    if str(path) in {mount.point for mount in _read_mounts(mountinfo or _own_mounts())}:
+        raise UnsafeFilesystem(
+            f"{path} is mounted by itself, so the log that SQLite keeps beside it would lie on "
+            "another file system. Nothing was opened. Mount its folder instead."
+        )
+
+
+def _own_mounts() -> str:
+    try:
+        return os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
+    except OSError:
+        return ""
+
+
 def filesystem_of(path: Path, *, mountinfo: str | None = None) -> str | None:
     """The type of the file system that holds ``path``; None where the system does not tell."""
     if mountinfo is None:
-        try:
-            mountinfo = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
-        except OSError:
-            return None
+        mountinfo = _own_mounts()
     mounts = _read_mounts(mountinfo)
     known = {mount.id for mount in mounts}
     kind, here = None, ""

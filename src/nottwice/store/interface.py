@@ -190,3 +190,12 @@ def key_conflict_text(row: CallRow, *, other_run: str) -> str:
         "key name everything that makes two calls different, or repeat on purpose with "
         ".again('a label')."
     )
+
+
+def both_pure(known: CallRow, row: CallRow) -> bool:
+    """Whether a row may replace another whatever state that is in.
+
+    Results of pure tools ride in commits of others, and one more computation is as good as the
+    last: such a row must never be the reason why the receipt of an effect is refused.
+    """
+    return not (known.replay_class.effectful or row.replay_class.effectful)

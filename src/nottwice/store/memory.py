@@ -24,6 +24,7 @@ from nottwice.store.interface import (
     Commit,
     Outdated,
     ReviewWrite,
+    both_pure,
     key_conflict_text,
 )
 
@@ -209,7 +210,7 @@ class MemoryStore:
         row = write.row
         found = self.data.calls.get(row.identity)
         if found is not None:
-            if found.state != write.after and found != row:
+            if found.state != write.after and found != row and not both_pure(found, row):
                 raise Outdated(f"call {row.call_id} is {found.status.value}")
             return
         if write.after is not None:

@@ -77,18 +77,16 @@ class SharedCommits:
         return member.error
 
     def _commit_or_lead(self, commit: Commit) -> BaseException | None:
-        member = _Member(commit, can_lead=True)
+        member = _Member(commit)
         with self._guard:
             self._waiting.append(member)
-            if self._next is None:
+            leads = self._next is None
+            if leads:
                 self._next = member
-                member.wake()
-        member.wait()
-        while not member.done:
+        if leads:
             self._lead_batch()
-            if not member.done:
-                # It did not fit in and must lead again, or somebody took it along and will tell.
-                member.wait()
+        # Who leads may still have to wait: a full batch goes on without it, led by somebody else.
+        member.wait()
         return member.error
 
     def _lead_batch(self) -> None:
@@ -108,18 +106,7 @@ class SharedCommits:
             size = min(len(self._waiting), MOST_IN_A_BATCH)
             batch = [self._waiting.popleft() for _ in range(size)]
             self._next = None
-            if self._waiting:
-                self._appoint()
             return batch
-
-    def _appoint(self) -> None:
-        """Somebody must lead those who did not fit in."""
-        leader = next((member for member in self._waiting if member.can_lead), None)
-        if leader is not None:
-            self._next = leader
-            leader.wake()
-        elif self._ask_pool():
-            self._next = self
 
     def _outcomes(self, batch: list[_Member]) -> Sequence[BaseException | None]:
         try:
@@ -142,14 +129,10 @@ class SharedCommits:
 
 
 class _Member:
-    """One caller's commit: its thread sleeps until it is done or must lead, or it has a future."""
+    """One caller's commit: its thread sleeps until it is done, or it has a future."""
 
-    def __init__(
-        self, commit: Commit, *, can_lead: bool = False, future: Future[None] | None = None
-    ) -> None:
+    def __init__(self, commit: Commit, *, future: Future[None] | None = None) -> None:
         self.commit = commit
-        self.can_lead = can_lead
-        self.done = False
         self.error: BaseException | None = None
         self._future = future
         self._asleep = threading.Lock()
@@ -158,17 +141,12 @@ class _Member:
     def wait(self) -> None:
         self._asleep.acquire()
 
-    def wake(self) -> None:
-        # It may be awake already: appointed and not there yet, or leading itself.
-        if self._asleep.locked():
-            self._asleep.release()
-
     def finish(self, error: BaseException | None) -> None:
         self.error = error
-        self.done = True
+        self._asleep.release()
         if self._future is None:
-            self.wake()
-        elif error is None:
+            return
+        if error is None:
             self._future.set_result(None)
         else:
             self._future.set_exception(error)

@@ -88,6 +88,7 @@ class SqliteStore:
     """A ledger in one SQLite file."""
 
     _pid: int
+    _inode: tuple[int, int] | None
     _lock: locks.HolderLock
     _shared: SharedCommits
     _registered: bool
@@ -230,6 +231,7 @@ class SqliteStore:
                 raise store_error(error, self.location) from error
             raise
         self._connections = connections
+        self._inode = _inode_of(self._path)
         self._registered = False
         self._shared = SharedCommits(self._commit_many)
         # Last: whoever sees this process's number here finds everything in place.
@@ -265,6 +267,13 @@ class SqliteStore:
         check_durable(connection, self.location)
         return lock
 
+    def _gone(self) -> StoreError:
+        return StoreError(
+            f"The ledger {self.location} was deleted or replaced while it was in use. Nothing was "
+            "written, and what this process has seen since is not on record. Put the file back, "
+            "or look up what happened before you run anything again."
+        )
+
     def _no_ledger(self) -> NoLedger:
         return NoLedger(
             f"There is no ledger at {self.location}. Nothing was created. Name another with "
@@ -294,6 +303,9 @@ class SqliteStore:
 
     def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
         with self._connections.writer.guard:
+            if _inode_of(self._path) != self._inode:
+                # SQLite would go on writing into a file that nobody can find any more.
+                return [self._gone() for _ in commits]
             if len(commits) == 1:
                 return [self._alone(commits[0])]
             try:
@@ -397,8 +409,8 @@ class SqliteStore:
     def _unknown(self, error: BaseException, again: BaseException) -> CommitUnknown:
         return CommitUnknown(
             f"A commit to {self.location} failed ({error}; then {again}). It may or may not be "
-            "durable. No effect was fired because of it, and none will be reported. Repair the "
-            "disk and open the run again: what is in doubt will be reconciled."
+            "durable, and nothing was done on the strength of it. Repair the disk and open the run "
+            "again: what is in doubt will be reconciled."
         )
 
 
@@ -438,3 +450,11 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _inode_of(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

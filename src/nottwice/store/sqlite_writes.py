@@ -23,6 +23,7 @@ from nottwice.store.interface import (
     Outdated,
     ReviewWrite,
     RunUpdate,
+    both_pure,
     key_conflict_text,
 )
 
@@ -162,9 +163,9 @@ def _call(connection: sqlite3.Connection, write: CallWrite) -> Statement:
             raise Outdated(f"call {row.call_id} is gone")
         _check_key(connection, row)
         return INSERT_CALL, rows.call_to_sql(row)
-    state = rows.call_from_sql(found).state
-    if state != write.after and found != rows.call_to_sql(row):
-        raise Outdated(f"call {row.call_id} is {state[0].value}")
+    known = rows.call_from_sql(found)
+    if known.state != write.after and found != rows.call_to_sql(row) and not both_pure(known, row):
+        raise Outdated(f"call {row.call_id} is {known.status.value}")
     return UPDATE_CALL, rows.call_changes_to_sql(row)
 
 
