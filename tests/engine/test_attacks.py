@@ -31,14 +31,14 @@ def test_an_attempt_that_outlives_the_opening_of_its_run_keeps_the_run(host: Hos
         settles="1s",
         time_limit="50ms",
     )
-    def pay(order: int) -> str:
+    def settle_bill(order: int) -> str:
         may_end.wait(30)
         paid.append(order)
         return "paid"
 
     may_end.set()
     with host.process(dies_at=AFTER_THE_INTENT) as ledger, ledger.run("r"):
-        pay(1)
+        settle_bill(1)
     may_end.clear()
     with host.process() as ledger:
         with pytest.raises(nt.ReplayUnsafeError, match="still running"), ledger.run("r"):
@@ -47,7 +47,7 @@ def test_an_attempt_that_outlives_the_opening_of_its_run_keeps_the_run(host: Hos
             raise AssertionError("the attempt still runs")
         may_end.set()
         with ledger.run("r", wait_seconds=10_000):
-            assert pay(1) == "paid"
+            assert settle_bill(1) == "paid"
     assert paid == [1]
 
 
@@ -57,14 +57,14 @@ def test_a_thread_whose_waiter_was_cancelled_is_not_taken_for_over(host: Host) -
     paid: list[int] = []
 
     @nt.tool("unsafe_on_replay", verify=lambda call: nt.did_not_happen(), settles="1s")
-    def pay(order: int) -> str:
+    def settle_bill(order: int) -> str:
         begun.set()
         may_end.wait(30)
         paid.append(order)
         return "paid"
 
     with host.process(dies_at=AFTER_THE_INTENT) as ledger, ledger.run("r"):
-        pay(1)
+        settle_bill(1)
 
     async def opened_and_cancelled(ledger: nt.Ledger) -> None:
         async def enter() -> None:
@@ -84,7 +84,7 @@ def test_a_thread_whose_waiter_was_cancelled_is_not_taken_for_over(host: Host) -
         threading.Timer(1.0, may_end.set).start()
         asyncio.run(opened_and_cancelled(ledger))
         with ledger.run("r"):
-            assert pay(1) == "paid"
+            assert settle_bill(1) == "paid"
     assert paid == [1]
 
 
@@ -117,13 +117,13 @@ def test_items_that_changed_places_are_noticed_before_the_second_effect(host: Ho
     paid: list[str] = []
 
     @nt.tool("unsafe_on_replay")
-    def pay(who: str) -> str:
+    def settle_bill(who: str) -> str:
         paid.append(who)
         return who
 
     def body(items: list[str], crash: bool) -> None:
         with nt.step("all"):
-            nt.map(pay, items, threads=1)
+            nt.map(settle_bill, items, threads=1)
             if crash:
                 raise RuntimeError
 
@@ -247,18 +247,18 @@ def test_a_reissue_after_a_changed_default_sends_the_old_one(host: Host) -> None
 
     def declare(default: int) -> object:
         @nt.tool("idempotent_with_key", key="pay-{order}", window="24h")
-        def pay(order: int, cents: int = default) -> str:
+        def settle_bill(order: int, cents: int = default) -> str:
             seen.append(cents)
             return "paid"
 
-        return pay
+        return settle_bill
 
-    pay = declare(500)
+    settle_bill = declare(500)
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger, ledger.run("r"):
-        pay(1)  # type: ignore[operator]
-    pay = declare(9900)
+        settle_bill(1)  # type: ignore[operator]
+    settle_bill = declare(9900)
     with host.process() as ledger, ledger.run("r"):
-        pay(1)  # type: ignore[operator]
+        settle_bill(1)  # type: ignore[operator]
     assert set(seen) == {500}
 
 

@@ -47,7 +47,7 @@ class Plan:
     faults: dict[str, Any] = field(default_factory=dict)
     """What the World does around the effect of the first attempt in this process."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Keywords for ``nt.tool`` on top of what the kind says."""
+    """Keywords for ``nt.tool`` on top of what the kind says, for the tool ``act``."""
     run_options: dict[str, Any] = field(default_factory=dict)
     hours_ahead: float | None = None
     """How far the clock of this process is ahead; on such a clock a pause takes no time."""
@@ -220,12 +220,14 @@ class Process:
     async def look_async(self, call: nt.Call) -> nt.Verification:
         return await asyncio.to_thread(self.look, call)
 
-    def tool(self, name: str = "act", kind: str | None = None, **options: Any) -> Any:
+    def tool(self, name: str = "act", kind: str | None = None) -> Any:
         """A protected tool of the plan's kind, sync or async."""
         replay_class, declared = self.declared(kind or self.plan.kind)
         if "outcomes" in self.plan.more:
             declared["retry"] = nt.RetryPolicy(3, first_seconds=0.01)
-        protect = nt.tool(replay_class, name=name, **{**declared, **self.plan.options, **options})
+        if name == "act":
+            declared.update(self.plan.options)
+        protect = nt.tool(replay_class, name=name, **declared)
         protected = protect(self._body_async() if self.plan.is_async else self._body())
         # Only a tool that is in use stays declared.
         self._tools.append(protected)

@@ -91,7 +91,7 @@ def test_a_hundred_runs_killed_at_once_are_each_done_once(
     gate, kind = case.gate("all"), "verified" if applied else "settled"
     more = {"count": RUNS, "faults_for_all": {"hold" if applied else "hold_before": gate}}
     crowd = case.start("many_runs", kind=kind, is_async=is_async, more=more)
-    case.client.wait_until_held(gate, count=RUNS)
+    case.client.wait_until_held(gate, count=RUNS, timeout_seconds=50)
     assert crowd.kill().was_killed
     assert states_of_all(case) == [[("PENDING", 1)]] * RUNS
     assert case.effects() == (RUNS if applied else 0)

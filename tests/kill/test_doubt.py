@@ -141,7 +141,9 @@ def test_an_upstream_that_accepts_now_and_applies_later_applies_once(
     if kind == "settled":
         plan["options"] = {"settles": "3s"}
     gate = case.gate("accepted")
-    faults = {"apply_after": 2.0, **({"hold": gate} if dies else {"lose_response": True})}
+    # Long enough for a slow machine to look before it is applied.
+    seconds = 2.0 if kind in ("keyed", "settled") else 3.0
+    faults = {"apply_after": seconds, **({"hold": gate} if dies else {"lose_response": True})}
     agent = case.start(**plan, faults=faults)
     if dies:
         case.client.wait_until_held(gate)

@@ -109,7 +109,7 @@ def test_two_who_look_at_once_do_not_take_each_other_for_the_holder(
         child.kill_unreaped()
     with holder_of(path) as (_, alive):
         for holder, life in ((dead, "dead"), (alive, "alive")):
-            command = python("probe", path, holder, "1000")
+            command = python("probe", path, holder, "30000")
             with Child(command) as one, Child(command) as other:
                 for prober in (one, other):
                     assert prober.hear() == {"ready": True}

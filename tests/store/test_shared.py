@@ -40,12 +40,14 @@ class Disk:
         self.errors: dict[Commit, BaseException] = {}
         self.breaks: BaseException | None = None
         self.seconds = 0.0
+        self.turns: threading.Semaphore | None = None
 
     def __call__(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
         self.batches.append(list(commits))
         self.threads.append(threading.current_thread())
         self.busy.set()
         assert self.free.wait(SECONDS)
+        assert self.turns is None or self.turns.acquire(timeout=SECONDS)
         if self.seconds:
             threading.Event().wait(self.seconds)
         if self.breaks is not None:
@@ -100,12 +102,16 @@ def commit_in_thread(shared: SharedCommits, number: int) -> Future[None]:
 
 def wait_for_queue(shared: SharedCommits, length: int) -> None:
     """Return when so many wait for the next batch: nothing else tells that a thread sleeps."""
+    wait_for(lambda: len(shared._waiting) >= length)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
     pause = threading.Event()
     for _ in range(SECONDS * 1000):
-        if len(shared._waiting) >= length:
+        if condition():
             return
         pause.wait(0.001)
-    pytest.fail(f"{len(shared._waiting)} wait, not {length}")
+    pytest.fail("it did not come to that")
 
 
 # Alone and together
@@ -163,6 +169,33 @@ def test_a_thread_that_did_not_fit_in_is_not_told_before_its_turn(
         one.result(SECONDS)
     assert isinstance(late.exception(SECONDS), Fenced)
     assert disk.batches[2] == [note(9_999)]
+
+
+def test_a_leader_whose_own_commit_did_not_fit_in_waits_for_the_next_leader(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    disk.errors = {note(10_000): Fenced("late")}
+    disk.turns = threading.Semaphore(0)
+    soon = [shared.commit_soon(note(number)) for number in range(2 * MOST_IN_A_BATCH + 90)]
+    # One batch is at the disk, one is asked for, and nobody is asked twice.
+    assert shared._pool is not None
+    assert shared._pool._work_queue.qsize() <= 1
+    disk.turns.release()
+    wait_for(lambda: len(disk.batches) == 2)
+    leader = commit_in_thread(shared, 10_000)
+    wait_for(lambda: shared._next is not None)
+    disk.turns.release()
+    wait_for(lambda: len(disk.batches) == 3)
+    assert note(10_000) not in disk.commits
+    following = commit_in_thread(shared, 10_001)
+    wait_for(lambda: shared._next is not None)
+    disk.turns.release()
+    wait_for(lambda: len(disk.batches) == 4)
+    assert not leader.done()
+    disk.turns.release(10)
+    assert isinstance(leader.exception(SECONDS), Fenced)
+    for one in (following, *soon):
+        one.result(SECONDS)
 
 
 def test_threads_that_do_not_fit_into_one_batch_are_all_led(

@@ -170,6 +170,33 @@ def test_a_sync_that_keeps_failing_is_told_as_unknown_and_not_as_failed(path: Pa
     told.check(path)
 
 
+@needs_strace
+@pytest.mark.parametrize("every", [1, 2, 3, 4, 5, 6])
+def test_a_repair_that_fails_in_turn_is_never_told_wrongly(path: Path, every: int) -> None:
+    """One commit only, so that nothing comes after it that could cover up what is in the log."""
+    fault = f"fdatasync:error=EIO:when=1+{every}"
+    listen_with_fault(path, fault, count=1, threads=1).check(path)
+
+
+@needs_strace
+def test_after_a_failed_sync_what_is_visible_is_written_again(path: Path) -> None:
+    """A failed sync may have dropped pages that reads still see; the next one would not say so.
+
+    Each repair ends with an emptied log, whether one commit is in doubt or a whole batch.
+    """
+    store = SqliteStore(path, now=NOW)
+    store.commit(note(90_000, weight=10))
+    log = path.with_name("log")
+    options = ["-qq", "-e", "trace=fdatasync,ftruncate", "-e", "inject=fdatasync:error=EIO:when=1"]
+    told = listen(traced(python("acknowledge", path, "80", "8", "500"), log, *options))
+    store.close()
+    assert told.durable == set(range(80))
+    seen = log.read_text()
+    assert seen.count("INJECTED") > 1
+    assert seen.count("ftruncate(") >= seen.count("INJECTED")
+    told.check(path)
+
+
 # Death
 
 
