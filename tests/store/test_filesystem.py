@@ -67,7 +67,7 @@ def test_a_bind_mount_is_what_it_shows() -> None:
         "4 2 254:0 /var/lib/local /net/local rw,relatime - ext4 /dev/vda rw",
         "5 1 0:2 /one.db /srv/one.db rw,relatime - nfs4 server:/export rw",
     )
-    assert filesystem_of(Path("/home/ann/agent.db"), mountinfo=table) == "nfs4"
+    assert filesystem_of(Path("/data/ann/agent.db"), mountinfo=table) == "nfs4"
     assert filesystem_of(Path("/net/local/agent.db"), mountinfo=table) == "ext4"
     assert filesystem_of(Path("/srv/one.db"), mountinfo=table) == "nfs4"
     assert filesystem_of(Path("/srv/two.db"), mountinfo=table) == "ext4"
