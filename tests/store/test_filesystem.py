@@ -63,7 +63,7 @@ def test_a_bind_mount_is_what_it_shows() -> None:
     """A folder of a network drive shown elsewhere, a local folder shown in it, a single file."""
     table = mountinfo(
         mount(2, "/net", "nfs4", source="server:/export"),
-        "3 1 0:2 /team/ann /home/ann rw,relatime - nfs4 server:/export rw",
+        "3 1 0:2 /team/ann /data/ann rw,relatime - nfs4 server:/export rw",
         "4 2 254:0 /var/lib/local /net/local rw,relatime - ext4 /dev/vda rw",
         "5 1 0:2 /one.db /srv/one.db rw,relatime - nfs4 server:/export rw",
     )
