@@ -7,7 +7,7 @@ rows), P6 (an overtaken holder cannot write), P7 (repeating a commit changes not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -80,25 +80,24 @@ class Commit:
     def __post_init__(self) -> None:
         if self.fence is None and (self.calls or self.steps or self.run):
             raise UsageError("Only the holder of a run may write its calls, steps and status.")
-        if any(workflow_id != self.workflow_id for workflow_id in self._workflow_ids()):
+        # Plain loops: this runs twice in every call, and all but one of these are empty.
+        run = self.workflow_id
+        strangers = self.claim is not None and self.claim.run.workflow_id != run
+        for write in self.calls:
+            strangers |= write.row.identity.workflow_id != run
+        for review_write in self.reviews:
+            strangers |= review_write.review.identity.workflow_id != run
+        for step in self.steps:
+            strangers |= step.workflow_id != run
+        for item in self.evidence:
+            strangers |= item.workflow_id != run
+        for entry in self.audit:
+            strangers |= entry.workflow_id != run
+        if strangers:
             raise UsageError(
                 f"A commit for run {self.workflow_id!r} names another run, which its fence does "
                 "not cover. Nothing was written. Make one commit for each run."
             )
-
-    def _workflow_ids(self) -> Iterator[str]:
-        for write in self.calls:
-            yield write.row.identity.workflow_id
-        for review_write in self.reviews:
-            yield review_write.review.identity.workflow_id
-        for step in self.steps:
-            yield step.workflow_id
-        for item in self.evidence:
-            yield item.workflow_id
-        for entry in self.audit:
-            yield entry.workflow_id
-        if self.claim is not None:
-            yield self.claim.run.workflow_id
 
 
 class Blocked(Exception):
