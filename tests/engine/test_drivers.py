@@ -223,3 +223,21 @@ def test_a_pure_tool_past_its_time_limit_has_failed_and_may_be_tried_again(host:
     may_end.set()
     assert tries == [1, 1]
     assert host.open_reviews == []
+
+
+def test_a_sync_tool_that_returns_a_coroutine_has_done_nothing(host: Host) -> None:
+    ran: list[str] = []
+
+    async def really_send(to: str) -> str:
+        ran.append(to)
+        return "sent"
+
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> object:
+        return really_send(to)
+
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.Poison, match="async def"):
+            send("ann")
+    assert ran == []
+    assert [row.status for row in host.calls] == [CallStatus.FAILED]

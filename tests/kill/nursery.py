@@ -86,7 +86,7 @@ def _end_all(children: dict[int, socket.socket]) -> None:
 def warm_up() -> None:
     """Make one call in memory: what is imported at the first call is imported here, once."""
 
-    @nt.tool("unsafe_on_replay", name="warm up")
+    @nt.tool("pure", name="warm up")
     def act(order: int, cents: int = 1) -> dict[str, str]:
         return {}
 

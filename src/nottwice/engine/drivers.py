@@ -33,6 +33,7 @@ from nottwice.engine.asks import (
 from nottwice.engine.clock import Clock
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import current_attempt, current_scope
+from nottwice.errors import Poison
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Store
 
@@ -151,9 +152,15 @@ def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Outcome:
     """The one place where a sync tool is invoked."""
     with _being(in_flight):
         try:
-            return Outcome(value=call(), invoked=True)
+            value = call()
         except BaseException as error:
             return Outcome(error=error)
+    if inspect.iscoroutine(value):
+        # An async function behind a plain wrapper: none of it has run yet, and none of it will.
+        value.close()
+        text = "it returned a coroutine, which was not run; declare the tool with async def"
+        return Outcome(error=Poison(text))
+    return Outcome(value=value, invoked=True)
 
 
 @contextlib.contextmanager
