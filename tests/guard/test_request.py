@@ -247,27 +247,27 @@ class Account:
         self.account = account
         self.sent = sent
 
-    @nt.tool("unsafe_on_replay", bound_by=("account",))
+    @nt.tool("unsafe_on_replay", name="account-pay", bound_by=("account",))
     def pay(self, cents: int) -> str:
         self.sent.append(f"{self.account} {cents}")
         return f"paid by {self.account}"
 
-    @nt.tool("unsafe_on_replay", bound_by=())
+    @nt.tool("unsafe_on_replay", name="account-ping", bound_by=())
     def ping(self, host: str = "default") -> str:
         self.sent.append(host)
         return f"pinged {host}"
 
     @staticmethod
-    @nt.tool("unsafe_on_replay")
+    @nt.tool("unsafe_on_replay", name="account-shout")
     def shout(word: str, *, sent: list[str]) -> str:
         return word.upper()
 
     @classmethod
-    @nt.tool("pure", bound_by=("__name__",))
+    @nt.tool("pure", name="account-kind", bound_by=("__name__",))
     def kind(cls, x: int) -> str:
         return f"{cls.__name__} {x}"
 
-    @nt.tool("pure", bound_by=("account",))
+    @nt.tool("pure", name="account-balance", bound_by=("account",))
     async def balance(self, at: int) -> str:
         return f"{self.account} at {at}"
 
@@ -313,7 +313,7 @@ def test_an_instance_without_the_part_or_with_an_odd_one_is_refused(ledger: nt.L
     with ledger.run("r"):
         with pytest.raises(nt.InvalidArguments, match="bound by 'account', which its instance"):
             bare.pay(5)
-        with pytest.raises(nt.NotPlainData, match="'account' that tool 'pay' is bound by"):
+        with pytest.raises(nt.NotPlainData, match="'account' that tool 'account-pay' is bound by"):
             Account(object(), sent).pay(5)
     assert (sent, rows(ledger)) == ([], [])
 
@@ -363,7 +363,7 @@ def test_what_is_not_the_instance_is_never_taken_for_it(ledger: nt.Ledger) -> No
         ):
             with pytest.raises(nt.InvalidArguments) as caught:
                 call()
-            assert "'ping' is a method and was called without its instance" in str(caught.value)
+            assert "'account-ping' is a method and was called without its instance" in str(caught.value)
             assert "The tool was not run" in str(caught.value)
             assert "Account.ping.receipt(instance, ...)" in str(caught.value)
     assert (account.sent, rows(ledger)) == ([], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.store.children import Child
 from tests.store.machine import needs_strace, python, run, syncs_of, traced
 
 
@@ -44,3 +45,15 @@ def test_a_resumed_run_replays_without_a_sync(tmp_path: Path) -> None:
 def test_an_effect_costs_an_event_loop_two_syncs_too(tmp_path: Path) -> None:
     few = syncs(tmp_path / "few", async_effects=5)
     assert syncs(tmp_path / "more", async_effects=25) - few == 2 * 20
+
+
+@needs_strace
+def test_threads_that_commit_at_once_share_their_syncs(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = python("acknowledge", tmp_path / "ledger.db", "200", "16", "10")
+    with Child(traced(command, log, "-qq", "-e", "trace=fsync,fdatasync")) as child:
+        assert child.hear() == {"ready": True}
+        child.tell("go")
+        said = child.hear_all()
+    assert len([facts for facts in said if "durable" in facts]) == 200
+    assert syncs_of(log) < 100

@@ -176,7 +176,7 @@ def test_a_leader_whose_own_commit_did_not_fit_in_waits_for_the_next_leader(
 ) -> None:
     disk.errors = {note(10_000): Fenced("late")}
     disk.turns = threading.Semaphore(0)
-    soon = [shared.commit_soon(note(number)) for number in range(2 * MOST_IN_A_BATCH + 90)]
+    soon = [shared.commit_soon(note(number)) for number in range(3 * MOST_IN_A_BATCH + 90)]
     # One batch is at the disk, one is asked for, and nobody is asked twice.
     assert shared._pool is not None
     assert shared._pool._work_queue.qsize() <= 1

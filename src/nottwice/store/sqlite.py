@@ -60,8 +60,8 @@ _KEY_USE = (
 )
 _RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
 _RUNS = (
-    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE substr(workflow_id, 1, length(?1)) = ?1"
-    " ORDER BY updated_at DESC, workflow_id DESC LIMIT ?2"
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE substr(workflow_id, 1, length(?)) = ?"
+    " ORDER BY updated_at DESC, workflow_id DESC LIMIT ?"
 )
 _STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM steps WHERE workflow_id = ?"
 _STEP = _STEPS + " AND node_id = ? AND checkpoint_id = ?"
@@ -71,14 +71,14 @@ _REVIEW = _REVIEWS + " WHERE review_id = ?"
 _REVIEWS_OF_RUN = _REVIEWS + " WHERE workflow_id = ? ORDER BY opened_at, review_id"
 _ALL_REVIEWS = _REVIEWS + " ORDER BY opened_at, review_id"
 _ALL_OPEN_REVIEWS = _REVIEWS + " WHERE status IN ('open', 'decided') ORDER BY opened_at, review_id"
-_FIND_REVIEWS = _REVIEWS + " WHERE substr(review_id, 1, length(?1)) = ?1 ORDER BY review_id"
+_FIND_REVIEWS = _REVIEWS + " WHERE substr(review_id, 1, length(?)) = ? ORDER BY review_id"
 _EVIDENCE = (
     "SELECT " + rows.EVIDENCE_COLUMNS + " FROM evidence"
-    " WHERE workflow_id = ?1 AND (?2 IS NULL OR call_id = ?2) ORDER BY at, rowid"
+    " WHERE workflow_id = ? AND (? IS NULL OR call_id = ?) ORDER BY at, rowid"
 )
 _AUDIT = (
     "SELECT " + rows.AUDIT_COLUMNS + " FROM audit"
-    " WHERE ?1 IS NULL OR workflow_id = ?1 ORDER BY at, rowid"
+    " WHERE ? IS NULL OR workflow_id = ? ORDER BY at, rowid"
 )
 _HOLDER = "SELECT " + rows.HOLDER_COLUMNS + " FROM holders WHERE holder_id = ?"
 _ADD_HOLDER = "INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -184,7 +184,7 @@ class SqliteStore:
         return rows.call_from_sql(found[0]) if found else None
 
     def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
-        found = self._read(_RUNS, (prefix, -1 if limit is None else limit))
+        found = self._read(_RUNS, (prefix, prefix, -1 if limit is None else limit))
         return [rows.run_from_sql(row) for row in found]
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
@@ -198,14 +198,14 @@ class SqliteStore:
         return [rows.review_from_sql(row) for row in self._read(BLOCKING_REVIEWS, (workflow_id,))]
 
     def find_reviews(self, prefix: str) -> list[Review]:
-        return [rows.review_from_sql(row) for row in self._read(_FIND_REVIEWS, (prefix,))]
+        return [rows.review_from_sql(row) for row in self._read(_FIND_REVIEWS, (prefix, prefix))]
 
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
-        found = self._read(_EVIDENCE, (workflow_id, call_id))
+        found = self._read(_EVIDENCE, (workflow_id, call_id, call_id))
         return [rows.evidence_from_sql(row) for row in found]
 
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
-        return [rows.audit_from_sql(row) for row in self._read(_AUDIT, (workflow_id,))]
+        return [rows.audit_from_sql(row) for row in self._read(_AUDIT, (workflow_id, workflow_id))]
 
     def close(self) -> None:
         """Close the files. What was reported durable stays so; a later use opens them again."""
