@@ -158,7 +158,7 @@ def unusable(folder: Path, what: str) -> Path:
     "what", ["below a file", "a symlink to itself", "too long a name", "nobody's home"]
 )
 def test_a_path_that_cannot_be_used_is_a_typed_error(tmp_path: Path, what: str) -> None:
-    with pytest.raises(StoreError, match="Nothing was (opened|written)"):
+    with pytest.raises(StoreError, match=r"Nothing was (opened|written)"):
         SqliteStore(unusable(tmp_path, what), now=NOW)
 
 
