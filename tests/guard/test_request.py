@@ -363,7 +363,8 @@ def test_what_is_not_the_instance_is_never_taken_for_it(ledger: nt.Ledger) -> No
         ):
             with pytest.raises(nt.InvalidArguments) as caught:
                 call()
-            assert "'account-ping' is a method and was called without its instance" in str(caught.value)
+            text = str(caught.value)
+            assert "'account-ping' is a method and was called without its instance" in text
             assert "The tool was not run" in str(caught.value)
             assert "Account.ping.receipt(instance, ...)" in str(caught.value)
     assert (account.sent, rows(ledger)) == ([], [])
