@@ -37,15 +37,13 @@ def places(findings: Iterable[Finding]) -> list[str]:
 
 
 def page(path: str) -> str:
-    if path not in PAGES:
-        pytest.skip(f"{path} is not written yet")
+    # A page that is gone is a failure, not a reason to skip what it promised.
+    assert path in PAGES, f"{path} is missing"
     return PAGES[path]
 
 
 @pytest.fixture
 def program() -> click.Command:
-    if not (ROOT / "src/nottwice/cli/main.py").exists():
-        pytest.skip("the command line is not written yet")
     return load_program()
 
 
