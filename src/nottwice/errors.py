@@ -12,7 +12,10 @@
     │   ├─ InvalidId             a run id or step name cannot be stored
     │   ├─ RunBusy               another holder drives this run
     │   ├─ SelfWait              a call waits for itself (D13)
-    │   └─ UnknownReview         no review has this id
+    │   ├─ UnknownReview         no review has this id
+    │   ├─ UnknownRun            no run has this id
+    │   ├─ InvalidGraph          a graph contradicts itself, or a node broke its contract
+    │   └─ NewEffectInFork       a fork asks for an effect that its origin has no receipt of (L10)
     ├─ StoreError              the ledger could not do what was asked
     │   ├─ CommitUnknown         a commit may or may not be durable
     │   ├─ Fenced                another holder has taken the run over
@@ -23,11 +26,19 @@
     ├─ RunBlocked              the run waits for a person; never retry automatically
     │   ├─ ReplayUnsafeError     an effect may or may not have happened (D2)
     │   ├─ ReplayDriftError      the code no longer asks for what the ledger holds (D7)
+    │   ├─ ApprovalNeeded        a person must approve a call before it is made (H3)
+    │   ├─ QuestionOpen          a question to a person has no answer yet (H1)
     │   └─ RunAborted            a person decided to abort the run
+    ├─ RunWaits                the run waits for time, an event or a child run; open it again later
+    ├─ VersionError            a run and the deployed graph do not fit together
+    │   └─ WorkflowVersionMismatch  the run is bound to another version (V2)
     ├─ ToolFailure             a tool failed, and its failure is on record
     │   ├─ Retryable             nothing took effect; trying again may help
     │   ├─ Poison                nothing took effect; trying again cannot help
     │   ├─ Ambiguous             it may or may not have taken effect
+    │   ├─ Rejected              a person refused to let the call be made (H3)
+    │   ├─ EventTimeout          the event did not come in time
+    │   ├─ ChildFailed           a child run failed or was aborted
     │   └─ ResultNotKept         it took effect, but its result could not be recorded
     └─ DecisionConflict        somebody has already decided otherwise
 
@@ -114,6 +125,18 @@ class UnknownReview(UsageError):
     """No review has this id."""
 
 
+class UnknownRun(UsageError):
+    """No run has this id."""
+
+
+class InvalidGraph(UsageError):
+    """A graph contradicts itself, or one of its nodes broke the graph's contract."""
+
+
+class NewEffectInFork(UsageError):
+    """A fork asks for an effect that the run it was forked from has no receipt of."""
+
+
 class StoreError(NottwiceError):
     """The ledger could not do what was asked."""
 
@@ -167,8 +190,33 @@ class ReplayDriftError(RunBlocked):
     """The code no longer asks for the effects that the ledger holds."""
 
 
+class ApprovalNeeded(RunBlocked):
+    """A person must approve this call before it is made."""
+
+
+class QuestionOpen(RunBlocked):
+    """A question to a person has no answer yet."""
+
+
 class RunAborted(RunBlocked):
     """A person decided to abort this run."""
+
+
+class RunWaits(NottwiceError):
+    """The run waits for time, an event or a child run. Open it again when that has come.
+
+    Not an error of anybody: it ends the block, so that the process need not stay.
+    """
+
+
+class VersionError(NottwiceError):
+    """A run and the deployed graph do not fit together."""
+
+    non_retryable = True
+
+
+class WorkflowVersionMismatch(VersionError):
+    """The run is bound to a version of its graph that this code is not."""
 
 
 class ToolFailure(NottwiceError):
@@ -190,6 +238,18 @@ class Poison(ToolFailure):
 
 class Ambiguous(ToolFailure):
     """It may or may not have taken effect. Tools may raise it."""
+
+
+class Rejected(Poison):
+    """A person refused to let this call be made."""
+
+
+class EventTimeout(Poison):
+    """The event did not come in time."""
+
+
+class ChildFailed(Poison):
+    """A child run failed or was aborted."""
 
 
 class ResultNotKept(ToolFailure):

@@ -43,9 +43,7 @@ def open_review(
     evidence: tuple[Evidence, ...] = ()
     if not any((item.attempt_id, item.text) == (row.attempt_id, reason) for item in known):
         # Said once is enough, however often the run is opened while it waits.
-        evidence = (
-            Evidence(session.run_id, row.call_id, row.attempt_id, now, "engine", reason),
-        )
+        evidence = (Evidence(session.run_id, row.call_id, row.attempt_id, now, "engine", reason),)
     yield from session.commit(
         reviews=writes, evidence=evidence, run=RunUpdate(RunStatus.WAITING, now)
     )

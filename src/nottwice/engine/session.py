@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from nottwice.engine.asks import Doing, Write
 from nottwice.engine.clock import Clock
@@ -27,6 +27,7 @@ from nottwice.model.call import (
 )
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
+    CheckpointRecord,
     Fence,
     HolderRecord,
     RunRecord,
@@ -35,7 +36,7 @@ from nottwice.model.run import (
     StepStatus,
 )
 from nottwice.model.tool import Tool
-from nottwice.store.interface import CallWrite, Commit, ReviewWrite, RunUpdate, Store
+from nottwice.store.interface import CallWrite, Commit, EventWrite, ReviewWrite, RunUpdate, Store
 
 log = logging.getLogger("nottwice")
 MOST_RIDING = 200
@@ -86,6 +87,7 @@ class Riding:
         self._calls: dict[CallIdentity, CallWrite] = {}
         self._steps: dict[tuple[str, str], StepRecord] = {}
         self._evidence: dict[Evidence, None] = {}
+        self._checkpoints: dict[int, CheckpointRecord] = {}
 
     def add_call(self, write: CallWrite) -> None:
         """Take a row aboard; one that is aboard already gives up its seat, not what it follows."""
@@ -102,6 +104,10 @@ class Riding:
         with self._guard:
             self._evidence[item] = None
 
+    def add_checkpoint(self, checkpoint: CheckpointRecord) -> None:
+        with self._guard:
+            self._checkpoints[checkpoint.version] = checkpoint
+
     def find_call(self, identity: CallIdentity) -> CallRow | None:
         write = self._calls.get(identity)
         return write.row if write else None
@@ -110,17 +116,20 @@ class Riding:
         return self._steps.get((node_id, checkpoint_id))
 
     def __bool__(self) -> bool:
-        return bool(self._calls or self._steps or self._evidence)
+        return bool(self._calls or self._steps or self._evidence or self._checkpoints)
 
     def __len__(self) -> int:
-        return len(self._calls) + len(self._steps) + len(self._evidence)
+        alone = len(self._evidence) + len(self._checkpoints)
+        return len(self._calls) + len(self._steps) + alone
 
-    def aboard(
-        self,
-    ) -> tuple[tuple[CallWrite, ...], tuple[StepRecord, ...], tuple[Evidence, ...]]:
+    def aboard(self) -> Aboard:
         with self._guard:
-            calls = tuple(self._calls.values())
-            return calls, tuple(self._steps.values()), tuple(self._evidence)
+            return Aboard(
+                tuple(self._calls.values()),
+                tuple(self._steps.values()),
+                tuple(self._evidence),
+                tuple(self._checkpoints.values()),
+            )
 
     def arrived(self, commit: Commit) -> None:
         """Forget what this commit made durable."""
@@ -138,6 +147,21 @@ class Riding:
                     del self._steps[where]
             for item in commit.evidence:
                 self._evidence.pop(item, None)
+            for checkpoint in commit.checkpoints:
+                if self._checkpoints.get(checkpoint.version) is checkpoint:
+                    del self._checkpoints[checkpoint.version]
+
+
+class Aboard(NamedTuple):
+    """Everything that rides at one moment."""
+
+    calls: tuple[CallWrite, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    checkpoints: tuple[CheckpointRecord, ...] = ()
+
+
+_NOTHING_RIDES = Aboard()
 
 
 class Session:
@@ -232,6 +256,7 @@ class Session:
         reviews: tuple[ReviewWrite, ...] = (),
         evidence: tuple[Evidence, ...] = (),
         audit: tuple[AuditEntry, ...] = (),
+        events: tuple[EventWrite, ...] = (),
     ) -> Doing[None]:
         """Write as the holder, with everything that rides.
 
@@ -239,21 +264,20 @@ class Session:
         """
         if self.pid != os.getpid():
             raise forked(self)
-        steps: tuple[StepRecord, ...] = ()
         rides = bool(self.riding)
-        if rides:
-            riding_calls, steps, riding_evidence = self.riding.aboard()
-            calls, evidence = riding_calls + calls, riding_evidence + evidence
+        aboard = self.riding.aboard() if rides else _NOTHING_RIDES
         commit = Commit(
             workflow_id=self.run_id,
             fence=self.fence,
             run=run,
             unless_blocked=unless_blocked,
-            calls=calls,
-            steps=steps,
+            calls=aboard.calls + calls,
+            steps=aboard.steps,
             reviews=reviews,
-            evidence=evidence,
+            evidence=aboard.evidence + evidence,
             audit=audit,
+            checkpoints=aboard.checkpoints,
+            events=events,
         )
         yield Write(commit)
         if rides:

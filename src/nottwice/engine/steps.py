@@ -141,9 +141,7 @@ def _wait_for_twin(scope: Scope, identity: CallIdentity) -> Doing[None]:
     """
     waited = 0.0
     while waited < TWIN_SECONDS and any(
-        _is_twin(row, identity)
-        for state in scope.steps
-        for row in list(state.outstanding.values())
+        _is_twin(row, identity) for state in scope.steps for row in list(state.outstanding.values())
     ):
         yield Pause(TWIN_SECONDS / 50)
         waited += TWIN_SECONDS / 50

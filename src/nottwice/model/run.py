@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 from nottwice.model.failure import Failure
 
@@ -24,6 +25,39 @@ class StepStatus(enum.Enum):
     IN_PROGRESS = "in_progress"
     DONE = "done"
     FAILED = "failed"
+
+
+class WaitKind(enum.Enum):
+    """What a waiting run waits for."""
+
+    REVIEW = "review"
+    TIMER = "timer"
+    EVENT = "event"
+    CHILD = "child"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One reason why a run waits; a waiting run without one would wait for ever."""
+
+    kind: WaitKind
+    subject: str
+    """The review's id, the event's name, the child run's id, or what the timer is for."""
+    node_id: str
+    until: float | None = None
+    """When it ends by itself: a timer that is due, an event that came too late."""
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind.value,
+            "subject": self.subject,
+            "step": self.node_id,
+            "until": self.until,
+        }
+
+    @staticmethod
+    def from_plain(plain: dict[str, Any]) -> Wait:
+        return Wait(WaitKind(plain["kind"]), plain["subject"], plain["step"], plain["until"])
 
 
 class Life(enum.Enum):
@@ -63,6 +97,18 @@ class RunRecord:
     updated_at: float
     claimed_at: float | None = None
     failure: Failure | None = None
+    graph_id: str | None = None
+    """The graph it is bound to, ``name@version`` as it was when the run began; None: no graph."""
+    input_json: str | None = None
+    parent_id: str | None = None
+    root_id: str | None = None
+    """The outermost run that it was spawned from; they are kept and removed together."""
+    waits: tuple[Wait, ...] = ()
+
+    @property
+    def wake_at(self) -> float | None:
+        """When the first of its waits ends by itself."""
+        return min((wait.until for wait in self.waits if wait.until is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +123,48 @@ class StepRecord:
     started_at: float
     finished_at: float | None = None
     failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRecord:
+    """One saved version of a run: whole, or what changed since the version before it (L10)."""
+
+    workflow_id: str
+    version: int
+    snapshot: int
+    """The version that is kept whole and from which this one is rebuilt; its own if it is that."""
+    node_id: str
+    """The node that had just ended; ``/`` for the input."""
+    json: str
+    created_at: float
+
+    @property
+    def is_snapshot(self) -> bool:
+        return self.snapshot == self.version
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """Something that happened outside, told to a run by name; delivered once."""
+
+    workflow_id: str
+    event_id: str
+    name: str
+    json: str
+    sent_at: float
+    sent_by: str
+    received_by: str | None = None
+    """The call that took it."""
+    received_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRecord:
+    """A graph as it was first seen by this ledger; it never changes under its id."""
+
+    graph_id: str
+    json: str
+    recorded_at: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,7 @@ class Reviews:
     """
 
     def __init__(self, store: str | Path | Ledger) -> None:
-        self._ledger = (
-            store if isinstance(store, Ledger) else open_ledger(store, create=False)
-        )
+        self._ledger = store if isinstance(store, Ledger) else open_ledger(store, create=False)
 
     def close(self) -> None:
         """Close the ledger."""

@@ -17,12 +17,16 @@ from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import Failure
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
+    CheckpointRecord,
+    EventRecord,
     Fence,
+    GraphRecord,
     HolderRecord,
     Life,
     RunRecord,
     RunStatus,
     StepRecord,
+    Wait,
 )
 
 
@@ -58,12 +62,23 @@ class RunUpdate:
     at: float
     failure: Failure | None = None
     release: bool = False
+    waits: tuple[Wait, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventWrite:
+    """Tell a run of an event; or, as its holder, take one that nobody has taken yet.
+
+    An event that is there already is not told twice: its id names it.
+    """
+
+    event: EventRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One transaction. Without fence or claim only reviews, evidence and audit may be written:
-    what others than the holder may say is a short list (B4)."""
+    """One transaction. Without fence or claim only reviews, evidence, audit, new events and graphs
+    may be written: what others than the holder may say is a short list (B4)."""
 
     workflow_id: str
     fence: Fence | None = None
@@ -76,10 +91,21 @@ class Commit:
     reviews: tuple[ReviewWrite, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     audit: tuple[AuditEntry, ...] = ()
+    checkpoints: tuple[CheckpointRecord, ...] = ()
+    dropped: tuple[int, ...] = ()
+    """Versions of checkpoints to remove; whoever removes one rebuilds those that need it."""
+    events: tuple[EventWrite, ...] = ()
+    graph: GraphRecord | None = None
+    """Recorded if the ledger does not know its id; a known one is left as it is."""
 
     def __post_init__(self) -> None:
-        if self.fence is None and (self.calls or self.steps or self.run):
+        if self.fence is None and (
+            self.calls or self.steps or self.run or self.checkpoints or self.dropped
+        ):
             raise UsageError("Only the holder of a run may write its calls, steps and status.")
+        for event_write in self.events:
+            if self.fence is None and event_write.event.received_by is not None:
+                raise UsageError("Only the holder of a run may take an event that it was told.")
         # Plain loops: this runs twice in every call, and all but one of these are empty.
         run = self.workflow_id
         strangers = self.claim is not None and self.claim.run.workflow_id != run
@@ -93,6 +119,10 @@ class Commit:
             strangers |= item.workflow_id != run
         for entry in self.audit:
             strangers |= entry.workflow_id != run
+        for checkpoint in self.checkpoints:
+            strangers |= checkpoint.workflow_id != run
+        for event_write in self.events:
+            strangers |= event_write.event.workflow_id != run
         if strangers:
             raise UsageError(
                 f"A commit for run {self.workflow_id!r} names another run, which its fence does "
@@ -175,6 +205,28 @@ class Store(Protocol):
 
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]: ...
 
+    def checkpoint_chain(
+        self, workflow_id: str, version: int | None = None
+    ) -> list[CheckpointRecord]:
+        """What a version is rebuilt from: its snapshot and everything since, in order.
+
+        None: the newest version. Empty if there is none, or not this one.
+        """
+
+    def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
+        """All checkpoints of a run in order of their versions, without their text."""
+
+    def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
+        """The events that a run was told, in order of their arrival."""
+
+    def load_graph(self, graph_id: str) -> GraphRecord | None: ...
+
+    def graphs(self) -> list[GraphRecord]:
+        """All graphs that this ledger has seen, by id."""
+
+    def children(self, workflow_id: str) -> list[RunRecord]:
+        """The runs that a run has spawned, oldest first."""
+
     def close(self) -> None: ...
 
 
@@ -198,3 +250,8 @@ def both_pure(known: CallRow, row: CallRow) -> bool:
     last: such a row must never be the reason why the receipt of an effect is refused.
     """
     return not (known.replay_class.effectful or row.replay_class.effectful)
+
+
+def may_take(known: EventRecord, event: EventRecord) -> bool:
+    """Whether an event may be taken: nobody has it yet, or the very same call took it before."""
+    return known.received_by in (None, event.received_by)

@@ -16,16 +16,26 @@ from dataclasses import dataclass, field, replace
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import AuditEntry, Evidence, Review, ReviewStatus
-from nottwice.model.run import HolderRecord, Life, RunRecord, StepRecord
+from nottwice.model.run import (
+    CheckpointRecord,
+    EventRecord,
+    GraphRecord,
+    HolderRecord,
+    Life,
+    RunRecord,
+    StepRecord,
+)
 from nottwice.store.interface import (
     Blocked,
     CallWrite,
     Claim,
     Commit,
+    EventWrite,
     Outdated,
     ReviewWrite,
     both_pure,
     key_conflict_text,
+    may_take,
 )
 
 _WAITING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
@@ -42,6 +52,9 @@ class MemoryData:
     reviews: dict[str, Review] = field(default_factory=dict)
     evidence: dict[Evidence, None] = field(default_factory=dict)
     audit: dict[AuditEntry, None] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, int], CheckpointRecord] = field(default_factory=dict)
+    events: dict[tuple[str, str], EventRecord] = field(default_factory=dict)
+    graphs: dict[str, GraphRecord] = field(default_factory=dict)
     holders: dict[str, HolderRecord] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
 
@@ -171,6 +184,47 @@ class MemoryStore:
             found = [entry for entry in self.data.audit if workflow_id in (None, entry.workflow_id)]
         return sorted(found, key=lambda entry: entry.at)
 
+    def checkpoint_chain(
+        self, workflow_id: str, version: int | None = None
+    ) -> list[CheckpointRecord]:
+        with self.data.guard:
+            kept = self._checkpoints(workflow_id)
+        if version is None and kept:
+            version = kept[-1].version
+        last = next((one for one in kept if one.version == version), None)
+        if last is None:
+            return []
+        return [one for one in kept if last.snapshot <= one.version <= last.version]
+
+    def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
+        with self.data.guard:
+            return [replace(one, json="") for one in self._checkpoints(workflow_id)]
+
+    def _checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
+        kept = [one for one in self.data.checkpoints.values() if one.workflow_id == workflow_id]
+        return sorted(kept, key=lambda one: one.version)
+
+    def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
+        with self.data.guard:
+            found = [
+                event
+                for event in self.data.events.values()
+                if event.workflow_id == workflow_id and name in (None, event.name)
+            ]
+        return sorted(found, key=lambda event: event.sent_at)
+
+    def load_graph(self, graph_id: str) -> GraphRecord | None:
+        return self.data.graphs.get(graph_id)
+
+    def graphs(self) -> list[GraphRecord]:
+        with self.data.guard:
+            return sorted(self.data.graphs.values(), key=lambda graph: graph.graph_id)
+
+    def children(self, workflow_id: str) -> list[RunRecord]:
+        with self.data.guard:
+            found = [run for run in self.data.runs.values() if run.parent_id == workflow_id]
+        return sorted(found, key=lambda run: (run.created_at, run.workflow_id))
+
     def close(self) -> None:
         """The holder is gone; the data stays for whoever has it."""
         self.data.alive.discard(self._holder.holder_id)
@@ -190,6 +244,8 @@ class MemoryStore:
             self._check_call(write)
         for review_write in commit.reviews:
             self._check_review(review_write)
+        for event_write in commit.events:
+            self._check_event(event_write)
 
     def _check_fence(self, commit: Commit) -> None:
         run, fence = self.data.runs.get(commit.workflow_id), commit.fence
@@ -230,6 +286,12 @@ class MemoryStore:
         if (version != write.after_version or not same_run) and found != write.review:
             raise Outdated(f"review {write.review.review_id} has version {version}")
 
+    def _check_event(self, write: EventWrite) -> None:
+        event = write.event
+        found = self.data.events.get((event.workflow_id, event.event_id))
+        if event.received_by is not None and (found is None or not may_take(found, event)):
+            raise Outdated(f"event {event.event_id} was taken")
+
     def _apply(self, commit: Commit) -> None:
         data = self.data
         if commit.claim is not None:
@@ -246,6 +308,17 @@ class MemoryStore:
             if replace(item, result=None) not in said:
                 data.evidence[item] = None
         data.audit.update(dict.fromkeys(commit.audit))
+        for checkpoint in commit.checkpoints:
+            data.checkpoints[(checkpoint.workflow_id, checkpoint.version)] = checkpoint
+        for version in commit.dropped:
+            data.checkpoints.pop((commit.workflow_id, version), None)
+        for event_write in commit.events:
+            event = event_write.event
+            where = (event.workflow_id, event.event_id)
+            if event.received_by is not None or where not in data.events:
+                data.events[where] = event
+        if commit.graph is not None:
+            data.graphs.setdefault(commit.graph.graph_id, commit.graph)
         if commit.run is not None:
             run, update = data.runs[commit.workflow_id], commit.run
             data.runs[commit.workflow_id] = replace(
@@ -254,6 +327,7 @@ class MemoryStore:
                 updated_at=update.at,
                 failure=update.failure,
                 holder_id=None if update.release else run.holder_id,
+                waits=update.waits,
             )
 
     def _kept(self, row: CallRow) -> CallRow:

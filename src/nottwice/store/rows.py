@@ -26,7 +26,14 @@ from nottwice.model.review import (
     ReviewStatus,
     Verb,
 )
-from nottwice.model.run import HolderRecord, RunRecord, RunStatus, StepRecord, StepStatus
+from nottwice.model.run import (
+    HolderRecord,
+    RunRecord,
+    RunStatus,
+    StepRecord,
+    StepStatus,
+    Wait,
+)
 
 CALL_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, tool_name, input_hash, result_json, created_at, call_id, "
@@ -35,7 +42,8 @@ CALL_COLUMNS = (
     "window_seconds, trace_id, settled_by, past_json"
 )
 RUN_COLUMNS = (
-    "workflow_id, status, epoch, holder_id, created_at, updated_at, claimed_at, failure_json"
+    "workflow_id, status, epoch, holder_id, created_at, updated_at, claimed_at, failure_json, "
+    "graph_id, input_json, parent_id, root_id, waits_json, wake_at"
 )
 STEP_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, status, ordinal, started_at, finished_at, failure_json"
@@ -142,7 +150,7 @@ def call_from_sql(row: Row) -> CallRow:
             past=tuple(PastAttempt(**past) for past in values.decode(row[26])) if row[26] else (),
         )
     except UNREADABLE as error:
-        raise _corrupt("a call", row[:5], error) from error
+        raise corrupt("a call", row[:5], error) from error
 
 
 def run_to_sql(run: RunRecord) -> tuple[Any, ...]:
@@ -155,7 +163,20 @@ def run_to_sql(run: RunRecord) -> tuple[Any, ...]:
         micros(run.updated_at),
         _micros(run.claimed_at),
         failure_to_sql(run.failure),
+        run.graph_id,
+        run.input_json,
+        run.parent_id,
+        run.root_id,
+        *waits_to_sql(run.waits),
     )
+
+
+def waits_to_sql(waits: Sequence[Wait]) -> tuple[str | None, int | None]:
+    """What a run waits for, and when the first of it ends by itself."""
+    if not waits:
+        return None, None
+    wake_at = min((wait.until for wait in waits if wait.until is not None), default=None)
+    return values.encode([wait.to_plain() for wait in waits]), _micros(wake_at)
 
 
 def run_from_sql(row: Row) -> RunRecord:
@@ -169,9 +190,14 @@ def run_from_sql(row: Row) -> RunRecord:
             updated_at=row[5] / 1_000_000,
             claimed_at=_seconds(row[6]),
             failure=_failure(row[7]),
+            graph_id=row[8],
+            input_json=row[9],
+            parent_id=row[10],
+            root_id=row[11],
+            waits=tuple(map(Wait.from_plain, values.decode(row[12]))) if row[12] else (),
         )
     except UNREADABLE as error:
-        raise _corrupt("a run", row[:1], error) from error
+        raise corrupt("a run", row[:1], error) from error
 
 
 def step_to_sql(step: StepRecord) -> tuple[Any, ...]:
@@ -200,7 +226,7 @@ def step_from_sql(row: Row) -> StepRecord:
             failure=_failure(row[7]),
         )
     except UNREADABLE as error:
-        raise _corrupt("a step", row[:3], error) from error
+        raise corrupt("a step", row[:3], error) from error
 
 
 def review_to_sql(review: Review) -> tuple[Any, ...]:
@@ -242,7 +268,7 @@ def review_from_sql(row: Row) -> Review:
             closed_at=_seconds(row[15]),
         )
     except UNREADABLE as error:
-        raise _corrupt("a review", row[:2], error) from error
+        raise corrupt("a review", row[:2], error) from error
 
 
 def evidence_to_sql(item: Evidence) -> tuple[Any, ...]:
@@ -271,7 +297,7 @@ def evidence_from_sql(row: Row) -> Evidence:
             result=_result(row[6], row[7]),
         )
     except UNREADABLE as error:
-        raise _corrupt("evidence", row[:3], error) from error
+        raise corrupt("evidence", row[:3], error) from error
 
 
 def audit_to_sql(entry: AuditEntry) -> tuple[Any, ...]:
@@ -289,7 +315,7 @@ def audit_from_sql(row: Row) -> AuditEntry:
     try:
         return AuditEntry(row[0], row[1] / 1_000_000, *row[2:])
     except UNREADABLE as error:
-        raise _corrupt("an audit entry", row[:1], error) from error
+        raise corrupt("an audit entry", row[:1], error) from error
 
 
 def holder_to_sql(holder: HolderRecord) -> tuple[Any, ...]:
@@ -318,7 +344,7 @@ def holder_from_sql(row: Row) -> HolderRecord:
             since=row[7] / 1_000_000,
         )
     except UNREADABLE as error:
-        raise _corrupt("a holder", row[:1], error) from error
+        raise corrupt("a holder", row[:1], error) from error
 
 
 def _past_to_sql(row: CallRow) -> str | None:
@@ -372,7 +398,7 @@ def _decision_from_sql(stored: str | None) -> Decision | None:
     )
 
 
-def _corrupt(what: str, where: Row, error: Exception) -> LedgerCorrupt:
+def corrupt(what: str, where: Row, error: Exception) -> LedgerCorrupt:
     return LedgerCorrupt(
         f"The ledger holds {what} that cannot be read ({error}) at {list(where)!r}. It was not "
         "believed and nothing was changed. Restore the ledger from a backup, or ask for help "

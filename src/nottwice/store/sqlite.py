@@ -21,8 +21,16 @@ from typing import Any
 from nottwice.errors import CommitUnknown, NoLedger, NottwiceError, StoreError
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import AuditEntry, Evidence, Review
-from nottwice.model.run import HolderRecord, Life, RunRecord, StepRecord
-from nottwice.store import locks, rows
+from nottwice.model.run import (
+    CheckpointRecord,
+    EventRecord,
+    GraphRecord,
+    HolderRecord,
+    Life,
+    RunRecord,
+    StepRecord,
+)
+from nottwice.store import graph_rows, locks, rows
 from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import Blocked, Commit, Outdated
 from nottwice.store.shared import SharedCommits
@@ -79,6 +87,26 @@ _EVIDENCE = (
 _AUDIT = (
     "SELECT " + rows.AUDIT_COLUMNS + " FROM audit"
     " WHERE ? IS NULL OR workflow_id = ? ORDER BY at, rowid"
+)
+_CHECKPOINTS = "SELECT " + graph_rows.CHECKPOINT_COLUMNS + " FROM checkpoints"
+_CHAIN = (
+    _CHECKPOINTS + " WHERE workflow_id = ?1 AND version <= ?2 AND version >="
+    " (SELECT snapshot FROM checkpoints WHERE workflow_id = ?1 AND version = ?2) ORDER BY version"
+)
+_NEWEST_VERSION = "SELECT max(version) FROM checkpoints WHERE workflow_id = ?"
+_VERSIONS = (
+    "SELECT workflow_id, version, snapshot, node_id, created_at, '' FROM checkpoints"
+    " WHERE workflow_id = ? ORDER BY version"
+)
+_EVENTS = (
+    "SELECT " + graph_rows.EVENT_COLUMNS + " FROM events"
+    " WHERE workflow_id = ? AND (? IS NULL OR name = ?) ORDER BY sent_at, rowid"
+)
+_GRAPHS = "SELECT " + graph_rows.GRAPH_COLUMNS + " FROM graphs"
+_GRAPH = _GRAPHS + " WHERE graph_id = ?"
+_ALL_GRAPHS = _GRAPHS + " ORDER BY graph_id"
+_CHILDREN = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE parent_id = ? ORDER BY created_at, workflow_id"
 )
 _HOLDER = "SELECT " + rows.HOLDER_COLUMNS + " FROM holders WHERE holder_id = ?"
 _ADD_HOLDER = "INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -206,6 +234,33 @@ class SqliteStore:
 
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
         return [rows.audit_from_sql(row) for row in self._read(_AUDIT, (workflow_id, workflow_id))]
+
+    def checkpoint_chain(
+        self, workflow_id: str, version: int | None = None
+    ) -> list[CheckpointRecord]:
+        if version is None:
+            newest = self._read(_NEWEST_VERSION, (workflow_id,))
+            version = newest[0][0] if newest else None
+        found = self._read(_CHAIN, (workflow_id, version))
+        return [graph_rows.checkpoint_from_sql(row) for row in found]
+
+    def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
+        found = self._read(_VERSIONS, (workflow_id,))
+        return [graph_rows.checkpoint_from_sql(row) for row in found]
+
+    def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
+        found = self._read(_EVENTS, (workflow_id, name, name))
+        return [graph_rows.event_from_sql(row) for row in found]
+
+    def load_graph(self, graph_id: str) -> GraphRecord | None:
+        found = self._read(_GRAPH, (graph_id,))
+        return graph_rows.graph_from_sql(found[0]) if found else None
+
+    def graphs(self) -> list[GraphRecord]:
+        return [graph_rows.graph_from_sql(row) for row in self._read(_ALL_GRAPHS, ())]
+
+    def children(self, workflow_id: str) -> list[RunRecord]:
+        return [rows.run_from_sql(row) for row in self._read(_CHILDREN, (workflow_id,))]
 
     def close(self) -> None:
         """Close the files. What was reported durable stays so; a later use opens them again."""

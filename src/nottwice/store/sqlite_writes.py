@@ -14,17 +14,19 @@ from typing import Any
 
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallRow
-from nottwice.store import rows
+from nottwice.store import graph_rows, rows
 from nottwice.store.interface import (
     Blocked,
     CallWrite,
     Claim,
     Commit,
+    EventWrite,
     Outdated,
     ReviewWrite,
     RunUpdate,
     both_pure,
     key_conflict_text,
+    may_take,
 )
 
 Statement = tuple[str, tuple[Any, ...]]
@@ -59,13 +61,22 @@ BLOCKING_REVIEWS = (
 )
 REVIEW = "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews WHERE review_id = ?"
 PUT_RUN = _insert("runs", rows.RUN_COLUMNS, otherwise="OR REPLACE")
-UPDATE_RUN = "UPDATE runs SET status = ?, updated_at = ?, failure_json = ? WHERE workflow_id = ?"
+UPDATE_RUN = """
+UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wake_at = ?
+ WHERE workflow_id = ?
+"""
 RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
 PUT_STEP = _insert("steps", rows.STEP_COLUMNS, otherwise="OR REPLACE")
 PUT_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS, otherwise="OR REPLACE")
 # Not OR IGNORE, which would drop in silence what a constraint refuses.
 ADD_EVIDENCE = _insert("evidence", rows.EVIDENCE_COLUMNS) + " ON CONFLICT DO NOTHING"
 ADD_AUDIT = _insert("audit", rows.AUDIT_COLUMNS) + " ON CONFLICT DO NOTHING"
+PUT_CHECKPOINT = _insert("checkpoints", graph_rows.CHECKPOINT_COLUMNS, otherwise="OR REPLACE")
+DROP_CHECKPOINT = "DELETE FROM checkpoints WHERE workflow_id = ? AND version = ?"
+ADD_EVENT = _insert("events", graph_rows.EVENT_COLUMNS) + " ON CONFLICT DO NOTHING"
+PUT_EVENT = _insert("events", graph_rows.EVENT_COLUMNS, otherwise="OR REPLACE")
+EVENT = "SELECT " + graph_rows.EVENT_COLUMNS + " FROM events WHERE workflow_id = ? AND event_id = ?"
+ADD_GRAPH = _insert("graphs", graph_rows.GRAPH_COLUMNS) + " ON CONFLICT DO NOTHING"
 
 _HELD = "EXISTS (SELECT 1 FROM runs WHERE workflow_id = ? AND epoch = ? AND holder_id = ?)"
 _NOT_BLOCKED = (
@@ -73,7 +84,11 @@ _NOT_BLOCKED = (
 )
 QUICK_INSERT = (
     INSERT_CALL.replace("VALUES (", "SELECT").removesuffix(")")
-    + " WHERE " + _HELD + " AND " + _NOT_BLOCKED + " ON CONFLICT DO NOTHING"
+    + " WHERE "
+    + _HELD
+    + " AND "
+    + _NOT_BLOCKED
+    + " ON CONFLICT DO NOTHING"
 )
 QUICK_UPDATE = UPDATE_CALL + " AND status = ? AND attempt_id = ? AND " + _HELD
 
@@ -85,7 +100,8 @@ def quick(commit: Commit) -> Statement | None:
     for any other commit, ``plan`` finds out what to do.
     """
     simple = not (commit.claim or commit.run or commit.steps or commit.reviews)
-    if not simple or commit.evidence or commit.audit or len(commit.calls) != 1:
+    beside = commit.evidence or commit.audit or commit.checkpoints or commit.events or commit.graph
+    if not simple or beside or commit.dropped or len(commit.calls) != 1:
         return None
     write, fence = commit.calls[0], commit.fence
     assert fence is not None
@@ -115,9 +131,21 @@ def plan(connection: sqlite3.Connection, commit: Commit) -> list[Statement]:
     statements.extend((PUT_STEP, rows.step_to_sql(step)) for step in commit.steps)
     statements.extend((ADD_EVIDENCE, rows.evidence_to_sql(item)) for item in commit.evidence)
     statements.extend((ADD_AUDIT, rows.audit_to_sql(entry)) for entry in commit.audit)
+    statements.extend(_of_graphs(connection, commit))
     if commit.run is not None:
         statements.extend(_run(commit.workflow_id, commit.run))
     return statements
+
+
+def _of_graphs(connection: sqlite3.Connection, commit: Commit) -> Iterator[Statement]:
+    for checkpoint in commit.checkpoints:
+        yield PUT_CHECKPOINT, graph_rows.checkpoint_to_sql(checkpoint)
+    for version in commit.dropped:
+        yield DROP_CHECKPOINT, (commit.workflow_id, version)
+    for event_write in commit.events:
+        yield _event(connection, event_write)
+    if commit.graph is not None:
+        yield ADD_GRAPH, graph_rows.graph_to_sql(commit.graph)
 
 
 def _check_fence(connection: sqlite3.Connection, commit: Commit) -> None:
@@ -190,8 +218,19 @@ def _review(connection: sqlite3.Connection, write: ReviewWrite) -> Statement:
     return PUT_REVIEW, written
 
 
+def _event(connection: sqlite3.Connection, write: EventWrite) -> Statement:
+    event = write.event
+    if event.received_by is None:
+        return ADD_EVENT, graph_rows.event_to_sql(event)
+    found = connection.execute(EVENT, (event.workflow_id, event.event_id)).fetchone()
+    if found is None or not may_take(graph_rows.event_from_sql(found), event):
+        raise Outdated(f"event {event.event_id} was taken")
+    return PUT_EVENT, graph_rows.event_to_sql(event)
+
+
 def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
-    failure = rows.failure_to_sql(update.failure)
-    yield UPDATE_RUN, (update.status.value, rows.micros(update.at), failure, workflow_id)
+    failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
+    at = rows.micros(update.at)
+    yield UPDATE_RUN, (update.status.value, at, failure, *waits, workflow_id)
     if update.release:
         yield RELEASE_RUN, (workflow_id,)

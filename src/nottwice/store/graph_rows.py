@@ -1,0 +1,79 @@
+"""Checkpoints, events and graphs to SQL parameters and back: the same bytes on every SQL store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nottwice.model.run import CheckpointRecord, EventRecord, GraphRecord
+from nottwice.store.rows import UNREADABLE, Row, corrupt, micros
+
+CHECKPOINT_COLUMNS = "workflow_id, version, snapshot, node_id, created_at, state_json"
+EVENT_COLUMNS = (
+    "workflow_id, event_id, name, event_json, sent_at, sent_by, received_by, received_at"
+)
+GRAPH_COLUMNS = "graph_id, definition_json, recorded_at"
+
+
+def checkpoint_to_sql(checkpoint: CheckpointRecord) -> tuple[Any, ...]:
+    return (
+        checkpoint.workflow_id,
+        checkpoint.version,
+        checkpoint.snapshot,
+        checkpoint.node_id,
+        micros(checkpoint.created_at),
+        checkpoint.json,
+    )
+
+
+def checkpoint_from_sql(row: Row) -> CheckpointRecord:
+    try:
+        return CheckpointRecord(
+            workflow_id=row[0],
+            version=row[1],
+            snapshot=row[2],
+            node_id=row[3],
+            created_at=row[4] / 1_000_000,
+            json=row[5],
+        )
+    except UNREADABLE as error:
+        raise corrupt("a checkpoint", row[:2], error) from error
+
+
+def event_to_sql(event: EventRecord) -> tuple[Any, ...]:
+    return (
+        event.workflow_id,
+        event.event_id,
+        event.name,
+        event.json,
+        micros(event.sent_at),
+        event.sent_by,
+        event.received_by,
+        None if event.received_at is None else micros(event.received_at),
+    )
+
+
+def event_from_sql(row: Row) -> EventRecord:
+    try:
+        return EventRecord(
+            workflow_id=row[0],
+            event_id=row[1],
+            name=row[2],
+            json=row[3],
+            sent_at=row[4] / 1_000_000,
+            sent_by=row[5],
+            received_by=row[6],
+            received_at=None if row[7] is None else row[7] / 1_000_000,
+        )
+    except UNREADABLE as error:
+        raise corrupt("an event", row[:2], error) from error
+
+
+def graph_to_sql(graph: GraphRecord) -> tuple[Any, ...]:
+    return (graph.graph_id, graph.json, micros(graph.recorded_at))
+
+
+def graph_from_sql(row: Row) -> GraphRecord:
+    try:
+        return GraphRecord(row[0], row[1], row[2] / 1_000_000)
+    except UNREADABLE as error:
+        raise corrupt("a graph", row[:1], error) from error
