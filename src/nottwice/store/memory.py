@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import uuid
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.review import AuditEntry, Evidence, Review, ReviewStatus
+from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
     EventRecord,
@@ -25,38 +23,9 @@ from nottwice.model.run import (
     RunRecord,
     StepRecord,
 )
-from nottwice.store.interface import (
-    Blocked,
-    CallWrite,
-    Claim,
-    Commit,
-    EventWrite,
-    Outdated,
-    ReviewWrite,
-    both_pure,
-    key_conflict_text,
-    may_take,
-)
-
-_WAITING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
-
-
-@dataclass
-class MemoryData:
-    """What a MemoryStore keeps."""
-
-    guard: threading.RLock = field(default_factory=threading.RLock)
-    runs: dict[str, RunRecord] = field(default_factory=dict)
-    calls: dict[CallIdentity, CallRow] = field(default_factory=dict)
-    steps: dict[tuple[str, str, str], StepRecord] = field(default_factory=dict)
-    reviews: dict[str, Review] = field(default_factory=dict)
-    evidence: dict[Evidence, None] = field(default_factory=dict)
-    audit: dict[AuditEntry, None] = field(default_factory=dict)
-    checkpoints: dict[tuple[str, int], CheckpointRecord] = field(default_factory=dict)
-    events: dict[tuple[str, str], EventRecord] = field(default_factory=dict)
-    graphs: dict[str, GraphRecord] = field(default_factory=dict)
-    holders: dict[str, HolderRecord] = field(default_factory=dict)
-    alive: set[str] = field(default_factory=set)
+from nottwice.store.interface import Commit
+from nottwice.store.rules import MemoryData as MemoryData
+from nottwice.store.rules import apply, check, open_reviews
 
 
 class MemoryStore:
@@ -79,8 +48,8 @@ class MemoryStore:
 
     def commit(self, commit: Commit) -> None:
         with self.data.guard:
-            self._check(commit)
-            self._apply(commit)
+            check(self.data, commit)
+            apply(self.data, commit)
 
     def commit_soon(self, commit: Commit) -> Future[None]:
         future: Future[None] = Future()
@@ -164,7 +133,8 @@ class MemoryStore:
         return sorted(found, key=lambda review: (review.opened_at, review.review_id))
 
     def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
-        return [review for review in self.reviews(workflow_id) if review.status in _WAITING]
+        with self.data.guard:
+            return open_reviews(self.data, workflow_id)
 
     def find_reviews(self, prefix: str) -> list[Review]:
         found = [review for review in self.reviews() if review.review_id.startswith(prefix)]
@@ -228,113 +198,3 @@ class MemoryStore:
     def close(self) -> None:
         """The holder is gone; the data stays for whoever has it."""
         self.data.alive.discard(self._holder.holder_id)
-
-    # Preconditions first, all of them; then the writes.
-
-    def _check(self, commit: Commit) -> None:
-        if commit.fence is not None:
-            self._check_fence(commit)
-        if commit.unless_blocked:
-            waiting = [one for one in self.open_reviews(commit.workflow_id) if one.blocks]
-            if waiting:
-                raise Blocked(waiting)
-        if commit.claim is not None:
-            self._check_claim(commit.claim)
-        for write in commit.calls:
-            self._check_call(write)
-        for review_write in commit.reviews:
-            self._check_review(review_write)
-        for event_write in commit.events:
-            self._check_event(event_write)
-
-    def _check_fence(self, commit: Commit) -> None:
-        run, fence = self.data.runs.get(commit.workflow_id), commit.fence
-        assert fence is not None
-        if run is not None and run.epoch == fence.epoch:
-            released_before = commit.run is not None and commit.run.release
-            if run.holder_id == fence.holder_id or (released_before and run.holder_id is None):
-                return
-        raise Fenced(f"Run {commit.workflow_id!r} was taken over. Nothing was written.")
-
-    def _check_claim(self, claim: Claim) -> None:
-        run = self.data.runs.get(claim.run.workflow_id)
-        epoch = None if run is None else run.epoch
-        if epoch != claim.after_epoch and run != claim.run:
-            raise Outdated(f"epoch {epoch}")
-
-    def _check_call(self, write: CallWrite) -> None:
-        row = write.row
-        found = self.data.calls.get(row.identity)
-        if found is not None:
-            if found.state != write.after and found != row and not both_pure(found, row):
-                raise Outdated(f"call {row.call_id} is {found.status.value}")
-            return
-        if write.after is not None:
-            raise Outdated(f"call {row.call_id} is gone")
-        for other in self.data.calls.values():
-            if (
-                row.key is not None
-                and (other.key, other.identity.tool_name) == (row.key, row.identity.tool_name)
-                and other.identity.input_hash != row.identity.input_hash
-            ):
-                raise KeyConflict(key_conflict_text(row, other_run=other.identity.workflow_id))
-
-    def _check_review(self, write: ReviewWrite) -> None:
-        found = self.data.reviews.get(write.review.review_id)
-        version = None if found is None else found.version
-        same_run = found is None or found.identity.workflow_id == write.review.identity.workflow_id
-        if (version != write.after_version or not same_run) and found != write.review:
-            raise Outdated(f"review {write.review.review_id} has version {version}")
-
-    def _check_event(self, write: EventWrite) -> None:
-        event = write.event
-        found = self.data.events.get((event.workflow_id, event.event_id))
-        if event.received_by is not None and (found is None or not may_take(found, event)):
-            raise Outdated(f"event {event.event_id} was taken")
-
-    def _apply(self, commit: Commit) -> None:
-        data = self.data
-        if commit.claim is not None:
-            data.runs[commit.workflow_id] = commit.claim.run
-        for write in commit.calls:
-            data.calls[write.row.identity] = self._kept(write.row)
-        for step in commit.steps:
-            data.steps[(step.workflow_id, step.node_id, step.checkpoint_id)] = step
-        for review_write in commit.reviews:
-            data.reviews[review_write.review.review_id] = review_write.review
-        for item in commit.evidence:
-            # The same words about the same attempt at the same time are one item.
-            said = {replace(known, result=None) for known in data.evidence}
-            if replace(item, result=None) not in said:
-                data.evidence[item] = None
-        data.audit.update(dict.fromkeys(commit.audit))
-        for checkpoint in commit.checkpoints:
-            data.checkpoints[(checkpoint.workflow_id, checkpoint.version)] = checkpoint
-        for version in commit.dropped:
-            data.checkpoints.pop((commit.workflow_id, version), None)
-        for event_write in commit.events:
-            event = event_write.event
-            where = (event.workflow_id, event.event_id)
-            if event.received_by is not None or where not in data.events:
-                data.events[where] = event
-        if commit.graph is not None:
-            data.graphs.setdefault(commit.graph.graph_id, commit.graph)
-        if commit.run is not None:
-            run, update = data.runs[commit.workflow_id], commit.run
-            data.runs[commit.workflow_id] = replace(
-                run,
-                status=update.status,
-                updated_at=update.at,
-                failure=update.failure,
-                holder_id=None if update.release else run.holder_id,
-                waits=update.waits,
-            )
-
-    def _kept(self, row: CallRow) -> CallRow:
-        """The row with what is never recomputed once it was stored (P9)."""
-        found = self.data.calls.get(row.identity)
-        if found is None:
-            return row
-        names = "call_id replay_class args_json created_at label key key_since window_seconds"
-        kept = {name: getattr(found, name) for name in (*names.split(), "trace_id")}
-        return row._replace(**kept)

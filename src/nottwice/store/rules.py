@@ -1,0 +1,182 @@
+"""What must hold before a commit, and what does it change? The rules, over records in memory.
+
+The ledger in memory keeps these records and nothing else; the ledger of JSON files reads them from
+a file, applies a commit here, and writes them back. Promises kept here: P5 (every precondition is
+checked before the first change), P6, P7, P9.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+
+from nottwice.errors import Fenced, KeyConflict
+from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.review import AuditEntry, Evidence, Review, ReviewStatus
+from nottwice.model.run import (
+    CheckpointRecord,
+    EventRecord,
+    GraphRecord,
+    HolderRecord,
+    RunRecord,
+    StepRecord,
+)
+from nottwice.store.interface import (
+    Blocked,
+    CallWrite,
+    Claim,
+    Commit,
+    EventWrite,
+    Outdated,
+    ReviewWrite,
+    both_pure,
+    key_conflict_text,
+    may_take,
+)
+
+_WAITING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
+
+
+@dataclass
+class MemoryData:
+    """The records of a ledger, or of one run of it, each under what identifies it."""
+
+    guard: threading.RLock = field(default_factory=threading.RLock)
+    runs: dict[str, RunRecord] = field(default_factory=dict)
+    calls: dict[CallIdentity, CallRow] = field(default_factory=dict)
+    steps: dict[tuple[str, str, str], StepRecord] = field(default_factory=dict)
+    reviews: dict[str, Review] = field(default_factory=dict)
+    evidence: dict[Evidence, None] = field(default_factory=dict)
+    audit: dict[AuditEntry, None] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, int], CheckpointRecord] = field(default_factory=dict)
+    events: dict[tuple[str, str], EventRecord] = field(default_factory=dict)
+    graphs: dict[str, GraphRecord] = field(default_factory=dict)
+    holders: dict[str, HolderRecord] = field(default_factory=dict)
+    alive: set[str] = field(default_factory=set)
+
+
+def check(data: MemoryData, commit: Commit) -> None:
+    """Refuse a commit whose preconditions do not hold: Fenced, Blocked, Outdated, KeyConflict."""
+    if commit.fence is not None:
+        _check_fence(data, commit)
+    if commit.unless_blocked:
+        waiting = [one for one in open_reviews(data, commit.workflow_id) if one.blocks]
+        if waiting:
+            raise Blocked(waiting)
+    if commit.claim is not None:
+        _check_claim(data, commit.claim)
+    for write in commit.calls:
+        _check_call(data, write)
+    for review_write in commit.reviews:
+        _check_review(data, review_write)
+    for event_write in commit.events:
+        _check_event(data, event_write)
+
+
+def _check_fence(data: MemoryData, commit: Commit) -> None:
+    run, fence = data.runs.get(commit.workflow_id), commit.fence
+    assert fence is not None
+    if run is not None and run.epoch == fence.epoch:
+        released_before = commit.run is not None and commit.run.release
+        if run.holder_id == fence.holder_id or (released_before and run.holder_id is None):
+            return
+    raise Fenced(f"Run {commit.workflow_id!r} was taken over. Nothing was written.")
+
+
+def _check_claim(data: MemoryData, claim: Claim) -> None:
+    run = data.runs.get(claim.run.workflow_id)
+    epoch = None if run is None else run.epoch
+    if epoch != claim.after_epoch and run != claim.run:
+        raise Outdated(f"epoch {epoch}")
+
+
+def _check_call(data: MemoryData, write: CallWrite) -> None:
+    row = write.row
+    found = data.calls.get(row.identity)
+    if found is not None:
+        if found.state != write.after and found != row and not both_pure(found, row):
+            raise Outdated(f"call {row.call_id} is {found.status.value}")
+        return
+    if write.after is not None:
+        raise Outdated(f"call {row.call_id} is gone")
+    for other in data.calls.values():
+        if (
+            row.key is not None
+            and (other.key, other.identity.tool_name) == (row.key, row.identity.tool_name)
+            and other.identity.input_hash != row.identity.input_hash
+        ):
+            raise KeyConflict(key_conflict_text(row, other_run=other.identity.workflow_id))
+
+
+def _check_review(data: MemoryData, write: ReviewWrite) -> None:
+    found = data.reviews.get(write.review.review_id)
+    version = None if found is None else found.version
+    same_run = found is None or found.identity.workflow_id == write.review.identity.workflow_id
+    if (version != write.after_version or not same_run) and found != write.review:
+        raise Outdated(f"review {write.review.review_id} has version {version}")
+
+
+def _check_event(data: MemoryData, write: EventWrite) -> None:
+    event = write.event
+    found = data.events.get((event.workflow_id, event.event_id))
+    if event.received_by is not None and (found is None or not may_take(found, event)):
+        raise Outdated(f"event {event.event_id} was taken")
+
+
+def apply(data: MemoryData, commit: Commit) -> None:
+    """Make the changes of a commit that was checked. Nothing in here can be refused any more."""
+    if commit.claim is not None:
+        data.runs[commit.workflow_id] = commit.claim.run
+    for write in commit.calls:
+        data.calls[write.row.identity] = _kept(data, write.row)
+    for step in commit.steps:
+        data.steps[(step.workflow_id, step.node_id, step.checkpoint_id)] = step
+    for review_write in commit.reviews:
+        data.reviews[review_write.review.review_id] = review_write.review
+    for item in commit.evidence:
+        # The same words about the same attempt at the same time are one item.
+        said = {replace(known, result=None) for known in data.evidence}
+        if replace(item, result=None) not in said:
+            data.evidence[item] = None
+    data.audit.update(dict.fromkeys(commit.audit))
+    for checkpoint in commit.checkpoints:
+        data.checkpoints[(checkpoint.workflow_id, checkpoint.version)] = checkpoint
+    for version in commit.dropped:
+        data.checkpoints.pop((commit.workflow_id, version), None)
+    for event_write in commit.events:
+        event = event_write.event
+        where = (event.workflow_id, event.event_id)
+        if event.received_by is not None or where not in data.events:
+            data.events[where] = event
+    if commit.graph is not None:
+        data.graphs.setdefault(commit.graph.graph_id, commit.graph)
+    if commit.run is not None:
+        run, update = data.runs[commit.workflow_id], commit.run
+        data.runs[commit.workflow_id] = replace(
+            run,
+            status=update.status,
+            updated_at=update.at,
+            failure=update.failure,
+            holder_id=None if update.release else run.holder_id,
+            waits=update.waits,
+        )
+
+
+def _kept(data: MemoryData, row: CallRow) -> CallRow:
+    """The row with what is never recomputed once it was stored (P9)."""
+    found = data.calls.get(row.identity)
+    if found is None:
+        return row
+    names = "call_id replay_class args_json created_at label key key_since window_seconds"
+    kept = {name: getattr(found, name) for name in (*names.split(), "trace_id")}
+    return row._replace(**kept)
+
+
+def open_reviews(data: MemoryData, workflow_id: str | None) -> list[Review]:
+    """Reviews that are open, or decided and not used yet, oldest first."""
+    found = [
+        review
+        for review in data.reviews.values()
+        if review.status in _WAITING and workflow_id in (None, review.identity.workflow_id)
+    ]
+    return sorted(found, key=lambda review: (review.opened_at, review.review_id))
