@@ -89,5 +89,22 @@ class Outcome:
     """It was cancelled; what it had started (a thread, say) may still be under way."""
 
 
-Ask = Read | Write | Fire | Verify | CanInvoke | Pause | Join
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Run a node's function once, in its scope. Answer: an :class:`Outcome`."""
+
+    function: Callable[[Any], Any]
+    is_async: bool
+    argument: Any
+    scope: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Do several things at once. Answer: an :class:`Outcome` of each, when all have ended."""
+
+    doings: tuple[Doing[Any], ...]
+
+
+Ask = Read | Write | Fire | Verify | CanInvoke | Pause | Join | Visit | Together
 Doing = Generator[Ask, Any, T]

@@ -14,7 +14,7 @@ import dataclasses
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol, TypeVar, assert_never
 
@@ -27,13 +27,15 @@ from nottwice.engine.asks import (
     Outcome,
     Pause,
     Read,
+    Together,
     Verify,
+    Visit,
     Write,
 )
 from nottwice.engine.clock import Clock
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import current_attempt, current_scope
-from nottwice.errors import Poison
+from nottwice.errors import Poison, UsageError
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Store
 
@@ -100,6 +102,10 @@ def _answer(ask: Ask, seat: Seat) -> Any:
             return seat.clock.pause(ask.seconds)
         case Join():
             return _join(ask)
+        case Visit():
+            return _visit(ask)
+        case Together():
+            return _together(ask, seat)
         case _:
             assert_never(ask)
 
@@ -133,6 +139,10 @@ async def _answer_async(ask: Ask, seat: Seat) -> Any:
             over = asyncio.wrap_future(ask.in_flight.over)
             done, _ = await asyncio.wait([over], timeout=ask.seconds)
             return bool(done)
+        case Visit():
+            return await _visit_async(ask)
+        case Together():
+            return await _together_async(ask, seat)
         case _:
             assert_never(ask)
 
@@ -276,3 +286,66 @@ def _join(ask: Join) -> bool:
     except FutureTimeout:
         return False
     return True
+
+
+# Nodes and branches
+
+
+def _visit(ask: Visit) -> Outcome:
+    """The one place where a sync node is run."""
+    call: Callable[[], Any] = lambda: ask.function(ask.argument)  # noqa: E731
+    if ask.is_async:
+        if loop_is_running():
+            raise UsageError(
+                "The graph has async nodes and was started with run() inside an event loop. "
+                "Nothing happened. Use: await graph.arun(...)"
+            )
+        awaited = call
+        call = lambda: asyncio.run(_coroutine(awaited()))  # noqa: E731
+    token = current_scope.set(ask.scope)
+    try:
+        return Outcome(value=call(), invoked=True)
+    except Exception as error:
+        return Outcome(error=error)
+    finally:
+        current_scope.reset(token)
+
+
+async def _visit_async(ask: Visit) -> Outcome:
+    if not ask.is_async:
+        outcome = await _in_thread(_visit, ask)
+        if outcome.interrupt is not None:
+            raise outcome.interrupt
+        return outcome
+    token = current_scope.set(ask.scope)
+    try:
+        return Outcome(value=await ask.function(ask.argument), invoked=True)
+    except Exception as error:
+        return Outcome(error=error)
+    finally:
+        current_scope.reset(token)
+
+
+def _together(ask: Together, seat: Seat) -> list[Outcome]:
+    with ThreadPoolExecutor(len(ask.doings), thread_name_prefix="nottwice-branch") as pool:
+        branches = [
+            pool.submit(contextvars.copy_context().run, drive, doing, seat) for doing in ask.doings
+        ]
+    return [_ended(branch.exception(), branch.result) for branch in branches]
+
+
+async def _together_async(ask: Together, seat: Seat) -> list[Outcome]:
+    tasks = [asyncio.ensure_future(drive_async(doing, seat)) for doing in ask.doings]
+    try:
+        await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    errors = [asyncio.CancelledError() if one.cancelled() else one.exception() for one in tasks]
+    return [_ended(error, task.result) for error, task in zip(errors, tasks, strict=True)]
+
+
+def _ended(error: BaseException | None, result: Callable[[], Any]) -> Outcome:
+    return Outcome(error=error) if error is not None else Outcome(value=result(), invoked=True)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from nottwice.engine import reconcile
+from nottwice.engine import reconcile, stops
 from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
@@ -22,8 +22,8 @@ from nottwice.engine.session import FindTool, Session
 from nottwice.errors import RunAborted, RunBlocked, RunBusy
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
-from nottwice.model.review import Review
-from nottwice.model.run import HolderRecord, Life, RunRecord, RunStatus
+from nottwice.model.review import Review, ReviewStatus
+from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord, RunStatus, Wait
 from nottwice.store.interface import (
     Claim,
     Commit,
@@ -60,6 +60,18 @@ class Opening:
     find_tool: FindTool
     wait_seconds: float = 0.0
     patience_seconds: float = 60.0
+    begins: Beginning | None = None
+    """What a run of a graph is created with; a run that exists keeps what it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a run of a graph begins with."""
+
+    graph: GraphRecord
+    input_json: str
+    parent: RunRecord | None = None
+    origin: str | None = None
 
 
 def claim(opening: Opening) -> Doing[Session]:
@@ -68,16 +80,7 @@ def claim(opening: Opening) -> Doing[Session]:
     Durable: the claim, when it returns. Raises RunBusy, RunAborted, or RunBlocked if a doubt
     remains; the run is then given up again.
     """
-    check_id(opening.run_id, what="The run id")
-    holder = yield Read(lambda store: store.holder())
-    deadline = opening.clock.now() + opening.wait_seconds
-    while not _drive_here(holder, opening.run_id):
-        yield from _wait_or_give_up(opening, deadline, holder, since=None, here=True)
-    try:
-        session = yield from _claim_in_store(opening, holder, deadline)
-    except BaseException:
-        _stop_driving_here(holder, opening.run_id)
-        raise
+    session = yield from take(opening)
     try:
         yield from reconcile.reconcile_all(session)
     except RunBlocked as blocked:
@@ -87,6 +90,23 @@ def claim(opening: Opening) -> Doing[Session]:
         yield from leave(session, None, None, status=RunStatus.RUNNING)
         raise
     return session
+
+
+def take(opening: Opening) -> Doing[Session]:
+    """Become the holder of a run and look at nothing: what is in doubt stays in doubt.
+
+    Durable: the claim, when it returns.
+    """
+    check_id(opening.run_id, what="The run id")
+    holder = yield Read(lambda store: store.holder())
+    deadline = opening.clock.now() + opening.wait_seconds
+    while not _drive_here(holder, opening.run_id):
+        yield from _wait_or_give_up(opening, deadline, holder, since=None, here=True)
+    try:
+        return (yield from _claim_in_store(opening, holder, deadline))
+    except BaseException:
+        _stop_driving_here(holder, opening.run_id)
+        raise
 
 
 def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> Doing[Session]:
@@ -106,10 +126,11 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
                 )
                 continue
         now = opening.clock.now()
-        claimed = _claimed(run, run_id, holder, now)
+        claimed = _claimed(run, opening, holder, now)
         after = None if run is None else run.epoch
+        graph = opening.begins.graph if run is None and opening.begins is not None else None
         try:
-            yield Write(Commit(workflow_id=run_id, claim=Claim(claimed, after)))
+            yield Write(Commit(workflow_id=run_id, claim=Claim(claimed, after), graph=graph))
         except Outdated:
             continue
         return Session(
@@ -126,16 +147,25 @@ def _other_holder(holder_id: str) -> Read:
     return Read(lambda store: (store.life_of(holder_id), store.load_holder(holder_id)))
 
 
-def _claimed(run: RunRecord | None, run_id: str, holder: HolderRecord, now: float) -> RunRecord:
+def _claimed(
+    run: RunRecord | None, opening: Opening, holder: HolderRecord, now: float
+) -> RunRecord:
     if run is None:
+        begins = opening.begins
+        parent = begins.parent if begins is not None else None
         return RunRecord(
-            workflow_id=run_id,
+            workflow_id=opening.run_id,
             status=RunStatus.RUNNING,
             epoch=1,
             holder_id=holder.holder_id,
             created_at=now,
             updated_at=now,
             claimed_at=now,
+            graph_id=begins.graph.graph_id if begins is not None else None,
+            input_json=begins.input_json if begins is not None else None,
+            parent_id=parent.workflow_id if parent is not None else None,
+            root_id=(parent.root_id or parent.workflow_id) if parent is not None else None,
+            origin=begins.origin if begins is not None else None,
         )
     return replace(
         run,
@@ -145,6 +175,7 @@ def _claimed(run: RunRecord | None, run_id: str, holder: HolderRecord, now: floa
         updated_at=now,
         claimed_at=now,
         failure=None,
+        waits=(),
     )
 
 
@@ -217,32 +248,96 @@ def release(
     """
     session.closed = True
     try:
-        now = session.clock.now()
-        unneeded: tuple[ReviewWrite, ...] = ()
         if isinstance(error, RunAborted):
             status = RunStatus.ABORTED
-        elif status is None:
-            reviews = yield Read(lambda store: store.open_reviews(session.run_id))
-            status = _last_status(reviews, failure)
-            if status is RunStatus.COMPLETED:
-                # A drift that somebody accepted did not occur again: the code was put back.
-                unneeded = tuple(
-                    ReviewWrite(review.closed("a run without drift", now=now), review.version)
-                    for review in reviews
-                )
-        yield from session.commit(
-            calls=tuple(session.unrecorded.values()),
-            run=RunUpdate(status, now, failure, release=True),
-            reviews=unneeded,
-        )
+        if status is not None:
+            yield from _give_up(session, status, failure)
+        while status is None:
+            status = yield from _give_up_as_it_is(session, error, failure)
     finally:
         _stop_driving_here(session.holder, session.run_id)
 
 
-def _last_status(reviews: Sequence[Review], failure: Failure | None) -> RunStatus:
-    if any(review.blocks for review in reviews):
+def _give_up(
+    session: Session,
+    status: RunStatus,
+    failure: Failure | None,
+    *,
+    waits: tuple[Wait, ...] = (),
+    reviews: tuple[ReviewWrite, ...] = (),
+) -> Doing[None]:
+    update = RunUpdate(status, session.clock.now(), failure, release=True, waits=waits)
+    yield from session.commit(
+        calls=tuple(session.unrecorded.values()), run=update, reviews=reviews
+    )
+
+
+def _give_up_as_it_is(
+    session: Session, error: BaseException | None, failure: Failure | None
+) -> Doing[RunStatus | None]:
+    """Find out how the run stands, and give it up so. None: it changed meanwhile; look again."""
+    reviews = yield Read(lambda store: store.open_reviews(session.run_id))
+    waits = _last_waits(session, reviews, error)
+    if waits and stops.is_wait(error):
+        # Nothing failed: the run only waits.
+        failure = None
+    status = _last_status(waits, failure)
+    unneeded: tuple[ReviewWrite, ...] = ()
+    if status is RunStatus.COMPLETED:
+        unneeded = _unneeded(session, reviews, session.clock.now())
+    try:
+        yield from _give_up(session, status, failure, waits=waits, reviews=unneeded)
+    except Outdated:
+        if not unneeded:
+            raise
+        # Somebody decides, at this very moment, what nobody needs any more.
+        return None
+    return status
+
+
+def _last_waits(
+    session: Session, reviews: Sequence[Review], error: BaseException | None
+) -> tuple[Wait, ...]:
+    """Every reason why the run waits; none if it is over, one way or the other.
+
+    What may have happened holds up a failed run, too. A wait does not: the failure comes first,
+    and whoever opens the run again runs into the wait again.
+    """
+    blocking = [review for review in reviews if review.blocks]
+    if error is not None and not stops.is_wait(error):
+        return stops.waits_of(session, blocking) if blocking else ()
+    if session.run.graph_id is None:
+        # Code that resumes midway need not have asked for what another turn of it asked.
+        blocking += [
+            review
+            for review in reviews
+            if review.kind.asks_first and review.status is ReviewStatus.OPEN
+        ]
+    return stops.waits_of(session, blocking)
+
+
+def _last_status(waits: Sequence[Wait], failure: Failure | None) -> RunStatus:
+    if waits:
         return RunStatus.WAITING
     return RunStatus.COMPLETED if failure is None else RunStatus.FAILED
+
+
+def _unneeded(
+    session: Session, reviews: Sequence[Review], now: float
+) -> tuple[ReviewWrite, ...]:
+    """The writes that close what a completed run did not need.
+
+    A drift that somebody accepted did not occur again: the code was put back. A graph that has
+    reached its end asks nothing any more. A plain run may be opened again for its next turn, so
+    what was decided for it waits for that.
+    """
+    is_graph = session.run.graph_id is not None
+    closed = "a run without drift", "a run that ended without asking"
+    return tuple(
+        ReviewWrite(review.closed(closed[review.kind.asks_first], now=now), review.version)
+        for review in reviews
+        if is_graph or not review.kind.asks_first
+    )
 
 
 def _drive_here(holder: HolderRecord, run_id: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from nottwice.engine.asks import Doing, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.in_flight import InFlight, check_no_circle
-from nottwice.errors import NotInRun
+from nottwice.errors import NotInRun, NottwiceError
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
     ROOT_NODE,
@@ -34,6 +34,7 @@ from nottwice.model.run import (
     RunStatus,
     StepRecord,
     StepStatus,
+    Wait,
 )
 from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite, Commit, EventWrite, ReviewWrite, RunUpdate, Store
@@ -51,6 +52,8 @@ class StepState:
     resumed: bool = False
     outstanding: dict[CallIdentity, CallRow] = field(default_factory=dict)
     later: dict[CallIdentity, CallRow] = field(default_factory=dict)
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many timers, values and so on each of its branches has asked for since it was opened."""
 
     @property
     def finished(self) -> bool:
@@ -74,6 +77,14 @@ current_scope: contextvars.ContextVar[Scope | None] = contextvars.ContextVar(
 current_attempt: contextvars.ContextVar[InFlight | None] = contextvars.ContextVar(
     "nottwice_attempt", default=None
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A wait that somebody in this process ran into: nothing new happens behind it."""
+
+    wait: Wait
+    error: NottwiceError
 
 
 class Riding:
@@ -104,9 +115,17 @@ class Riding:
         with self._guard:
             self._evidence[item] = None
 
-    def add_checkpoint(self, checkpoint: CheckpointRecord) -> None:
+    def add_checkpoint(
+        self, checkpoint: CheckpointRecord, *, ends: StepRecord | None = None
+    ) -> None:
+        """Take a checkpoint aboard together with the step that it ends, never one without it."""
         with self._guard:
             self._checkpoints[checkpoint.version] = checkpoint
+            if ends is not None:
+                self._steps[(ends.node_id, ends.checkpoint_id)] = ends
+
+    def has_checkpoint(self, version: int) -> bool:
+        return version in self._checkpoints
 
     def find_call(self, identity: CallIdentity) -> CallRow | None:
         write = self._calls.get(identity)
@@ -190,6 +209,10 @@ class Session:
         """Outcomes that are known here but could not be written; tried again before doubting."""
         self.waivers: dict[CallIdentity, Review] = {}
         """Decisions that let effects stay unasked for; each is used once."""
+        self.stops: dict[CallIdentity, Stop] = {}
+        """What has stopped a part of the run, by what was asked for there; see ``stops.py``."""
+        self.asked: dict[CallIdentity, Review] = {}
+        """Questions and approvals that are not used yet, as this process last saw them."""
         self.guard = threading.Lock()
         self.in_flight: dict[CallIdentity, InFlight] = {}
         self.waiting: set[InFlight] = set()

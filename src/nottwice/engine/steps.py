@@ -9,13 +9,12 @@ Promise kept here: P17.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
-from nottwice.engine import blocking
+from nottwice.engine import blocking, stops
 from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.session import Scope, Session, StepState
-from nottwice.errors import ReplayDriftError
+from nottwice.errors import NewEffectInFork, ReplayDriftError
 from nottwice.model.call import (
     CallIdentity,
     CallRow,
@@ -25,6 +24,7 @@ from nottwice.model.call import (
     child_node,
 )
 from nottwice.model.failure import Failure
+from nottwice.model.places import branches_differ, is_inside, is_visit_of
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import StepRecord, StepStatus
 from nottwice.store.interface import Outdated, ReviewWrite
@@ -67,15 +67,24 @@ def close_step(scope: Scope, failure: Failure | None) -> Doing[None]:
     session, state = scope.session, scope.steps[0]
     if state.finished:
         return
+    session.riding.add_step((yield from ended(scope, failure)))
+    yield from session.flush_if_heavy()
+
+
+def ended(scope: Scope, failure: Failure | None) -> Doing[StepRecord]:
+    """The mark of a step that is over, not yet aboard: a graph sends its checkpoint along."""
+    session, state = scope.session, scope.steps[0]
+    if failure is None:
+        stops.raise_if_stopped(scope)
+        yield from stops.close_unasked(scope)
     if failure is None and state.outstanding:
         yield from _refuse(scope, list(state.outstanding.values()), "the step would finish")
         state.outstanding.clear()
-    status = StepStatus.DONE if failure is None else StepStatus.FAILED
-    state.record = replace(
-        state.record, status=status, finished_at=session.clock.now(), failure=failure
-    )
-    session.riding.add_step(state.record)
-    yield from session.flush_if_heavy()
+    if not state.finished:
+        status = StepStatus.DONE if failure is None else StepStatus.FAILED
+        now = session.clock.now()
+        state.record = replace(state.record, status=status, finished_at=now, failure=failure)
+    return state.record
 
 
 def branch(scope: Scope, index: int) -> Scope:
@@ -105,6 +114,16 @@ def _made_by(outer: CallRow, inner: CallRow) -> bool:
 
 def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
     """Let a new effect through, or refuse it because the code has drifted."""
+    run = scope.session.run
+    if run.origin is not None:
+        raise NewEffectInFork(
+            f"Run {run.workflow_id!r} is a fork of {run.origin!r}, which has no receipt of this "
+            f"call of {identity.tool_name!r}. It was not sent: a fork looks at what would have "
+            "been, and never does it. Start a run of its own for new effects.",
+            call_id=identity.call_id,
+            run_id=run.workflow_id,
+            origin=run.origin,
+        )
     if not scope.steps:
         return
     state = scope.steps[0]
@@ -120,13 +139,13 @@ def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
         row
         for open_step_state in scope.steps
         for row in open_step_state.outstanding.values()
-        if _is_inside(row.identity.node_id, scope.node_id) or _is_twin(row, identity)
+        if is_inside(row.identity.node_id, scope.node_id) or _is_twin(row, identity)
     ]
     later = [
         row
         for open_step_state in scope.steps
         for row in open_step_state.later.values()
-        if not _branches_differ(row.identity.node_id, scope.node_id)
+        if not branches_differ(row.identity.node_id, scope.node_id)
     ]
     if here or later:
         wants = f"the code asks for a new effect of {identity.tool_name!r}"
@@ -183,15 +202,15 @@ def _load_outstanding(session: Session, state: StepState) -> Doing[None]:
     record = state.record
     held = yield _calls_under(record)
     for row in held:
-        if _is_effect(row) and _is_visit_of(row.identity.checkpoint_id, record.checkpoint_id):
+        if _is_effect(row) and is_visit_of(row.identity.checkpoint_id, record.checkpoint_id):
             state.outstanding[row.identity] = row
     steps = yield Read(lambda store: store.steps(session.run_id))
     for step in steps:
-        if step.ordinal <= record.ordinal or _is_inside(step.node_id, record.node_id):
+        if step.ordinal <= record.ordinal or is_inside(step.node_id, record.node_id):
             continue
         rows = yield _calls_under(step)
         for row in rows:
-            if _is_effect(row) and _is_visit_of(row.identity.checkpoint_id, step.checkpoint_id):
+            if _is_effect(row) and is_visit_of(row.identity.checkpoint_id, step.checkpoint_id):
                 state.later[row.identity] = row
 
 
@@ -210,23 +229,3 @@ def _next_ordinal(session: Session) -> Doing[int]:
 
 def _is_effect(row: CallRow) -> bool:
     return row.replay_class.effectful and row.status is CallStatus.DONE
-
-
-def _is_visit_of(checkpoint_id: str, visit: str) -> bool:
-    return checkpoint_id == visit or checkpoint_id.startswith(visit + "/")
-
-
-def _is_inside(node_id: str, outer: str) -> bool:
-    return node_id == outer or node_id.startswith((outer + "/", outer + "["))
-
-
-def _branches_differ(one: str, other: str) -> bool:
-    """Whether two nodes lie in different parallel branches of the same step."""
-    mine, theirs = _branch_path(one), _branch_path(other)
-    shorter = min(len(mine), len(theirs))
-    return mine[:shorter] != theirs[:shorter]
-
-
-def _branch_path(node_id: str) -> list[str]:
-    """Everything up to each branch index, outermost first."""
-    return [node_id[: match.end()] for match in re.finditer(r"\[\d+\]", node_id)]

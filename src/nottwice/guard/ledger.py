@@ -16,14 +16,17 @@ from nottwice.errors import UsageError
 from nottwice.guard.run import Run
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
+from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryStore
 from nottwice.store.sqlite import SqliteStore
 
 DEFAULT_STORE = "nottwice.db"
 MEMORY = ":memory:"
+FOLDER = "file:"
+"""What a store begins with that is a folder of JSON files."""
 MOST_OPEN = 16
 
-_shared: dict[tuple[int, int], SqliteStore] = {}
+_shared: dict[tuple[int, int], Store] = {}
 _shared_guard = threading.Lock()
 
 
@@ -77,7 +80,7 @@ class Ledger:
 def open_ledger(
     store: str | Path | Store | None = None, *, create: bool = True, clock: Clock | None = None
 ) -> Ledger:
-    """Open a ledger: a path, ``":memory:"``, or a store of your own.
+    """Open a ledger: a path, ``"file:FOLDER"``, ``":memory:"``, or a store of your own.
 
     Without a path: ``NOTTWICE_STORE``, else ``nottwice.db`` in the current folder. With
     ``create=False`` a ledger that is not there is an error instead of an empty one.
@@ -88,7 +91,7 @@ def open_ledger(
     if isinstance(store, str | Path):
         if str(store) == MEMORY:
             return Ledger(MemoryStore(now=clock.now()), clock=clock)
-        return Ledger(SqliteStore(_local_path(store), now=clock.now(), create=create), clock=clock)
+        return Ledger(_store_at(store, now=clock.now(), create=create), clock=clock)
     return Ledger(store, clock=clock)
 
 
@@ -106,13 +109,16 @@ def run(
     decide. ``wait_seconds``: how long to wait for another holder before RunBusy. ``patience``:
     how long a ``verify`` hook may be asked again before a person is.
     """
+    return ledger_of(store).run(run_id, wait_seconds=wait_seconds, patience=patience)
+
+
+def ledger_of(store: str | Path | Ledger | Store | None) -> Ledger:
+    """The ledger that somebody names; one that is named by its path is shared in this process."""
     if isinstance(store, Ledger):
-        ledger = store
-    elif store is None or isinstance(store, str | Path):
-        ledger = Ledger(_shared_store(store))
-    else:
-        ledger = Ledger(store)
-    return ledger.run(run_id, wait_seconds=wait_seconds, patience=patience)
+        return store
+    if store is None or isinstance(store, str | Path):
+        return Ledger(_shared_store(store))
+    return Ledger(store)
 
 
 def _shared_store(given: str | Path | None) -> Store:
@@ -131,7 +137,7 @@ def _shared_store(given: str | Path | None) -> Store:
         except OSError:
             known = None
         if known is None:
-            known = SqliteStore(path, now=SystemClock().now())
+            known = _store_at(given, now=SystemClock().now())
             status = os.stat(path)
         # The dict keeps the order of use. A store that is closed here and still in use opens
         # its files again.
@@ -141,13 +147,27 @@ def _shared_store(given: str | Path | None) -> Store:
         return known
 
 
+def _store_at(given: str | Path, *, now: float, create: bool = True) -> Store:
+    """A folder holds JSON files, and so does what is to become one; all else is SQLite."""
+    path = _local_path(given)
+    if not str(given).startswith(FOLDER):
+        kind = JsonFileStore if path.is_dir() else SqliteStore
+        return kind(path, now=now, create=create)
+    if path.is_file():
+        raise UsageError(
+            f"{given} names a folder of JSON files, and {path} is a file. Nothing was opened. Give "
+            "the path of a SQLite ledger without 'file:'."
+        )
+    return JsonFileStore(path, now=now, create=create)
+
+
 def _local_path(given: str | Path) -> Path:
-    text = str(given)
+    text = str(given).removeprefix(FOLDER)
     if "://" in text:
         raise UsageError(
             f"{text.partition('://')[0]!r} is not a store that this version knows. Nothing was "
-            "opened. Give the path of a SQLite file."
+            "opened. Give the path of a SQLite file, or file: and a folder."
         )
-    if not text or "\0" in text:
-        raise UsageError(f"{text!r} is not a path. Nothing was opened.")
+    if not text or "\0" in text or (text.startswith("//") and text != str(given)):
+        raise UsageError(f"{str(given)!r} is not a path. Nothing was opened.")
     return Path(os.path.expanduser(text))

@@ -91,7 +91,7 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
             raise UsageError(
                 f"Step {self.name!r} is entered already. Nothing happened. Make a new nt.step(...)."
             )
-        return _scope_of(f"nt.step({self.name!r})")
+        return scope_of(f"nt.step({self.name!r})")
 
     def _entered(self, scope: Scope) -> step:
         self._scope = scope
@@ -130,7 +130,7 @@ def map(
         )
     work = list(items)
     with _own_step("nt.map", name or f"map {_name_of(function)}"):
-        scope = _scope_of("nt.map")
+        scope = scope_of("nt.map")
         with ThreadPoolExecutor(max(1, min(threads, len(work) or 1))) as pool:
             futures = [
                 pool.submit(_branch_context(scope, index).run, function, item)
@@ -147,7 +147,7 @@ async def gather(*awaitables: Awaitable[T], name: str | None = None) -> list[T]:
     tasks: list[asyncio.Task[T]] = []
     try:
         async with _own_step("nt.gather", name or f"gather {', '.join(map_names(awaitables))}"):
-            scope = _scope_of("nt.gather")
+            scope = scope_of("nt.gather")
             tasks += [
                 asyncio.get_running_loop().create_task(
                     _as_coroutine(awaitable), context=_branch_context(scope, index)
@@ -193,7 +193,7 @@ async def _as_coroutine(awaitable: Awaitable[T]) -> T:
 
 def _own_step(what: str, name: str) -> Any:
     """A step for branches outside any step, so that they are judged for drift like all others."""
-    scope = _scope_of(what)
+    scope = scope_of(what)
     return step(name) if not scope.steps else _Nothing()
 
 
@@ -228,7 +228,7 @@ def _all_or_first_error(errors: list[BaseException | None], branches: list[Any])
     return [branch.result() for branch in branches]
 
 
-def _scope_of(what: str) -> Scope:
+def scope_of(what: str) -> Scope:
     scope = current_scope.get()
     if scope is None:
         raise NotInRun(

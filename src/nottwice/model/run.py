@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from nottwice.model.failure import Failure
+
+
+CANCEL: Final = "nottwice.cancel"
+"""The event that tells whoever drives a run to stop."""
 
 
 class RunStatus(enum.Enum):
@@ -20,8 +24,9 @@ class RunStatus(enum.Enum):
 
 
 class StepStatus(enum.Enum):
-    """The double-ended marks of a step (D6)."""
+    """The double-ended marks of a step (D6). PENDING is never stored: it has not begun."""
 
+    PENDING = "pending"
     IN_PROGRESS = "in_progress"
     DONE = "done"
     FAILED = "failed"
@@ -103,6 +108,8 @@ class RunRecord:
     parent_id: str | None = None
     root_id: str | None = None
     """The outermost run that it was spawned from; they are kept and removed together."""
+    origin: str | None = None
+    """The run that it was forked from; it has that run's receipts and makes no new effects."""
     waits: tuple[Wait, ...] = ()
 
     @property

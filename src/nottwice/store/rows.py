@@ -43,14 +43,14 @@ CALL_COLUMNS = (
 )
 RUN_COLUMNS = (
     "workflow_id, status, epoch, holder_id, created_at, updated_at, claimed_at, failure_json, "
-    "graph_id, input_json, parent_id, root_id, waits_json, wake_at"
+    "graph_id, input_json, parent_id, root_id, origin, waits_json, wake_at"
 )
 STEP_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, status, ordinal, started_at, finished_at, failure_json"
 )
 REVIEW_COLUMNS = (
     "workflow_id, review_id, kind, status, node_id, checkpoint_id, tool_name, input_hash, call_id, "
-    "attempt_id, summary, opened_at, version, decision_json, closed_by, closed_at"
+    "attempt_id, summary, opened_at, version, decision_json, closed_by, closed_at, about_json"
 )
 EVIDENCE_COLUMNS = "workflow_id, call_id, attempt_id, at, source, text, result_kind, result_json"
 AUDIT_COLUMNS = "workflow_id, at, who, action, subject, why"
@@ -167,6 +167,7 @@ def run_to_sql(run: RunRecord) -> tuple[Any, ...]:
         run.input_json,
         run.parent_id,
         run.root_id,
+        run.origin,
         *waits_to_sql(run.waits),
     )
 
@@ -194,7 +195,8 @@ def run_from_sql(row: Row) -> RunRecord:
             input_json=row[9],
             parent_id=row[10],
             root_id=row[11],
-            waits=tuple(map(Wait.from_plain, values.decode(row[12]))) if row[12] else (),
+            origin=row[12],
+            waits=tuple(map(Wait.from_plain, values.decode(row[13]))) if row[13] else (),
         )
     except UNREADABLE as error:
         raise corrupt("a run", row[:1], error) from error
@@ -248,6 +250,7 @@ def review_to_sql(review: Review) -> tuple[Any, ...]:
         _decision_to_sql(review.decision),
         review.closed_by,
         _micros(review.closed_at),
+        review.about,
     )
 
 
@@ -266,6 +269,7 @@ def review_from_sql(row: Row) -> Review:
             decision=_decision_from_sql(row[13]),
             closed_by=row[14],
             closed_at=_seconds(row[15]),
+            about=row[16],
         )
     except UNREADABLE as error:
         raise corrupt("a review", row[:2], error) from error

@@ -8,10 +8,14 @@ ALTER TABLE runs ADD COLUMN graph_id   TEXT;
 ALTER TABLE runs ADD COLUMN input_json TEXT;
 ALTER TABLE runs ADD COLUMN parent_id  TEXT;
 ALTER TABLE runs ADD COLUMN root_id    TEXT;
+ALTER TABLE runs ADD COLUMN origin     TEXT;
 ALTER TABLE runs ADD COLUMN waits_json TEXT;
 ALTER TABLE runs ADD COLUMN wake_at    INTEGER;
 CREATE INDEX runs_children ON runs (parent_id, created_at) WHERE parent_id IS NOT NULL;
 CREATE INDEX runs_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
+
+-- What a person is shown: the question and its options, or the call to approve.
+ALTER TABLE reviews ADD COLUMN about_json TEXT;
 
 -- With rowids: a version is one row at the end of the table, however long its text is.
 CREATE TABLE checkpoints (

@@ -1,0 +1,326 @@
+"""Advance a run of a graph: claim it, visit node after node, save where it is, give it up (D5, D6).
+
+This is the only loop. A node is a step; its end and the checkpoint that follows from it go aboard
+together and are durable with the next commit of the run, of whatever kind, so a node with one
+effect costs the two commits of that effect. Whatever was not durable when the process died is
+done again from the last checkpoint, and every effect in it is answered by its receipt.
+Promise kept here: P28.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nottwice.engine import ownership, steps, stops
+from nottwice.engine.asks import Doing, Join, Outcome, Read, Together, Visit
+from nottwice.engine.session import Scope, Session
+from nottwice.errors import InvalidGraph, NottwiceError, RunAborted, RunBlocked, RunWaits
+from nottwice.model import position as positions
+from nottwice.model import values
+from nottwice.model.call import ROOT_NODE, branch_node
+from nottwice.model.checkpoint import Saved, restore, save, saved_as
+from nottwice.model.failure import Failure, classify
+from nottwice.model.graph import GraphDefinition, Node
+from nottwice.model.position import Position
+from nottwice.model.run import CANCEL, EventRecord, RunStatus, StepRecord
+
+
+class Cadence(enum.Enum):
+    """When checkpoints become durable. Effects and what leads to them always are."""
+
+    EFFECTS = "effects"
+    EVERY_STEP = "every_step"
+    ON_EXIT = "on_exit"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a node's return value means: where to go, and what changes."""
+
+    choice: str | None
+    changes: Mapping[str, Any]
+    """Plain values that replace what the state held."""
+    additions: Mapping[str, list[Any]]
+    """Plain items that are added to lists of the state."""
+
+
+class NodeCode(Protocol):
+    """A node's function, and how state goes in and comes out of it."""
+
+    @property
+    def function(self) -> Any: ...
+
+    @property
+    def is_async(self) -> bool: ...
+
+    def hand_out(self, state: Mapping[str, Any]) -> Any:
+        """The state as the node sees it."""
+
+    def read(self, handed: Any, returned: Any, state: Mapping[str, Any]) -> Ending:
+        """What the node returned; raises if it broke its contract."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that driving a graph needs, besides the run."""
+
+    graph: GraphDefinition
+    graph_id: str
+    """As the run was bound to it: the version may be an earlier patch than the graph's."""
+    code: Mapping[str, NodeCode]
+    first_state: Mapping[str, Any]
+    cadence: Cadence = Cadence.EFFECTS
+
+
+def conduct(opening: ownership.Opening, plan: Plan) -> Doing[NottwiceError | None]:
+    """Advance a run as far as it goes. Answer: what it waits for, or None when it is finished.
+
+    Durable: how far it came, when it returns. A node's own exception is raised after it was
+    recorded as the failure of the run.
+    """
+    session = yield from ownership.claim(opening)
+    try:
+        flight = yield from _board(session, plan)
+        yield from _fly(flight)
+    except (RunBlocked, RunWaits) as stop:
+        yield from _leave(session, stop, None)
+        return stop
+    except Exception as error:
+        failure = classify(error, effectful=False, now=session.clock.now())
+        yield from _leave(session, error, failure)
+        raise
+    except BaseException:
+        # The process is being stopped: the run was interrupted, it has not failed.
+        yield from _leave(session, None, None, status=RunStatus.RUNNING)
+        raise
+    yield from _leave(session, None, None)
+    return None
+
+
+def _leave(
+    session: Session,
+    error: BaseException | None,
+    failure: Failure | None,
+    *,
+    status: RunStatus | None = None,
+) -> Doing[None]:
+    for one in session.under_way():
+        yield Join(one, ownership.DRAIN_SECONDS)
+    yield from ownership.leave(session, error, failure, status=status)
+
+
+class Flight:
+    """A run of a graph while it is driven: where it is, and what has been saved of that."""
+
+    def __init__(
+        self, session: Session, plan: Plan, state: dict[str, Any], position: Position
+    ) -> None:
+        self.session = session
+        self.plan = plan
+        self.state = state
+        self.position = position
+        self.saved: Saved | None = None
+        self.guard = threading.Lock()
+        self._image: Any = None
+        """What the last saved checkpoint holds."""
+        self._base: tuple[Saved | None, Any] = (None, None)
+        """The last checkpoint that is known to be durable; only used if the rest is squashed."""
+
+    def scope(self, index: int | None = None) -> Scope:
+        node_id = ROOT_NODE if index is None else branch_node(ROOT_NODE, index)
+        return Scope(self.session, node_id, self.plan.graph_id)
+
+    def loaded(self, saved: Saved, image: Any) -> None:
+        self.saved, self._image = saved, image
+        self._base = (saved, image)
+
+    def save(self, node_id: str, *, ends: StepRecord | None = None) -> None:
+        """Let a checkpoint ride, together with the end of the step that led to it."""
+        image = {"state": self.state, "position": self.position.to_plain()}
+        riding = self.session.riding
+        if self.plan.cadence is Cadence.ON_EXIT and self.saved is not None:
+            if riding.has_checkpoint(self.saved.version):
+                # Nobody needs the one before any more, and it takes its seat.
+                self.saved, self._image = self._base
+            else:
+                self._base = (self.saved, self._image)
+        record, self.saved = save(
+            self.saved,
+            workflow_id=self.session.run_id,
+            node_id=node_id,
+            old=self._image,
+            new=image,
+            now=self.session.clock.now(),
+        )
+        self._image = image
+        riding.add_checkpoint(record, ends=ends)
+
+    def keep_up(self) -> Doing[None]:
+        if self.plan.cadence is Cadence.EVERY_STEP:
+            yield from self.session.commit()
+        else:
+            yield from self.session.flush_if_heavy()
+
+
+def _board(session: Session, plan: Plan) -> Doing[Flight]:
+    """Find out where the run is; a run without a checkpoint is at its beginning."""
+    chain = yield Read(lambda store: store.checkpoint_chain(session.run_id))
+    if not chain:
+        state = dict(plan.first_state)
+        flight = Flight(session, plan, state, positions.start(plan.graph))
+        flight.save(ROOT_NODE)
+        return flight
+    image = restore(chain)
+    flight = Flight(session, plan, image["state"], Position.from_plain(image["position"]))
+    flight.loaded(saved_as(chain, image=image), image)
+    return flight
+
+
+def _fly(flight: Flight) -> Doing[None]:
+    while flight.position.node is not None:
+        yield from _stop_if_cancelled(flight.session)
+        if flight.position.branches:
+            yield from _visit_branches(flight)
+        else:
+            yield from _visit_next(flight)
+        yield from flight.keep_up()
+
+
+def _stop_if_cancelled(session: Session) -> Doing[None]:
+    """Between two nodes: whoever cancelled the run could only leave word."""
+    told: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, CANCEL))
+    if told:
+        why = values.decode(told[0].json)
+        raise RunAborted(
+            f"Run {session.run_id!r} was cancelled by {why['by']}: {why['why']}. Nothing more was "
+            "sent. Start a run with another id if it should be done after all."
+        )
+
+
+def _visit_next(flight: Flight) -> Doing[None]:
+    graph, position = flight.plan.graph, flight.position
+    node = _node(flight, position.node)
+    scope, ending = yield from _visit(flight, flight.scope(), node, position.visit(node.name))
+    after = positions.move(graph, position, node, ending.choice)
+    step = yield from steps.ended(scope, None)
+    flight.state = _updated(flight.state, ending)
+    flight.position = after
+    flight.save(node.name, ends=step)
+
+
+def _visit(
+    flight: Flight,
+    scope: Scope,
+    node: Node,
+    visit: int,
+    state: Mapping[str, Any] | None = None,
+) -> Doing[tuple[Scope, Ending]]:
+    """Run one node. A node that waits stays in progress; one that fails is marked so."""
+    code, seen = flight.plan.code[node.name], flight.state if state is None else state
+    opened = yield from steps.open_step(scope, node.name, visit)
+    handed = code.hand_out(seen)
+    outcome: Outcome = yield Visit(code.function, code.is_async, handed, opened)
+    try:
+        stops.raise_if_stopped(opened)
+        if outcome.error is not None:
+            raise outcome.error
+        return opened, code.read(handed, outcome.value, seen)
+    except (RunBlocked, RunWaits):
+        raise
+    except Exception as error:
+        failure = classify(error, effectful=False, now=flight.session.clock.now())
+        yield from steps.close_step(opened, failure)
+        raise
+
+
+def _visit_branches(flight: Flight) -> Doing[None]:
+    """Run all branches to where they meet; each keeps what it has, whatever its siblings do."""
+    before = flight.position
+    doings = tuple(_branch(flight, index) for index in range(len(before.branches)))
+    outcomes: list[Outcome] = yield Together(doings)
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    if errors:
+        errors.sort(key=_urgency)
+        for other in errors[1:]:
+            errors[0].add_note(f"Another branch ended with {type(other).__name__}: {other}")
+        raise errors[0]
+    update = _merged(flight)
+    node_id = flight.position.node or ROOT_NODE
+    flight.state = _overlaid(flight, update)
+    flight.position = positions.join(flight.plan.graph, flight.position)
+    flight.save(node_id)
+
+
+def _branch(flight: Flight, index: int) -> Doing[None]:
+    while (name := flight.position.branches[index].node) is not None:
+        node = _node(flight, name)
+        update = flight.position.branches[index].update
+        seen = _overlaid(flight, update)
+        visit = flight.position.visit(name, index=index)
+        scope, ending = yield from _visit(flight, flight.scope(index), node, visit, seen)
+        step = yield from steps.ended(scope, None)
+        added = {key: [*update.get(key, ()), *items] for key, items in ending.additions.items()}
+        with flight.guard:
+            flight.position = positions.move_branch(
+                flight.plan.graph,
+                flight.position,
+                node,
+                ending.choice,
+                index=index,
+                update={**update, **ending.changes, **added},
+            )
+            flight.save(scope.node_id, ends=step)
+        yield from flight.keep_up()
+
+
+def _merged(flight: Flight) -> dict[str, Any]:
+    """What the branches changed, together: additions add up, and no two may change one thing."""
+    graph, merged = flight.plan.graph, dict[str, Any]()
+    for branch in flight.position.branches:
+        for key, value in branch.update.items():
+            if key in graph.append:
+                merged[key] = [*merged.get(key, ()), *value]
+            elif key in merged and values.encode(merged[key]) != values.encode(value):
+                raise InvalidGraph(
+                    f"Two branches of graph {graph.name!r} both changed {key!r} of the state, each "
+                    "in its own way. The run stays where they meet. Let each change a part of its "
+                    f"own, or declare the graph with append=({key!r},) if it is a list that both "
+                    "add to."
+                )
+            else:
+                merged[key] = value
+    return merged
+
+
+def _overlaid(flight: Flight, update: Mapping[str, Any]) -> dict[str, Any]:
+    """The state with what branches changed; what is added to lists comes after what is there."""
+    append = flight.plan.graph.append
+    added = {key: [*flight.state.get(key, ()), *update[key]] for key in update if key in append}
+    return {**flight.state, **update, **added}
+
+
+def _updated(state: Mapping[str, Any], ending: Ending) -> dict[str, Any]:
+    added = {key: [*state.get(key, ()), *items] for key, items in ending.additions.items()}
+    return {**state, **ending.changes, **added}
+
+
+def _node(flight: Flight, name: str | None) -> Node:
+    node = flight.plan.graph.node(name or "")
+    if node is None:
+        raise InvalidGraph(
+            f"Run {flight.session.run_id!r} is at node {name!r}, which graph "
+            f"{flight.plan.graph.graph_id!r} does not have. Nothing was done. Deploy the code that "
+            f"the run began with ({flight.plan.graph_id})."
+        )
+    return node
+
+
+def _urgency(error: BaseException) -> int:
+    """What a person must decide comes first, then what failed, then what only takes time."""
+    if isinstance(error, RunBlocked):
+        return 0
+    return 2 if isinstance(error, RunWaits) else 1

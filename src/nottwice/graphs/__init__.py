@@ -1,0 +1,1 @@
+"""Graphs: versioned workflows of nodes over plain-data state, advanced by anyone."""

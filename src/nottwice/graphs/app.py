@@ -1,0 +1,98 @@
+"""Several graphs and their ledger as one thing: ``nt.App(graphs=[...], store="agent.db")``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from nottwice.errors import InvalidGraph, UnknownRun, UsageError, WorkflowVersionMismatch
+from nottwice.graphs.cancel import cancel
+from nottwice.graphs.declare import AnyStore, Graph
+from nottwice.graphs.outcome import Outcome
+from nottwice.guard.ledger import Ledger, ledger_of
+from nottwice.model.graph import split_graph_id
+from nottwice.model.run import RunRecord
+
+
+class App:
+    """What is deployed together. A graph may be there in several versions at once (V3)."""
+
+    def __init__(self, *, graphs: Iterable[Graph[Any]], store: AnyStore = None) -> None:
+        self.graphs = tuple(graphs)
+        self._store = store
+        seen: dict[str, Graph[Any]] = {}
+        for graph in self.graphs:
+            if not isinstance(graph, Graph):
+                raise UsageError(f"App(graphs=...) takes graphs, and {graph!r} is none.")
+            if graph.id in seen and seen[graph.id] is not graph:
+                raise InvalidGraph(
+                    f"The app has two graphs {graph.id!r}. Nothing happened. Give one of them "
+                    "another name or version."
+                )
+            seen[graph.id] = graph
+            graph.definition()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of this app."""
+        return ledger_of(self._store)
+
+    def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
+        """Start a run, resume it, or return its finished result (see ``Graph.run``)."""
+        ledger = self.ledger
+        return self._graph_of(ledger, graph, run_id).run(run_id, input, store=ledger, **options)
+
+    async def arun(
+        self, graph: str, run_id: str, input: Any = None, **options: Any
+    ) -> Outcome[Any]:
+        """The same without blocking the event loop."""
+        ledger = self.ledger
+        chosen = self._graph_of(ledger, graph, run_id)
+        return await chosen.arun(run_id, input, store=ledger, **options)
+
+    def outcome(self, run_id: str) -> Outcome[Any]:
+        """How far a run came, without running anything."""
+        ledger = self.ledger
+        run = ledger.store.load_run(run_id)
+        if run is None:
+            raise UnknownRun(f"No run {run_id!r} is in {ledger.location}.")
+        return self.graph_of(run).outcome(run_id, store=ledger)
+
+    def cancel(self, run_id: str, *, by: str, why: str) -> bool:
+        """Abort a run and its children; False: somebody drives it, and was told to stop."""
+        return cancel(self.ledger, run_id, by=by, why=why)
+
+    def newest(self, name: str) -> Graph[Any]:
+        """The newest version of a graph: the one that new runs take."""
+        versions = [graph for graph in self.graphs if name in (graph.name, graph.id)]
+        if not versions:
+            known = ", ".join(sorted({graph.name for graph in self.graphs})) or "none"
+            raise UsageError(f"The app has no graph {name!r}. Nothing was done. It has: {known}.")
+        return max(versions, key=lambda graph: graph.version)
+
+    def graph_of(self, run: RunRecord) -> Graph[Any]:
+        """The deployed graph that may resume a run: its own version, or a later patch of it."""
+        if run.graph_id is None:
+            raise UsageError(f"Run {run.workflow_id!r} is not a run of a graph.")
+        name, version = split_graph_id(run.graph_id)
+        fitting = [
+            graph
+            for graph in self.graphs
+            if graph.name == name and graph.version[:2] == version[:2]
+        ]
+        if not fitting:
+            raise WorkflowVersionMismatch(
+                f"Run {run.workflow_id!r} is bound to {run.graph_id}, and no deployed graph can "
+                "take it. Nothing was done. Deploy that version beside the others and let the run "
+                "finish there, or start a run with another id.",
+                run_id=run.workflow_id,
+                bound=run.graph_id,
+            )
+        return max(fitting, key=lambda graph: graph.version)
+
+    def _graph_of(self, ledger: Ledger, name: str, run_id: str) -> Graph[Any]:
+        newest = self.newest(name)
+        run = ledger.store.load_run(run_id)
+        if run is None or run.graph_id is None or split_graph_id(run.graph_id)[0] != newest.name:
+            return newest
+        return self.graph_of(run)

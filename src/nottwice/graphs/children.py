@@ -1,0 +1,177 @@
+"""Child runs: ``nt.spawn(graph, input)`` (A5).
+
+A child's id follows from the call that spawned it, so a parent that is resumed finds the same
+child: it is neither started twice nor lost. How the child ended is recorded in the parent like any
+other receipt. A child that waits makes its parent wait; a child that failed fails the parent's
+node, and resuming the parent resumes the child. A parent that is aborted aborts its children.
+Promise kept here: P29.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from nottwice.engine import steps, stops
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.session import Scope, check_usable
+from nottwice.errors import ChildFailed, RunBusy, RunWaits
+from nottwice.graphs.declare import Graph
+from nottwice.graphs.outcome import Outcome, plain_outcome
+from nottwice.graphs.running import Asked, running
+from nottwice.guard.scopes import scope_of
+from nottwice.model import values
+from nottwice.model.call import (
+    MAX_ID_CHARACTERS,
+    CallIdentity,
+    CallRow,
+    CallStatus,
+    ReplayClass,
+    ResultKind,
+    StoredResult,
+    check_id,
+)
+from nottwice.model.failure import Failure
+from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
+from nottwice.store.interface import CallWrite
+
+S = TypeVar("S")
+SPAWN = "nottwice.spawn"
+
+
+def spawn(
+    graph: Graph[S], input: Any = None, *, label: str | None = None, check: bool = True
+) -> Outcome[S]:
+    """Run another graph as a child of this run and return how it ended.
+
+    The same graph with the same input in one step is one child; ``label`` tells two apart. With
+    ``check=False`` a child that failed is returned like any other instead of raising ChildFailed.
+    """
+    scope = scope_of("nt.spawn")
+    return drive(_spawn(scope, graph, input, label, check=check), scope.session)
+
+
+async def aspawn(
+    graph: Graph[S], input: Any = None, *, label: str | None = None, check: bool = True
+) -> Outcome[S]:
+    """The same without blocking the event loop."""
+    scope = scope_of("nt.aspawn")
+    return await drive_async(_spawn(scope, graph, input, label, check=check), scope.session)
+
+
+def _spawn(
+    scope: Scope, graph: Graph[S], given: Any, label: str | None, *, check: bool
+) -> Doing[Outcome[S]]:
+    session = scope.session
+    check_usable(session)
+    identity, args = _identify(scope, graph, given, label)
+    row = session.riding.find_call(identity)
+    if row is None:
+        row = yield Read(lambda store: store.load_call(identity))
+    steps.asked_again(scope, identity, row)
+    if row is not None:
+        return _recorded(graph, row, check=check)
+    child_id = child_run_id(session.run_id, identity)
+    asked = Asked(graph, child_id, given, parent=session.run)
+    error: Exception | None = None
+    try:
+        outcome: Outcome[S] = yield from running(session, asked)
+    except RunBusy as busy:
+        raise _stopped(scope, identity, child_id) from busy
+    except Exception as failed:
+        child = yield Read(lambda store: store.load_run(child_id))
+        if child is None or child.status is not RunStatus.FAILED:
+            raise
+        error = failed
+        outcome = _failed(child)
+    if outcome.status == "waiting":
+        raise _stopped(scope, identity, child_id)
+    stops.lift(session, identity)
+    if error is not None and check:
+        # Not on record: whoever resumes the parent resumes the child, which may succeed then.
+        raise ChildFailed(f"Child run {child_id!r} failed: {error}", run_id=child_id) from error
+    row = _row(scope, graph, identity, args, outcome)
+    session.riding.add_call(CallWrite(row))
+    yield from session.flush_if_heavy()
+    return _recorded(graph, row, check=check)
+
+
+def child_run_id(parent: str, identity: CallIdentity) -> str:
+    """The id of the child that one call spawns; whoever asks gets the same."""
+    suffix = f".{identity.call_id[:16]}"
+    if len(parent) + len(suffix) <= MAX_ID_CHARACTERS:
+        return parent + suffix
+    return f"child.{identity.call_id}"
+
+
+def _identify(
+    scope: Scope, graph: Graph[Any], given: Any, label: str | None
+) -> tuple[CallIdentity, str]:
+    if label is not None:
+        check_id(label, what="The label of a child run")
+    args = {"graph": graph.name, "input": graph.state.first(given), "label": label}
+    run_id = scope.session.run_id
+    return (
+        CallIdentity(run_id, scope.node_id, scope.checkpoint_id, SPAWN, values.hash_of(args)),
+        values.encode(args),
+    )
+
+
+def _row(
+    scope: Scope, graph: Graph[Any], identity: CallIdentity, args: str, outcome: Outcome[Any]
+) -> CallRow:
+    session, now = scope.session, scope.session.clock.now()
+    chain_state = None if outcome.status == "failed" else graph.state.first(outcome.state)
+    text = values.encode(plain_outcome(outcome, chain_state))
+    return CallRow(
+        identity=identity,
+        call_id=identity.call_id,
+        status=CallStatus.DONE,
+        replay_class=ReplayClass.PURE,
+        attempt=1,
+        attempt_id=session.new_attempt_id(),
+        holder_id=session.holder.holder_id,
+        args_json=args,
+        created_at=now,
+        started_at=now,
+        finished_at=now,
+        result=StoredResult(ResultKind.PLAIN, text),
+    )
+
+
+def _recorded(graph: Graph[S], row: CallRow, *, check: bool) -> Outcome[S]:
+    """How a child ended, as the parent has it on record: the same live and on replay."""
+    assert row.result is not None
+    plain = values.decode(row.result.json)
+    failure = None if plain["failure"] is None else Failure.from_plain(plain["failure"])
+    state = None if plain["state"] is None else graph.state.hand_out(plain["state"])
+    outcome: Outcome[Any] = Outcome(
+        run_id=plain["run_id"],
+        graph=plain["graph"],
+        status=plain["status"],
+        state=state,
+        version=plain["version"],
+        failure=failure,
+    )
+    if check and outcome.status != "completed":
+        raise ChildFailed(
+            f"Child run {outcome.run_id!r} was {outcome.status}. It is on record with its parent. "
+            f"See: nottwice show {outcome.run_id}",
+            run_id=outcome.run_id,
+        )
+    return outcome
+
+
+def _failed(child: RunRecord) -> Outcome[Any]:
+    bound = child.graph_id or ""
+    return Outcome(child.workflow_id, bound, "failed", None, 0, failure=child.failure)
+
+
+def _stopped(scope: Scope, identity: CallIdentity, child_id: str) -> RunWaits:
+    waits = RunWaits(
+        f"The run waits for its child run {child_id!r}. Open it again when that is finished. See: "
+        f"nottwice show {child_id}",
+        run_id=child_id,
+    )
+    stops.note(scope.session, identity, waits, Wait(WaitKind.CHILD, child_id, scope.node_id))
+    return waits

@@ -1,0 +1,235 @@
+"""A graph as users write it: ``flow = nt.Graph("refund", version="1.0.0")`` and ``@flow.node``."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+from nottwice.engine.advance import Cadence, Ending, NodeCode
+from nottwice.errors import InvalidGraph
+from nottwice.graphs import running
+from nottwice.graphs.outcome import Outcome
+from nottwice.graphs.state import StateType
+from nottwice.guard.ledger import Ledger, ledger_of
+from nottwice.model.call import check_id
+from nottwice.model.graph import (
+    END,
+    MOST_VISITS,
+    DeclaredNode,
+    GraphDefinition,
+    Then,
+    define,
+    parse_version,
+)
+from nottwice.store.interface import Store
+
+S = TypeVar("S")
+N = TypeVar("N", bound=Callable[..., Any])
+AnyStore = str | Path | Ledger | Store | None
+
+
+class Graph(Generic[S]):
+    """A versioned workflow: nodes over a state of plain data.
+
+    Nodes run in the order in which they are declared unless ``then=`` says otherwise. What a node
+    returns is an update of the state; every node's end is a checkpoint. ``append`` names lists of
+    the state to which nodes only add. ``checkpoints`` says when checkpoints become durable:
+    ``"effects"`` (with the next effect), ``"every_step"`` or ``"on_exit"``; effects always are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str,
+        state: type[S] = dict,  # type: ignore[assignment]
+        append: Iterable[str] = (),
+        checkpoints: str = "effects",
+    ) -> None:
+        self.name = check_id(name, what="The graph's name")
+        if "@" in name:
+            raise InvalidGraph(f"The graph's name {name!r} contains '@'. Use another character.")
+        self.version = parse_version(version, what=f"Graph {name!r}")
+        if isinstance(append, str):
+            append = (append,)
+        self.state = StateType(state, graph=name, append=tuple(append))
+        self.cadence = _cadence(name, checkpoints)
+        self._declared: dict[str, DeclaredNode] = {}
+        self._code: dict[str, NodeCode] = {}
+        self._definition: GraphDefinition | None = None
+        self._guard = threading.Lock()
+
+    @property
+    def id(self) -> str:
+        """The graph's name and version, ``refund@1.0.0``."""
+        return f"{self.name}@{self.version}"
+
+    @overload
+    def node(self, function: N, /) -> N: ...
+
+    @overload
+    def node(
+        self,
+        /,
+        *,
+        then: Then = None,
+        join: str | None = None,
+        most: int = MOST_VISITS,
+        name: str | None = None,
+    ) -> Callable[[N], N]: ...
+
+    def node(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        then: Then = None,
+        join: str | None = None,
+        most: int = MOST_VISITS,
+        name: str | None = None,
+    ) -> Any:
+        """Declare a node: a function that takes the state and returns what changes.
+
+        ``then``: the next node (``nt.END`` ends the run); a dict from what the node returns to the
+        next node; or a list of branches that run in parallel and meet in the node ``join``.
+        ``most``: how often a run may visit it.
+        """
+        if function is None:
+            return lambda decorated: self._declare(decorated, then, join, most, name)
+        return self._declare(function, then, join, most, name)
+
+    def definition(self) -> GraphDefinition:
+        """The graph as a whole, checked; from then on no node can be added."""
+        with self._guard:
+            if self._definition is None:
+                self._definition = define(
+                    self.name,
+                    self.version,
+                    tuple(self._declared.values()),
+                    append=self.state.append,
+                    state=self.state.schema(),
+                )
+            return self._definition
+
+    @property
+    def code(self) -> Mapping[str, NodeCode]:
+        return self._code
+
+    def run(
+        self,
+        run_id: str,
+        input: Any = None,
+        *,
+        store: AnyStore = None,
+        wait_seconds: float = 0.0,
+        patience: str | float = 60,
+        stay: str | float = 0,
+    ) -> Outcome[S]:
+        """Start a run, resume it, or return its finished result; there is no difference.
+
+        Returns when the run is finished or waits for something. ``stay``: how long to stay and go
+        on as soon as what it waits for has come. A node's own exception is raised, after it was
+        recorded as the failure of the run; the same call then tries that node again.
+        """
+        asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
+        return running.run(ledger_of(store), asked)
+
+    async def arun(
+        self,
+        run_id: str,
+        input: Any = None,
+        *,
+        store: AnyStore = None,
+        wait_seconds: float = 0.0,
+        patience: str | float = 60,
+        stay: str | float = 0,
+    ) -> Outcome[S]:
+        """The same without blocking the event loop; sync nodes run in threads."""
+        asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
+        return await running.arun(ledger_of(store), asked)
+
+    def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:
+        """How far a run came, without running anything."""
+        return running.outcome_of(ledger_of(store).store, self, run_id)
+
+    def _declare(
+        self, function: Any, then: Then, join: str | None, most: int, name: str | None
+    ) -> Any:
+        given = getattr(function, "__name__", "") if name is None else name
+        named = check_id(given, what=f"The name of a node of graph {self.name!r}")
+        if named == END or named in self._declared:
+            raise InvalidGraph(
+                f"Graph {self.name!r} has a node {named!r} already, or cannot have one. Nothing "
+                "happened. Give it another name: @graph.node(name='...')."
+            )
+        if self._definition is not None:
+            raise InvalidGraph(
+                f"Node {named!r} came too late: graph {self.name!r} is in use. Declare all nodes "
+                "before the first run."
+            )
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise InvalidGraph(f"Node {named!r} has most={most!r}. Give a whole number above 0.")
+        self._declared[named] = DeclaredNode(named, then, join, most)
+        self._code[named] = _Code(
+            function, _is_async(function), self.state, named, _takes(function, named)
+        )
+        return function
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """A node's function, and how state goes in and comes out of it."""
+
+    bare: Callable[..., Any]
+    is_async: bool
+    state: StateType
+    name: str
+    takes_state: bool
+
+    @property
+    def function(self) -> Callable[[Any], Any]:
+        return self.bare if self.takes_state else lambda state: self.bare()
+
+    def hand_out(self, state: Mapping[str, Any]) -> Any:
+        return self.state.hand_out(state)
+
+    def read(self, handed: Any, returned: Any, state: Mapping[str, Any]) -> Ending:
+        return self.state.read(handed, returned, state, self.name)
+
+
+def _is_async(function: Any) -> bool:
+    called = type(function).__call__ if callable(function) else None
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _takes(function: Any, name: str) -> bool:
+    """Whether a node takes the state; it may also take nothing."""
+    if not callable(function):
+        raise InvalidGraph(f"Node {name!r} is no function. Nothing happened.")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidGraph(f"Node {name!r} yields; a node returns what changes.")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        try:
+            inspect.signature(function).bind()
+        except TypeError:
+            raise InvalidGraph(
+                f"Node {name!r} must take the state, and nothing else. Nothing happened."
+            ) from None
+        return False
+    return True
+
+
+def _cadence(name: str, given: str) -> Cadence:
+    try:
+        return Cadence(given)
+    except ValueError:
+        known = ", ".join(repr(cadence.value) for cadence in Cadence)
+        raise InvalidGraph(
+            f"Graph {name!r} has checkpoints={given!r}. Choose one of {known}."
+        ) from None

@@ -1,0 +1,106 @@
+"""What would have been: a new run from an earlier checkpoint of another one (L10).
+
+A fork has the receipts of the run it came from, found by node, visit, tool and arguments, and
+makes no new effects: one that its origin has no receipt of is refused. It is refused itself while
+anything in its origin is in doubt, because a doubt cannot be copied. Promise kept here: P30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nottwice.engine import ownership
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.drivers import drive
+from nottwice.engine.session import Session
+from nottwice.errors import UnknownRun, UsageError
+from nottwice.graphs.declare import AnyStore, Graph
+from nottwice.graphs.running import check_bound
+from nottwice.guard import registry
+from nottwice.guard.ledger import Ledger, ledger_of
+from nottwice.model import values
+from nottwice.model.call import CallRow, check_id
+from nottwice.model.checkpoint import restore, save
+from nottwice.model.run import GraphRecord, RunRecord, RunStatus
+from nottwice.store.interface import CallWrite, Store
+
+
+def fork(
+    graph: Graph[Any],
+    run_id: str,
+    *,
+    to: str,
+    at: int | None = None,
+    update: Any = None,
+    store: AnyStore = None,
+) -> None:
+    """Make run ``to`` out of checkpoint ``at`` of a run; ``graph.run(to)`` then advances it.
+
+    ``at=None``: the newest checkpoint. ``update`` changes the state that it begins with.
+    Durable: when it returns; a fork that was broken off is finished by asking for it again.
+    """
+    ledger = ledger_of(store)
+    check_id(to, what="The id of the fork")
+    origin = _origin(ledger.store, graph, run_id, to)
+    chain = ledger.store.checkpoint_chain(run_id, at)
+    if not chain:
+        what = "no checkpoint yet" if at is None else f"no checkpoint {at}"
+        raise UsageError(f"Run {run_id!r} has {what}. Nothing was forked. See: graph.history(...)")
+    image = restore(chain)
+    if update is not None:
+        ending = graph.state.read(graph.state.hand_out(image["state"]), update, image["state"], "/")
+        added = {
+            key: [*image["state"].get(key, ()), *ending.additions[key]] for key in ending.additions
+        }
+        image = {**image, "state": {**image["state"], **ending.changes, **added}}
+    drive(_fork(ledger, graph, origin, to, image), ledger)
+
+
+def _origin(store: Store, graph: Graph[Any], run_id: str, to: str) -> RunRecord:
+    origin = store.load_run(run_id)
+    if origin is None:
+        raise UnknownRun(f"No run {run_id!r} is in {store.location}. Nothing was forked.")
+    check_bound(graph, origin)
+    in_doubt = store.calls_in_doubt(run_id)
+    if in_doubt:
+        raise UsageError(
+            f"Run {run_id!r} has a call in doubt ({in_doubt[0].identity.tool_name}). Nothing was "
+            "forked: whether it happened must be known first. Resume the run, or decide its "
+            "reviews: nottwice reviews"
+        )
+    known = store.load_run(to)
+    if known is not None and (known.origin != run_id or store.checkpoint_chain(to)):
+        raise UsageError(f"There is a run {to!r} already. Nothing was forked. Choose another id.")
+    return origin
+
+
+def _fork(ledger: Ledger, graph: Graph[Any], origin: RunRecord, to: str, image: Any) -> Doing[None]:
+    store, now = ledger.store, ledger.clock.now()
+    definition = values.encode(graph.definition().to_plain())
+    opening = ownership.Opening(
+        store=store,
+        clock=ledger.clock,
+        run_id=to,
+        find_tool=registry.find_tool,
+        begins=ownership.Beginning(
+            GraphRecord(origin.graph_id or graph.id, definition, now),
+            origin.input_json or "{}",
+            origin=origin.workflow_id,
+        ),
+    )
+    session: Session = yield from ownership.take(opening)
+    rows: list[CallRow] = yield Read(lambda store: store.calls(origin.workflow_id))
+    record, _ = save(None, workflow_id=to, node_id="/", old=None, new=image, now=now)
+    session.riding.add_checkpoint(record)
+    yield from session.commit(calls=tuple(_copies(rows, to)))
+    yield from ownership.release(session, None, status=RunStatus.RUNNING)
+
+
+def _copies(rows: list[CallRow], to: str) -> Iterator[CallWrite]:
+    """The receipts under the fork's own run id. Visits have the same numbers in both runs.
+
+    What names the call in the world stays: whoever ingests by receipt id has had it already (L6).
+    """
+    for row in rows:
+        yield CallWrite(row._replace(identity=row.identity._replace(workflow_id=to)))

@@ -1,0 +1,65 @@
+"""How far did a run come, and what does it wait for?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from nottwice.model.failure import Failure
+from nottwice.model.review import Review
+from nottwice.model.run import Wait
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMark:
+    """Where one node of a run stands: pending, in_progress, done or failed (D6)."""
+
+    node: str
+    status: str
+    visit: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[S]):
+    """How far a run came. The same for whoever asks, however often."""
+
+    run_id: str
+    graph: str
+    """The graph that the run is bound to, ``name@version``."""
+    status: str
+    """``running``, ``waiting``, ``completed``, ``failed`` or ``aborted``."""
+    state: S
+    """The state as of the last checkpoint, in its declared type."""
+    version: int
+    """The number of that checkpoint."""
+    reviews: tuple[Review, ...] = ()
+    """What a person must decide."""
+    waits: tuple[Wait, ...] = ()
+    """Everything that it waits for: reviews, timers, events, child runs."""
+    failure: Failure | None = None
+    nodes: tuple[NodeMark, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will happen in it."""
+        return self.status in ("completed", "aborted")
+
+    def __repr__(self) -> str:
+        waits = ", ".join(f"{wait.kind.value} {wait.subject}" for wait in self.waits)
+        inside = f" for {waits}" if waits else ""
+        return f"<Outcome of {self.run_id!r}: {self.status}{inside}, {self.graph}>"
+
+
+def plain_outcome(outcome: Outcome[Any], state: Any) -> dict[str, Any]:
+    """An outcome as plain data, for the ledger of a parent run and for scripts."""
+    return {
+        "run_id": outcome.run_id,
+        "graph": outcome.graph,
+        "status": outcome.status,
+        "state": state,
+        "version": outcome.version,
+        "failure": None if outcome.failure is None else outcome.failure.to_plain(),
+    }

@@ -1,0 +1,36 @@
+"""Has what a waiting run waits for come, so that advancing it is worth while?"""
+
+from __future__ import annotations
+
+from nottwice.model.review import ReviewStatus
+from nottwice.model.run import RunStatus, Wait, WaitKind
+from nottwice.store.interface import Store
+
+
+def is_ready(store: Store, run_id: str, *, now: float) -> bool:
+    """Whether a run can go on: it waits for nothing, or for something that has come."""
+    run = store.load_run(run_id)
+    if run is None or run.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+        return False
+    if run.status is not RunStatus.WAITING:
+        return True
+    return any(_has_come(store, run_id, wait, now) for wait in run.waits)
+
+
+def _has_come(store: Store, run_id: str, wait: Wait, now: float) -> bool:
+    if wait.until is not None and wait.until <= now:
+        return True
+    match wait.kind:
+        case WaitKind.REVIEW:
+            review = store.load_review(wait.subject)
+            return review is None or review.status is not ReviewStatus.OPEN
+        case WaitKind.EVENT:
+            events = store.events(run_id, wait.subject)
+            return any(event.received_by is None for event in events)
+        case WaitKind.CHILD:
+            child = store.load_run(wait.subject)
+            if child is None or child.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+                return True
+            return is_ready(store, wait.subject, now=now)
+        case WaitKind.TIMER:
+            return False

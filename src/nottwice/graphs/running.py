@@ -1,0 +1,183 @@
+"""Start a run of a graph, resume it, or tell how it ended: one call does all three (D5, V1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nottwice.engine import ownership
+from nottwice.engine.advance import Plan, conduct
+from nottwice.engine.asks import Doing, Pause
+from nottwice.engine.drivers import Seat, drive, drive_async
+from nottwice.errors import RunAborted, RunBlocked, UnknownRun, UsageError, WorkflowVersionMismatch
+from nottwice.graphs.cancel import cancel_children
+from nottwice.graphs.outcome import NodeMark, Outcome
+from nottwice.graphs.readiness import is_ready
+from nottwice.guard import registry
+from nottwice.guard.ledger import Ledger
+from nottwice.model import values
+from nottwice.model.call import check_id, child_node
+from nottwice.model.checkpoint import restore
+from nottwice.model.graph import GraphDefinition, split_graph_id
+from nottwice.model.run import GraphRecord, RunRecord, RunStatus, StepRecord, StepStatus
+from nottwice.model.tool import parse_duration
+from nottwice.store.interface import Store
+
+if TYPE_CHECKING:
+    from nottwice.graphs.declare import Graph
+
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody asks for who runs a graph."""
+
+    graph: Graph[Any]
+    run_id: str
+    input: Any
+    wait_seconds: float = 0.0
+    patience: str | float = 60
+    stay: str | float = 0
+    parent: RunRecord | None = None
+
+
+def run(ledger: Ledger, asked: Asked) -> Outcome[Any]:
+    """Advance a run in this thread until it is finished or waits."""
+    return drive(running(ledger, asked), ledger)
+
+
+async def arun(ledger: Ledger, asked: Asked) -> Outcome[Any]:
+    """The same without blocking the event loop."""
+    return await drive_async(running(ledger, asked), ledger)
+
+
+def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
+    """The same for the engine: whoever drives this drives the run."""
+    store, clock, graph = seat.store, seat.clock, asked.graph
+    run_id = check_id(asked.run_id, what="The run id")
+    stay_seconds = 0.0
+    if asked.stay != 0:
+        stay_seconds = parse_duration(asked.stay, what="stay")
+    deadline = clock.now() + stay_seconds
+    while True:
+        known = store.load_run(run_id)
+        begins = _beginning(asked, known, now=clock.now())
+        if known is not None and known.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+            return outcome_of(store, graph, run_id)
+        opening = ownership.Opening(
+            store=store,
+            clock=clock,
+            run_id=run_id,
+            find_tool=registry.find_tool,
+            wait_seconds=asked.wait_seconds,
+            patience_seconds=parse_duration(asked.patience, what="patience"),
+            begins=begins,
+        )
+        bound = known.graph_id if known is not None and known.graph_id else graph.id
+        plan = Plan(
+            graph=graph.definition(),
+            graph_id=bound,
+            code=graph.code,
+            first_state=values.decode(begins.input_json),
+            cadence=graph.cadence,
+        )
+        try:
+            waits = yield from conduct(opening, plan)
+        except RunBlocked as blocked:
+            # The claim met a doubt that only a person can end: the run waits for that.
+            waits = blocked
+        if isinstance(waits, RunAborted):
+            yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
+        if waits is None or isinstance(waits, RunAborted):
+            return outcome_of(store, graph, run_id)
+        while not is_ready(store, run_id, now=clock.now()):
+            left = deadline - clock.now()
+            if left <= 0:
+                return outcome_of(store, graph, run_id)
+            yield Pause(min(POLL_SECONDS, left))
+
+
+def _beginning(asked: Asked, known: RunRecord | None, *, now: float) -> ownership.Beginning:
+    """What the run begins with, checked against what it began with if it is there already."""
+    graph = asked.graph
+    record = GraphRecord(graph.id, values.encode(graph.definition().to_plain()), now)
+    if known is None:
+        first = graph.state.first(asked.input)
+        return ownership.Beginning(record, values.encode(first), asked.parent)
+    check_bound(graph, known)
+    assert known.input_json is not None
+    if asked.input is not None:
+        first = graph.state.first(asked.input)
+        if values.hash_of(first) != values.hash_of(values.decode(known.input_json)):
+            raise UsageError(
+                f"Run {asked.run_id!r} was started with another input. Nothing was done. Leave "
+                "the input out to resume it, or start a run with another id."
+            )
+    return ownership.Beginning(record, known.input_json, asked.parent)
+
+
+def check_bound(graph: Graph[Any], run: RunRecord) -> None:
+    """Refuse a run that is bound to another graph, or to a version that this code is not (V2)."""
+    if run.graph_id is None:
+        raise UsageError(
+            f"Run {run.workflow_id!r} is not a run of a graph: it was opened with nt.run. Nothing "
+            "was done. Choose another id."
+        )
+    name, version = split_graph_id(run.graph_id)
+    if name != graph.name:
+        raise UsageError(
+            f"Run {run.workflow_id!r} is a run of graph {name!r}, not of {graph.name!r}. Nothing "
+            "was done. Choose another id."
+        )
+    if version[:2] != graph.version[:2]:
+        raise WorkflowVersionMismatch(
+            f"Run {run.workflow_id!r} is bound to {run.graph_id}, and this code is {graph.id}. "
+            "Nothing was done. Deploy the old version beside the new one and let the run finish "
+            "there, or start a run with another id.",
+            run_id=run.workflow_id,
+            bound=run.graph_id,
+            deployed=graph.id,
+        )
+
+
+def outcome_of(store: Store, graph: Graph[Any], run_id: str) -> Outcome[Any]:
+    """How far a run came, as the ledger has it."""
+    known = store.load_run(run_id)
+    if known is None:
+        raise UnknownRun(
+            f"No run {run_id!r} is in {store.location}. Start it with graph.run({run_id!r}, ...)."
+        )
+    check_bound(graph, known)
+    chain = store.checkpoint_chain(run_id)
+    assert known.input_json is not None
+    plain = restore(chain)["state"] if chain else values.decode(known.input_json)
+    return Outcome(
+        run_id=run_id,
+        graph=known.graph_id or graph.id,
+        status=known.status.value,
+        state=graph.state.hand_out(plain),
+        version=chain[-1].version if chain else 0,
+        reviews=tuple(review for review in store.open_reviews(run_id)),
+        waits=known.waits,
+        failure=known.failure,
+        nodes=tuple(marks(graph.definition(), store.steps(run_id))),
+    )
+
+
+def marks(graph: GraphDefinition, steps: list[StepRecord]) -> Iterator[NodeMark]:
+    """Every node with where it stands; those that no visit was made to are pending."""
+    latest: dict[str, StepRecord] = {}
+    visits: dict[str, int] = {}
+    for step in steps:
+        name = step.node_id.rpartition("]/")[2] if step.node_id.startswith("/[") else step.node_id
+        if "/" not in name:
+            latest[name] = step
+            visits[name] = visits.get(name, 0) + 1
+    for node in graph.nodes:
+        name = child_node("/", node.name)
+        step_of = latest.get(name)
+        status = step_of.status if step_of is not None else StepStatus.PENDING
+        error = step_of.failure.message if step_of is not None and step_of.failure else None
+        yield NodeMark(node.name, status.value, visits.get(name, 0), error)

@@ -1,0 +1,232 @@
+"""How does a graph's state look to its nodes, and what does a node's return value change? (D8)
+
+State rests as plain data. A node gets a copy in the declared type, the same live and after a
+resume, because it is always made from what would be on record; what it returns is checked against
+the declared types before anything is kept. A node that changes its copy instead of returning the
+change is refused: the change would be lost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+import typing_extensions
+from pydantic import BaseModel, TypeAdapter
+
+from nottwice.engine.advance import Ending
+from nottwice.errors import InvalidGraph, NotPlainData
+from nottwice.guard.codec import Codec, build_adapter, explain, restore
+from nottwice.model import values
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Go:
+    """Where to go, and what changes; made by ``nt.go``."""
+
+    to: str
+    update: Any = None
+
+
+def go(to: str, update: Any = None) -> Go:
+    """Return this from a node that chooses its route and changes the state as well."""
+    return Go(to, update)
+
+
+class StateType:
+    """The declared type of a graph's state."""
+
+    def __init__(self, annotation: Any, *, graph: str, append: tuple[str, ...]) -> None:
+        self.annotation = annotation
+        self.append = append
+        self._graph = graph
+        self.fields = _fields(annotation, graph)
+        self._adapter: TypeAdapter[Any] | None = None
+        if self.fields is not None:
+            self._adapter, note = build_adapter(annotation)
+            if note is not None:
+                raise InvalidGraph(f"The state of graph {graph!r} cannot be used: {note}.")
+            for name in append:
+                if name not in self.fields:
+                    raise InvalidGraph(
+                        f"Graph {graph!r} appends to {name!r}, which its state does not have. "
+                        f"Its parts: {', '.join(self.fields)}."
+                    )
+        self._codecs: dict[str, Codec] = {}
+
+    def schema(self) -> Any:
+        """The JSON schema of the state, or None where any plain data may be in it."""
+        if self._adapter is None:
+            return None
+        return Codec(self.annotation, where=f"the state of graph {self._graph!r}").json_schema()
+
+    def first(self, given: Any) -> dict[str, Any]:
+        """The state that a run begins with, complete and plain."""
+        given = {} if given is None else given
+        if self._adapter is None:
+            if not isinstance(given, Mapping):
+                raise InvalidGraph(
+                    f"Graph {self._graph!r} was given {type(given).__name__} as its input. "
+                    "Nothing was started. Pass a dict."
+                )
+            return self._plain_changes(dict(given))
+        try:
+            whole = restore(self._adapter, given)
+        except Exception as error:
+            path, text = explain(error, root="input")
+            raise InvalidGraph(
+                f"The input of graph {self._graph!r} does not fit its state: {path}: {text}. "
+                "Nothing was started."
+            ) from None
+        return self._plain_changes(self._parts(whole))
+
+    def hand_out(self, state: Mapping[str, Any]) -> Any:
+        """A copy of the state in its declared type."""
+        if self._adapter is None:
+            return {key: _copy(value) for key, value in state.items()}
+        try:
+            return restore(self._adapter, {key: _copy(value) for key, value in state.items()})
+        except Exception as error:
+            path, text = explain(error, root="state")
+            raise InvalidGraph(
+                f"The recorded state no longer fits the state of graph {self._graph!r}: {path}: "
+                f"{text}. The run was left as it is. Let the new type read what the old one wrote."
+            ) from None
+
+    def read(self, handed: Any, returned: Any, state: Mapping[str, Any], node: str) -> Ending:
+        """What a node's return value means."""
+        self._check_unchanged(handed, state, node)
+        choice: str | None = None
+        if isinstance(returned, Go):
+            choice, returned = returned.to, returned.update
+        elif isinstance(returned, str):
+            choice, returned = returned, None
+        if returned is None:
+            return Ending(choice, {}, {})
+        changes = self._changes(returned, state, node)
+        added = {key: changes.pop(key) for key in self.append if key in changes}
+        for key, items in added.items():
+            if not isinstance(items, list):
+                raise InvalidGraph(
+                    f"Node {node!r} of graph {self._graph!r} returned {type(items).__name__} for "
+                    f"{key!r}, to which it can only add. Return the new items as a list."
+                )
+        return Ending(choice, changes, added)
+
+    def _changes(self, returned: Any, state: Mapping[str, Any], node: str) -> dict[str, Any]:
+        if isinstance(returned, Mapping):
+            return self._plain_changes(dict(returned), node=node)
+        if self.fields is not None and isinstance(returned, typing.cast(type, self.annotation)):
+            whole = self._plain_changes(self._parts(returned), node=node)
+            changed = {key: value for key, value in whole.items() if not _same(value, state, key)}
+            for key in self.append:
+                if key in changed:
+                    changed[key] = self._tail(changed[key], state.get(key, []), key, node)
+            return changed
+        raise InvalidGraph(
+            f"Node {node!r} of graph {self._graph!r} returned {type(returned).__name__}. The run "
+            "stays at this node. Return a dict of what changes, None, or the name of a route."
+        )
+
+    def _tail(self, value: Any, known: list[Any], key: str, node: str) -> list[Any]:
+        if isinstance(value, list) and values.encode(value[: len(known)]) == values.encode(known):
+            return value[len(known) :]
+        raise InvalidGraph(
+            f"Node {node!r} of graph {self._graph!r} changed {key!r}, to which it can only add."
+        )
+
+    def _plain_changes(self, changes: dict[Any, Any], *, node: str | None = None) -> dict[str, Any]:
+        by = f"Node {node!r} of graph {self._graph!r}" if node else f"The input of {self._graph!r}"
+        plain: dict[str, Any] = {}
+        for key, value in changes.items():
+            if not isinstance(key, str) or (self.fields is not None and key not in self.fields):
+                known = "" if self.fields is None else f" Its parts: {', '.join(self.fields)}."
+                raise InvalidGraph(
+                    f"{by} names {key!r}, which is no part of the state. Nothing was kept.{known}"
+                )
+            plain[key] = self._write(key, value, by)
+        return plain
+
+    def _write(self, key: str, value: Any, by: str) -> Any:
+        codec = self._codec(key)
+        if self.fields is not None:
+            value = codec.validate_plain(value)
+        try:
+            written = codec.encode(value, root=key).plain
+        except NotPlainData as error:
+            raise NotPlainData(f"{by}: {error.message}", path=error.path) from None
+        # What the node still holds may be changed after it has returned.
+        return _copy(written)
+
+    def _codec(self, key: str) -> Codec:
+        codec = self._codecs.get(key)
+        if codec is None:
+            annotation = Any if self.fields is None else self.fields[key]
+            where = f"the part {key!r} of the state of graph {self._graph!r}"
+            codec = Codec(annotation, where=where, outcome="Nothing was kept.")
+            if self.fields is not None:
+                # Keys of a plain dict are the users' own and may be many.
+                self._codecs[key] = codec
+        return codec
+
+    def _parts(self, whole: Any) -> dict[str, Any]:
+        assert self.fields is not None
+        if isinstance(whole, Mapping):
+            return dict(whole)
+        return {name: getattr(whole, name) for name in self.fields}
+
+    def _check_unchanged(self, handed: Any, state: Mapping[str, Any], node: str) -> None:
+        if self._adapter is None:
+            same = handed == state
+        else:
+            fresh = restore(self._adapter, {key: _copy(value) for key, value in state.items()})
+            same = self._dumped(handed) == self._dumped(fresh)
+        if not same:
+            raise InvalidGraph(
+                f"Node {node!r} of graph {self._graph!r} changed the state in place, which is not "
+                "kept. The run stays at this node. Return what changes: "
+                "return {'name': new_value}."
+            )
+
+    def _dumped(self, value: Any) -> Any:
+        assert self._adapter is not None
+        return self._adapter.dump_python(value, warnings=False)
+
+
+def _fields(annotation: Any, graph: str) -> dict[str, Any] | None:
+    """The parts of a typed state, by name; None for a plain dict."""
+    if annotation is dict or typing.get_origin(annotation) is dict:
+        return None
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return {name: field.annotation for name, field in annotation.model_fields.items()}
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        hints = get_type_hints(annotation, include_extras=True)
+        return {field.name: hints[field.name] for field in dataclasses.fields(annotation)}
+    if typing_extensions.is_typeddict(annotation):
+        hints = typing_extensions.get_type_hints(annotation, include_extras=True)
+        return {name: _bare(hint) for name, hint in hints.items()}
+    raise InvalidGraph(
+        f"Graph {graph!r} cannot have the state {annotation!r}. Nothing happened. Use dict, a "
+        "TypedDict, a dataclass or a pydantic model."
+    )
+
+
+def _bare(hint: Any) -> Any:
+    if typing_extensions.get_origin(hint) in (typing.Required, typing.NotRequired):
+        return typing_extensions.get_args(hint)[0]
+    return hint
+
+
+def _copy(value: Any) -> Any:
+    """A copy of plain data; nobody who changes it changes the original."""
+    if type(value) is dict:
+        return {key: _copy(each) for key, each in value.items()}
+    if type(value) is list:
+        return [_copy(each) for each in value]
+    return value
+
+
+def _same(value: Any, state: Mapping[str, Any], key: str) -> bool:
+    return key in state and values.encode(value) == values.encode(state[key])

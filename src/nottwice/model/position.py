@@ -1,0 +1,146 @@
+"""Where is a run of a graph, and where does it go from there?
+
+A position is part of every checkpoint, so it is plain data with a name for each part. A visit of a
+node has a number; together with the node it names the checkpoint that the visit started from, and
+is the same whoever resumes the run, in whatever order parallel branches end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+from nottwice.errors import InvalidGraph, LedgerCorrupt
+from nottwice.model.call import ROOT_NODE, branch_node, child_node
+from nottwice.model.graph import END, Choice, Fan, GraphDefinition, Line, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One parallel branch: where it is, and what its nodes have changed so far."""
+
+    node: str | None
+    """None: it has reached the node where the branches meet."""
+    update: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a run is."""
+
+    node: str | None
+    """The node to run; while branches are under way, the one where they meet; None: finished."""
+    visits: Mapping[str, int]
+    branches: tuple[Branch, ...] = ()
+
+    def to_plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"node": self.node, "visits": dict(self.visits)}
+        if self.branches:
+            plain["branches"] = [
+                {"node": branch.node, "update": dict(branch.update)} for branch in self.branches
+            ]
+        return plain
+
+    @staticmethod
+    def from_plain(plain: Any) -> Position:
+        try:
+            branches = tuple(
+                Branch(branch["node"], branch["update"]) for branch in plain.get("branches", ())
+            )
+            return Position(plain["node"], plain["visits"], branches)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise LedgerCorrupt(
+                f"A checkpoint holds a position that cannot be read ({error!r}). It was not "
+                "believed. Restore the ledger from a backup."
+            ) from error
+
+    def visit(self, name: str, *, index: int | None = None) -> int:
+        """The number of the visit that is under way, or due."""
+        return self.visits.get(place(name, index), 0)
+
+
+def place(name: str, index: int | None) -> str:
+    """The node id of a visit: a branch puts its index into it."""
+    return child_node(ROOT_NODE if index is None else branch_node(ROOT_NODE, index), name)
+
+
+def start(graph: GraphDefinition) -> Position:
+    return _arrive(graph, Position(None, {}), graph.start)
+
+
+def move(graph: GraphDefinition, position: Position, node: Node, choice: str | None) -> Position:
+    """Where a run goes from a node that has ended."""
+    route = node.route
+    match route:
+        case Line(to):
+            return _arrive(graph, position, to)
+        case Choice():
+            return _arrive(graph, position, _chosen(graph, node, route, choice))
+        case Fan(heads, join):
+            fanned = replace(position, node=join, branches=tuple(Branch(None, {}) for _ in heads))
+            for index, head in enumerate(heads):
+                fanned = _arrive(graph, fanned, head, index=index)
+            return fanned
+        case _:
+            assert_never(route)
+
+
+def move_branch(
+    graph: GraphDefinition,
+    position: Position,
+    node: Node,
+    choice: str | None,
+    *,
+    index: int,
+    update: Mapping[str, Any],
+) -> Position:
+    """Where one branch goes from a node that has ended; ``update``: all it has changed so far."""
+    route = node.route
+    assert not isinstance(route, Fan)
+    to = route.to if isinstance(route, Line) else _chosen(graph, node, route, choice)
+    branches = list(position.branches)
+    branches[index] = Branch(None, update)
+    position = replace(position, branches=tuple(branches))
+    return position if to == position.node else _arrive(graph, position, to, index=index)
+
+
+def join(graph: GraphDefinition, position: Position) -> Position:
+    """Where a run goes when all of its branches have met."""
+    assert position.node is not None
+    return _arrive(graph, replace(position, branches=()), position.node)
+
+
+def _chosen(graph: GraphDefinition, node: Node, route: Choice, choice: str | None) -> str:
+    to = None if choice is None else route.to(choice)
+    if to is None:
+        known = ", ".join(repr(option) for option, _ in route.options)
+        said = "did not say where to go" if choice is None else f"chose {choice!r}"
+        raise InvalidGraph(
+            f"Node {node.name!r} of graph {graph.name!r} {said}. The run stays at this node. "
+            f"Return one of {known}, or nt.go(one of them, an update of the state)."
+        )
+    return to
+
+
+def _arrive(
+    graph: GraphDefinition, position: Position, name: str, *, index: int | None = None
+) -> Position:
+    if name == END:
+        return replace(position, node=None)
+    node = graph.node(name)
+    assert node is not None
+    where = place(name, index)
+    visit = position.visits.get(where, 0) + 1
+    if visit > node.most:
+        raise InvalidGraph(
+            f"Node {name!r} of graph {graph.name!r} was visited {node.most} times, which is its "
+            "bound. The run stays where it is. If the loop should go on, raise it: "
+            f"@graph.node(most={node.most * 10})."
+        )
+    position = replace(position, visits={**position.visits, where: visit})
+    if index is None:
+        return replace(position, node=name)
+    branches = list(position.branches)
+    branches[index] = replace(branches[index], node=name)
+    return replace(position, branches=tuple(branches))
