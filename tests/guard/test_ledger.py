@@ -115,9 +115,7 @@ def test_a_ledger_that_is_not_there_is_an_error_if_it_must_not_be_created(folder
 
 
 @pytest.mark.parametrize("given", ["", "a\0b", "postgres://host/db", "redis://"])
-def test_what_is_no_path_is_refused_and_nothing_is_opened_instead(
-    folder: Path, given: str
-) -> None:
+def test_what_is_no_path_is_refused_and_nothing_is_opened_instead(folder: Path, given: str) -> None:
     """An empty setting, say, must not lead to some other ledger."""
     for attempt in (lambda: nt.open(given), lambda: nt.run("r", store=given)):
         with pytest.raises(nt.UsageError, match="Nothing was opened"):
@@ -125,11 +123,45 @@ def test_what_is_no_path_is_refused_and_nothing_is_opened_instead(
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_is_no_ledger(folder: Path) -> None:
+def test_a_folder_of_something_else_is_no_ledger(folder: Path) -> None:
     (folder / "a.db").mkdir()
+    (folder / "a.db" / "package.json").write_text("{}")
     for attempt in (lambda: nt.open(folder / "a.db"), lambda: nt.run("r", store=folder / "a.db")):
-        with pytest.raises(nt.StoreError):
+        with pytest.raises(nt.StoreError, match="not a nottwice ledger"):
             attempt()
+    assert [file.name for file in (folder / "a.db").iterdir()] == ["package.json"]
+
+
+@pytest.mark.parametrize("given", ["file:runs", "file:runs/", "file:deep/er/runs", "runs"])
+def test_a_folder_holds_json_files(folder: Path, given: str) -> None:
+    if given == "runs":
+        (folder / given).mkdir()
+    with nt.run("a run", store=given):
+        pass
+    with nt.open(given, create=False) as ledger:
+        assert [run.workflow_id for run in ledger.store.runs()] == ["a run"]
+    where = folder / given.removeprefix("file:")
+    assert [file.suffix for file in where.iterdir() if file.is_file()] == [".json"]
+
+
+def test_a_folder_is_opened_once_a_process(folder: Path) -> None:
+    runs = [nt.run(f"{number}", store="file:runs") for number in range(2)]
+    assert runs[0]._opening.store is runs[1]._opening.store
+
+
+def test_a_folder_without_a_ledger_is_not_made_one_by_looking(folder: Path) -> None:
+    with pytest.raises(nt.NoLedger, match="file:FOLDER"):
+        nt.open("file:runs", create=False)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["file:", "file:a.db", "file://runs"])
+def test_what_is_no_folder_is_refused(folder: Path, given: str) -> None:
+    (folder / "a.db").touch()
+    for attempt in (lambda: nt.open(given), lambda: nt.run("r", store=given)):
+        with pytest.raises(nt.UsageError, match="Nothing was opened"):
+            attempt()
+    assert [file.name for file in folder.iterdir()] == ["a.db"]
 
 
 def test_a_folder_that_is_not_there_is_a_clear_error(folder: Path) -> None:

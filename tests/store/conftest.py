@@ -9,6 +9,7 @@ from typing import Protocol
 import pytest
 
 from nottwice.store.interface import Store
+from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.sqlite import SqliteStore
 from tests.store.samples import NOW
@@ -20,7 +21,7 @@ class OpenStore(Protocol):
     def __call__(self) -> Store: ...
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "file"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """Every kind of store in turn; what is true of a store is true of both."""
     data, opened = MemoryData(), list[Store]()
@@ -28,6 +29,8 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
     def open_another() -> Store:
         if request.param == "memory":
             opened.append(MemoryStore(data, now=NOW))
+        elif request.param == "file":
+            opened.append(JsonFileStore(tmp_path / "runs", now=NOW))
         else:
             opened.append(SqliteStore(tmp_path / "ledger.db", now=NOW))
         return opened[-1]

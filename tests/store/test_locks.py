@@ -274,7 +274,7 @@ def test_others_are_kept_out_of_a_section_and_do_not_wait_forever(tmp_path: Path
     with Child(python("exclude", tmp_path / "lock", str(PLACE))) as child:
         assert child.hear() == {"excluding": True}
         child.stop()
-        with pytest.raises(StoreError, match=r"locked for 0\.05 s.*Nothing was opened"):
+        with pytest.raises(StoreError, match=r"locked for 0\.05 s.*Nothing was done"):
             with lock.exclusively(PLACE, wait_seconds=0.05):
                 pytest.fail("two at a time")
         with lock.exclusively(PLACE + 1, wait_seconds=0):

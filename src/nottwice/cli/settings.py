@@ -22,7 +22,7 @@ import click
 
 from nottwice.cli.output import encodable, safe
 from nottwice.errors import UsageError
-from nottwice.guard.ledger import DEFAULT_STORE, MEMORY, Ledger, open_ledger
+from nottwice.guard.ledger import DEFAULT_STORE, FOLDER, MEMORY, Ledger, open_ledger
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMMON = ("--store", "--app", "--json", "--verbose", "--version", "--help")
@@ -78,7 +78,10 @@ class Settings:
             return os.environ["NOTTWICE_STORE"]
         folder, table = _project_table()
         configured = _text(table, "store", folder)
-        return DEFAULT_STORE if configured is None else str(folder / configured)
+        if configured is None:
+            return DEFAULT_STORE
+        prefix = FOLDER if configured.startswith(FOLDER) else ""
+        return prefix + str(folder / configured.removeprefix(FOLDER))
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
@@ -172,8 +175,8 @@ _OPTIONS = (
         metavar="PATH",
         expose_value=False,
         callback=_remember,
-        help="The ledger. Else NOTTWICE_STORE, else `store` of [tool.nottwice] in pyproject.toml, "
-        f"else {DEFAULT_STORE}.",
+        help="The ledger: a SQLite file, or a folder of JSON files. Else NOTTWICE_STORE, else "
+        f"`store` of [tool.nottwice] in pyproject.toml, else {DEFAULT_STORE}.",
     ),
     click.option(
         "--app",

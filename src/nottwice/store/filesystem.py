@@ -23,6 +23,11 @@ CONTAINER_LAYER = frozenset({"overlay", "aufs"})
 def check_filesystem(path: Path, *, mountinfo: str | None = None) -> str | None:
     """Refuse a network drive; return a warning where the ledger would not outlive a container."""
     _check_single_name(path, mountinfo=mountinfo)
+    return check_folder(path, mountinfo=mountinfo)
+
+
+def check_folder(path: Path, *, mountinfo: str | None = None) -> str | None:
+    """The same for a ledger that is a folder, which may well be mounted by itself."""
     kind = filesystem_of(path, mountinfo=mountinfo)
     if kind in NETWORK:
         raise UnsafeFilesystem(

@@ -80,18 +80,24 @@ class HolderLock:
         ours = [each for each in descriptors if _link(f"/proc/self/fd/{each}") in names]
         return ours == [self._descriptor]
 
+    def is_in_place(self) -> bool:
+        """Whether the file that this process has locked is still the one that others find."""
+        try:
+            return _inode(self.path) == self.inode
+        except OSError:
+            return False
+
     @contextlib.contextmanager
     def exclusively(self, place: int, *, wait_seconds: float) -> Iterator[None]:
         """Keep other processes, and other threads of this one, out of a short section."""
         if not self._guard.acquire(timeout=wait_seconds):
             raise self._taken(wait_seconds)
         try:
+            # Inside the block: an interrupt right after the lock was taken must not keep it.
             self._lock_within(place, wait_seconds)
-            try:
-                yield
-            finally:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
+            yield
         finally:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
             self._guard.release()
 
     def _lock_within(self, place: int, wait_seconds: float) -> None:
@@ -107,8 +113,8 @@ class HolderLock:
 
     def _taken(self, wait_seconds: float) -> StoreError:
         return StoreError(
-            f"Another process has kept {self.path} locked for {wait_seconds:g} s while it prepares "
-            "the ledger. Nothing was opened. End that process, or let it go on."
+            f"Another process has kept {self.path} locked for {wait_seconds:g} s while it changes "
+            "the ledger. Nothing was done here. End that process, or let it go on."
         )
 
     def forget_after_fork(self) -> None:

@@ -1,0 +1,392 @@
+"""A ledger of readable files: one JSON file per run, for small runs on one host (B2).
+
+The holder of a run replaces its file, whole, with every commit. Others append to an inbox beside
+it, one line a commit, which the holder folds in with its next commit; readers see both. Everybody
+who writes has the ledger's lock, so preconditions are checked against what is there. Promises
+kept here: P5, P6, P7, P10, P20 (what others say beside a run is folded in once).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+from nottwice.errors import NoLedger, NottwiceError, StoreError
+from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.review import AuditEntry, Evidence, Review
+from nottwice.model.run import (
+    CheckpointRecord,
+    EventRecord,
+    GraphRecord,
+    HolderRecord,
+    Life,
+    RunRecord,
+    StepRecord,
+)
+from nottwice.store import jsonfile_disk as disk
+from nottwice.store import jsonfile_document as document
+from nottwice.store import locks, rules
+from nottwice.store.filesystem import check_folder
+from nottwice.store.interface import Blocked, Commit, Outdated
+from nottwice.store.jsonfile_document import RunFile
+from nottwice.store.memory import MemoryData, MemoryStore
+from nottwice.store.shared import SharedCommits
+
+BUSY_SECONDS = 30.0
+MOST_REMEMBERED = 64
+OWN_FOLDER = ".nottwice"
+_WRITING_PLACE = (1 << 62) + 2
+
+log = logging.getLogger("nottwice")
+
+
+class JsonFileStore:
+    """A ledger in one folder."""
+
+    _pid: int
+    _lock: locks.HolderLock
+    _shared: SharedCommits
+    _registered: bool
+    _remembered: dict[str, tuple[bytes, RunFile]]
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        now: float,
+        create: bool = True,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
+        """Open the ledger in a folder; ``busy_seconds``: how long to wait for other processes."""
+        try:
+            self._folder = Path(directory).expanduser().resolve()
+        except (OSError, RuntimeError) as error:
+            text = f"{directory} is not a usable path ({error}). Nothing was opened."
+            raise StoreError(text) from error
+        self.location = str(self._folder)
+        self._own = self._folder / OWN_FOLDER
+        self._now = now
+        self._busy_seconds = busy_seconds
+        self._reopening = threading.Lock()
+        self._prepare(create=create)
+        _stores.add(self)
+        log.info("ledger opened at %s", self.location)
+
+    def commit(self, commit: Commit) -> None:
+        self._in_this_process()
+        self._shared.commit(commit)
+
+    def commit_soon(self, commit: Commit) -> Future[None]:
+        self._in_this_process()
+        return self._shared.commit_soon(commit)
+
+    def holder(self) -> HolderRecord:
+        self._in_this_process()
+        record = self._lock.record
+        if not self._registered:
+            line = json.dumps(document.HOLDERS.to_plain(record), ensure_ascii=False).encode()
+            with self._writing():
+                disk.append(self._own / "holders.jsonl", line)
+            self._registered = True
+        return record
+
+    def load_holder(self, holder_id: str) -> HolderRecord | None:
+        self._in_this_process()
+        with self._reading():
+            content = disk.read(self._own / "holders.jsonl") or b""
+        where = str(self._own / "holders.jsonl")
+        found = [document.read_holder(line, where=where) for line in disk.lines_of(content)]
+        return next((record for record in found if record.holder_id == holder_id), None)
+
+    def life_of(self, holder_id: str) -> Life:
+        record = self.load_holder(holder_id)
+        return self._lock.life_of(record)
+
+    def load_run(self, workflow_id: str) -> RunRecord | None:
+        return self._view(workflow_id).load_run(workflow_id)
+
+    def load_call(self, identity: CallIdentity) -> CallRow | None:
+        return self._view(identity.workflow_id).load_call(identity)
+
+    def load_step(self, workflow_id: str, node_id: str, checkpoint_id: str) -> StepRecord | None:
+        return self._view(workflow_id).load_step(workflow_id, node_id, checkpoint_id)
+
+    def load_review(self, review_id: str) -> Review | None:
+        return self._view(None).load_review(review_id)
+
+    def calls(self, workflow_id: str) -> list[CallRow]:
+        return self._view(workflow_id).calls(workflow_id)
+
+    def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
+        return self._view(workflow_id).calls_in_doubt(workflow_id)
+
+    def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
+        return self._view(workflow_id).calls_under(workflow_id, node_id)
+
+    def steps(self, workflow_id: str) -> list[StepRecord]:
+        return self._view(workflow_id).steps(workflow_id)
+
+    def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
+        return self._view(None).last_use_of_key(tool_name, key)
+
+    def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
+        return self._view(None).runs(limit=limit, prefix=prefix)
+
+    def reviews(self, workflow_id: str | None = None) -> list[Review]:
+        return self._view(workflow_id).reviews(workflow_id)
+
+    def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
+        return self._view(workflow_id).open_reviews(workflow_id)
+
+    def find_reviews(self, prefix: str) -> list[Review]:
+        return self._view(None).find_reviews(prefix)
+
+    def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
+        return self._view(workflow_id).evidence(workflow_id, call_id)
+
+    def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
+        return self._view(workflow_id).audit(workflow_id)
+
+    def checkpoint_chain(
+        self, workflow_id: str, version: int | None = None
+    ) -> list[CheckpointRecord]:
+        return self._view(workflow_id).checkpoint_chain(workflow_id, version)
+
+    def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
+        return self._view(workflow_id).checkpoints(workflow_id)
+
+    def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
+        return self._view(workflow_id).events(workflow_id, name)
+
+    def load_graph(self, graph_id: str) -> GraphRecord | None:
+        return self._view(None).load_graph(graph_id)
+
+    def graphs(self) -> list[GraphRecord]:
+        return self._view(None).graphs()
+
+    def children(self, workflow_id: str) -> list[RunRecord]:
+        return self._view(None).children(workflow_id)
+
+    def close(self) -> None:
+        """Give back what is held open. What was reported durable stays so."""
+        if self._pid == os.getpid():
+            self._shared.close()
+            self._remembered.clear()
+
+    # Opening
+
+    def _prepare(self, *, create: bool) -> None:
+        warning = check_folder(self._folder)
+        if warning:
+            log.warning(warning)
+        with self._reading():
+            mark = self._own / "format.json"
+            if not mark.exists():
+                self._create(create=create)
+            document.check_mark(disk.read(mark) or b"", where=str(mark))
+            self._lock = locks.hold(self._own / "holders.lock", now=self._now)
+        self._remembered = {}
+        self._registered = False
+        self._shared = SharedCommits(self._commit_many)
+        # Last: whoever sees this process's number here finds everything in place.
+        self._pid = os.getpid()
+
+    def _create(self, *, create: bool) -> None:
+        if not create:
+            raise self._no_ledger()
+        if self._folder.is_dir() and disk.names_in(self._folder):
+            raise StoreError(
+                f"{self.location} holds other files that look like runs, and is not a nottwice "
+                "ledger. Nothing was changed. Choose another folder."
+            )
+        disk.make_folder(self._own)
+        lock = locks.hold(self._own / "holders.lock", now=self._now)
+        with lock.exclusively(_WRITING_PLACE, wait_seconds=self._busy_seconds):
+            disk.replace(self._own / "format.json", document.write_mark())
+
+    def _no_ledger(self) -> NoLedger:
+        return NoLedger(
+            f"There is no ledger in {self.location}. Nothing was created. Name another with "
+            "--store file:FOLDER or NOTTWICE_STORE."
+        )
+
+    def _in_this_process(self) -> None:
+        """After a fork, open anew: this process is another holder, with a lock of its own."""
+        if self._pid != os.getpid():
+            with self._reopening:
+                if self._pid != os.getpid():
+                    self._prepare(create=False)
+
+    # Reading
+
+    def _view(self, workflow_id: str | None) -> MemoryStore:
+        """The records of a run, or of all runs, as they are now."""
+        self._in_this_process()
+        with self._reading():
+            if workflow_id is None:
+                return MemoryStore(self._everything())
+            return MemoryStore(self._run(workflow_id).data)
+
+    def _run(self, workflow_id: str) -> RunFile:
+        file = self._load(disk.name_of(workflow_id))
+        if file is None:
+            self._check_present()
+            return RunFile(workflow_id)
+        if file.workflow_id != workflow_id:
+            where = str(self._folder / disk.name_of(workflow_id))
+            raise document.corrupt(where, ValueError(f"it is of run {file.workflow_id!r}"))
+        return file
+
+    def _everything(self) -> MemoryData:
+        """What can be asked of all runs at once. It reads every file: right for a few hundred."""
+        whole = MemoryData()
+        for name in disk.names_in(self._folder):
+            file = self._load(name)
+            if file is None:
+                continue
+            whole.runs.update(file.data.runs)
+            whole.calls.update(file.data.calls)
+            whole.reviews.update(file.data.reviews)
+            whole.audit.update(file.data.audit)
+            whole.graphs.update(file.data.graphs)
+        return whole
+
+    def _load(self, name: str) -> RunFile | None:
+        """A run as its file and its inbox show it together.
+
+        The inbox first: what the holder folds in meanwhile is then in the file, and known by its
+        number, so it is neither missed nor taken twice.
+        """
+        inbox = disk.read(self._folder / (name + disk.INBOX))
+        content = disk.read(self._folder / (name + disk.RUN))
+        file = None if content is None else self._parsed(name, content)
+        where = str(self._folder / (name + disk.INBOX))
+        for line in disk.lines_of(inbox or b""):
+            number, commit = document.read_line(line, where=where)
+            if file is None:
+                file = RunFile(commit.workflow_id)
+            if commit.workflow_id != file.workflow_id or disk.name_of(file.workflow_id) != name:
+                raise document.corrupt(where, ValueError(f"it speaks of {commit.workflow_id!r}"))
+            if number > file.folded:
+                file = file.copy()
+                rules.apply(file.data, commit)
+                file.folded = number
+        return file
+
+    def _parsed(self, name: str, content: bytes) -> RunFile:
+        """The file as records. Bytes that were read before are not read again."""
+        known = self._remembered.get(name)
+        if known is not None and known[0] == content:
+            return known[1]
+        where = str(self._folder / (name + disk.RUN))
+        file = document.read(content, where=where)
+        if disk.name_of(file.workflow_id) != name:
+            raise document.corrupt(where, ValueError(f"it is of run {file.workflow_id!r}"))
+        self._remember(name, content, file)
+        return file
+
+    def _remember(self, name: str, content: bytes, file: RunFile) -> None:
+        self._remembered[name] = (content, file)
+        while len(self._remembered) > MOST_REMEMBERED:
+            # Another thread may be faster.
+            self._remembered.pop(next(iter(self._remembered)), None)
+
+    def _check_present(self) -> None:
+        """A run that is not there is a new one; a folder that is not there is an error."""
+        if not self._own.exists():
+            raise self._gone()
+
+    def _gone(self) -> StoreError:
+        return StoreError(
+            f"The ledger {self.location} was deleted or replaced while it was in use. Nothing was "
+            "written, and what this process has seen since is not on record. Put the folder back, "
+            "or look up what happened before you run anything again."
+        )
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise disk.store_error(error, self.location) from error
+
+    # Writing
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._reading():
+            with self._lock.exclusively(_WRITING_PLACE, wait_seconds=self._busy_seconds):
+                if not self._lock.is_in_place():
+                    # Another process may have made a new one, and then both would write at once.
+                    raise self._gone()
+                yield
+
+    def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
+        return [self._commit(commit) for commit in commits]
+
+    def _commit(self, commit: Commit) -> BaseException | None:
+        try:
+            commit = document.as_stored(commit)
+            with self._writing():
+                self._write(commit)
+        except (NottwiceError, Blocked, Outdated) as refusal:
+            return refusal
+        except (ValueError, OverflowError, RecursionError) as error:
+            # What cannot be written as text was not written.
+            return disk.store_error(error, self.location)
+        return None
+
+    def _write(self, commit: Commit) -> None:
+        """Check every precondition, then write one file."""
+        file = self._run(commit.workflow_id)
+        concerns_others = (
+            commit.graph
+            or commit.reviews
+            or any(write.row.key is not None and write.after is None for write in commit.calls)
+        )
+        whole = self._everything() if concerns_others else file.data
+        rules.check(whole, commit)
+        if commit.graph is not None:
+            # Every run keeps a copy of its graph, always the one that was there first.
+            known = whole.graphs.get(commit.graph.graph_id, commit.graph)
+            commit = replace(commit, graph=known)
+        if commit.fence is None and commit.claim is None:
+            self._append(commit, file.folded + 1)
+        else:
+            self._replace(commit, file)
+
+    def _append(self, commit: Commit, number: int) -> None:
+        line = document.write_line(commit, number)
+        disk.append(self._folder / (disk.name_of(commit.workflow_id) + disk.INBOX), line)
+
+    def _replace(self, commit: Commit, before: RunFile) -> None:
+        name = disk.name_of(commit.workflow_id)
+        file = before.copy()
+        rules.apply(file.data, commit)
+        content = document.write(file)
+        disk.replace(self._folder / (name + disk.RUN), content)
+        self._remember(name, content, file)
+        # Only now: until the new file is durable, the inbox is all there is of what others said.
+        # If it stays, or is back after a crash, the numbers of its lines tell that they are in.
+        with contextlib.suppress(OSError):
+            disk.remove(self._folder / (name + disk.INBOX))
+
+
+_stores: weakref.WeakSet[JsonFileStore] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for store in list(_stores):
+        # Another thread of the parent may have held it, and does not exist here.
+        store._reopening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

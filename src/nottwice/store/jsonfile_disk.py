@@ -1,0 +1,204 @@
+"""How does a file change so that a crash leaves the old one or the new one, never half of one?
+
+A file is replaced: written under another name, synced, renamed, and its folder synced. A journal
+grows by whole lines: one write at its end, then a sync; what a crash cut short has no line feed,
+and the next writer cuts it off. Everybody who writes here has the ledger's lock. Promises kept
+here: P5, P10, and P19 (no run id names a file outside of the folder).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from nottwice.errors import CommitUnknown, StoreError
+
+RUN = ".json"
+INBOX = ".inbox"
+_NEW = ".new"
+_MOST_PLAIN_CHARACTERS = 100
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9_.-]*")
+# Names that belong to devices on some systems, whatever follows the first dot.
+_DEVICES = re.compile(r"(?:aux|con|nul|prn|com[0-9]|lpt[0-9])(?:\..*)?")
+
+
+def name_of(workflow_id: str) -> str:
+    """The file name of a run, without its ending: the id itself where that is harmless.
+
+    Any other id becomes what is harmless of it, a tilde, which no plain name has, and a hash. So no
+    two ids share a name, on a file system that ignores case either.
+    """
+    plain = len(workflow_id) <= _MOST_PLAIN_CHARACTERS and _PLAIN.fullmatch(workflow_id)
+    if plain and not _DEVICES.fullmatch(workflow_id):
+        return workflow_id
+    readable = re.sub(r"[^a-z0-9_-]+", "-", workflow_id[:40].lower()).strip("-")
+    digest = hashlib.sha256(workflow_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{readable}~{digest[:32]}"
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names of all runs that have a file or an inbox here, in order."""
+    with os.scandir(folder) as entries:
+        files = [Path(entry.name) for entry in entries if not entry.name.startswith(".")]
+    return sorted({file.name[: -len(file.suffix)] for file in files if file.suffix in (RUN, INBOX)})
+
+
+def read(path: Path) -> bytes | None:
+    """The content of a file; None if there is no such file."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put a file in place of another, or of none.
+
+    Durable: when it returns. Raises OSError with the old file in place, or CommitUnknown.
+    """
+    try:
+        _write_beside(path, content)
+        _rename(path)
+    except _Unsynced as first:
+        # The new file is visible, but its name may not survive. Once more, from the beginning.
+        try:
+            _write_beside(path, content)
+            _rename(path)
+        except (OSError, _Unsynced) as again:
+            raise _unknown(path, first.error, again) from again
+
+
+def _write_beside(path: Path, content: bytes) -> None:
+    beside = path.with_name(path.name + _NEW)
+    try:
+        with _opened(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
+            _write_all(descriptor, content)
+            _sync(descriptor)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+
+
+def _rename(path: Path) -> None:
+    os.replace(path.with_name(path.name + _NEW), path)
+    try:
+        sync_folder(path.parent)
+    except OSError as error:
+        raise _Unsynced(error) from error
+
+
+def append(path: Path, line: bytes) -> None:
+    """Add one line to a journal, which is created if need be.
+
+    Durable: when it returns. Raises OSError with nothing added, or CommitUnknown.
+    """
+    is_new = not path.exists()
+    with _opened(path, os.O_RDWR | os.O_CREAT | os.O_APPEND) as descriptor:
+        whole = _end_of_last_line(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+        os.ftruncate(descriptor, whole)
+        try:
+            _write_all(descriptor, line + b"\n")
+            _sync(descriptor)
+            if is_new:
+                sync_folder(path.parent)
+        except OSError as error:
+            _take_back(path, descriptor, whole, error)
+            raise
+
+
+def _take_back(path: Path, descriptor: int, size: int, error: OSError) -> None:
+    try:
+        os.ftruncate(descriptor, size)
+        _sync(descriptor)
+    except OSError as again:
+        raise _unknown(path, error, again) from again
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    """The whole lines of a journal. What a crash cut short is no line; nobody was told of it."""
+    return content[: _end_of_last_line(content)].split(b"\n")[:-1]
+
+
+def _end_of_last_line(content: bytes) -> int:
+    end = content.rfind(b"\n") + 1
+    start = content.rfind(b"\n", 0, max(end - 1, 0)) + 1
+    # After a power cut a file can be longer than what reached the disk, with zeros in between.
+    return start if b"\0" in content[start:end] else end
+
+
+def remove(path: Path) -> None:
+    """Take a file away, if it is there. Not durable: after a crash it may be back."""
+    path.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, and those above it that are missing. Durable: when it returns."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _sync(descriptor: int) -> None:
+    # On macOS fsync does not reach the disk; this does.
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is None:
+        os.fsync(descriptor)
+    else:
+        fcntl.fcntl(descriptor, full)
+
+
+class _Unsynced(Exception):
+    """A renamed file whose folder could not be synced."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _unknown(path: Path, error: BaseException, again: BaseException) -> CommitUnknown:
+    return CommitUnknown(
+        f"A commit to {path} failed ({error}; then {again}). It may or may not be durable, and "
+        "nothing was done on the strength of it. Repair the disk and open the run again: what is "
+        "in doubt will be reconciled."
+    )
+
+
+def store_error(error: Exception, location: str) -> StoreError:
+    """What an error of the file system means for the caller; nothing was written."""
+    if isinstance(error, StoreError):
+        return error
+    text = f"The ledger {location} could not be used ({error}). Nothing was written."
+    return StoreError(f"{text} Free some disk space or mend the folder, then open the run again.")

@@ -1,0 +1,137 @@
+"""What does a person see first: which phase is a run in, and which step of it? (B2, D6)
+
+Steps outside of any other are phases, and the steps inside them are theirs. All of it is derived:
+from the marks that steps leave, and, for what is still to come, from the graph on record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from nottwice.model.call import CallRow, CallStatus, ResultKind
+from nottwice.model.run import StepRecord, StepStatus
+from nottwice.store.rules import MemoryData
+
+PENDING = "pending"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def overview(data: MemoryData) -> dict[str, Any]:
+    """The head of a run's file; ``data`` holds this run alone."""
+    run = next(iter(data.runs.values()), None)
+    phases = _phases(data)
+    version = run.graph_id.partition("@")[2] if run is not None and run.graph_id else None
+    return {
+        "workflow_version": version or None,
+        "started_at": None if run is None else moment(run.created_at),
+        "status": None if run is None else run.status.value,
+        "phase": _current(phases),
+        "phases": phases,
+    }
+
+
+def phase_of(node_id: str) -> tuple[str, str]:
+    """The phase that a node belongs to, and its name inside of it; empty: it is the phase."""
+    ends = [place for mark in "/[" if (place := node_id.find(mark, 1)) > 0]
+    end = min(ends, default=len(node_id))
+    return node_id[:end], node_id[end:].removeprefix("/")
+
+
+def _phases(data: MemoryData) -> dict[str, Any]:
+    phases: dict[str, dict[str, Any]] = {name: {"status": PENDING} for name in _planned(data)}
+    inner: dict[str, list[tuple[str, StepRecord]]] = {}
+    for step in sorted(data.steps.values(), key=lambda one: one.ordinal):
+        phase, name = phase_of(step.node_id)
+        phases.setdefault(phase, {"status": PENDING})
+        if name:
+            inner.setdefault(phase, []).append((name, step))
+        else:
+            # The last visit counts: a node of a loop is in progress again.
+            phases[phase] = _mark(step)
+    outputs = _output_files(data.calls.values())
+    for phase, found in phases.items():
+        if phase in outputs:
+            found["output_file"] = outputs[phase]
+        if phase in inner:
+            steps = {name: _mark(step) for name, step in inner[phase]}
+            found["step"] = _current(steps)
+            found["steps"] = steps
+            if found["status"] == PENDING:
+                found["status"] = _status_of(steps)
+    return phases
+
+
+def _planned(data: MemoryData) -> list[str]:
+    """The nodes of the graph that the run is bound to, in its order."""
+    run = next(iter(data.runs.values()), None)
+    graph = data.graphs.get(run.graph_id) if run is not None and run.graph_id else None
+    try:
+        nodes = json.loads(graph.json)["nodes"] if graph is not None else []
+        return [node["name"] for node in nodes if isinstance(node["name"], str)]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        # A graph of another shape has phases too, once they begin.
+        return []
+
+
+def _mark(step: StepRecord) -> dict[str, Any]:
+    mark: dict[str, Any] = {"status": step.status.value}
+    if step.finished_at is not None:
+        mark["completed_at"] = moment(step.finished_at)
+    if step.failure is not None:
+        mark["error"] = f"{step.failure.error_type}: {step.failure.message}"
+    return mark
+
+
+def _status_of(steps: dict[str, Any]) -> str:
+    """Where a phase stands that has no mark of its own: branches outside of any step."""
+    found = {StepStatus(step["status"]) for step in steps.values()}
+    for status in (StepStatus.IN_PROGRESS, StepStatus.FAILED):
+        if status in found:
+            return str(status.value)
+    return str(StepStatus.DONE.value)
+
+
+def _current(marks: dict[str, Any]) -> str | None:
+    """Where the work is: in progress, else failed, else still to come, else the last one done."""
+    for status in (StepStatus.IN_PROGRESS.value, StepStatus.FAILED.value):
+        found = [name for name, mark in marks.items() if mark["status"] == status]
+        if found:
+            return found[-1]
+    to_come = [name for name, mark in marks.items() if mark["status"] == PENDING]
+    if to_come:
+        return to_come[0]
+    return next(reversed(marks), None)
+
+
+def _output_files(calls: Iterable[CallRow]) -> dict[str, str]:
+    """The file that the last result in each phase names as its ``output_file``, if one does."""
+    found: dict[str, str] = {}
+    for row in calls:
+        result = row.result
+        if row.status is not CallStatus.DONE or result is None:
+            continue
+        if result.kind is ResultKind.NOT_KEPT or '"output_file"' not in result.json:
+            continue
+        name = _field(result.json, "output_file")
+        if isinstance(name, str):
+            found[phase_of(row.identity.node_id)[0]] = name
+    return found
+
+
+def _field(text: str, name: str) -> object:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def moment(seconds: float) -> str | None:
+    """A time as ISO 8601, in UTC; None for one that no calendar holds."""
+    try:
+        return (_EPOCH + timedelta(microseconds=round(seconds * 1_000_000))).isoformat()
+    except OverflowError:
+        return None
