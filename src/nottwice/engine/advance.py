@@ -21,8 +21,8 @@ from nottwice.engine.session import Scope, Session
 from nottwice.errors import InvalidGraph, NottwiceError, RunAborted, RunBlocked, RunWaits
 from nottwice.model import position as positions
 from nottwice.model import values
-from nottwice.model.call import ROOT_NODE, branch_node
-from nottwice.model.checkpoint import Saved, restore, save, saved_as
+from nottwice.model.call import ROOT_NODE
+from nottwice.model.checkpoint import Saved, resume, save
 from nottwice.model.failure import Failure, classify
 from nottwice.model.graph import GraphDefinition, Node
 from nottwice.model.position import Position
@@ -130,9 +130,9 @@ class Flight:
         self._base: tuple[Saved | None, Any] = (None, None)
         """The last checkpoint that is known to be durable; only used if the rest is squashed."""
 
-    def scope(self, index: int | None = None) -> Scope:
-        node_id = ROOT_NODE if index is None else branch_node(ROOT_NODE, index)
-        return Scope(self.session, node_id, self.plan.graph_id)
+    def scope(self, node: Node, index: int | None = None) -> Scope:
+        """What a node is opened in."""
+        return Scope(self.session, positions.around(node, index), self.plan.graph_id)
 
     def loaded(self, saved: Saved, image: Any) -> None:
         self.saved, self._image = saved, image
@@ -174,9 +174,9 @@ def _board(session: Session, plan: Plan) -> Doing[Flight]:
         flight = Flight(session, plan, state, positions.start(plan.graph))
         flight.save(ROOT_NODE)
         return flight
-    image = restore(chain)
+    image, saved = resume(chain)
     flight = Flight(session, plan, image["state"], Position.from_plain(image["position"]))
-    flight.loaded(saved_as(chain, image=image), image)
+    flight.loaded(saved, image)
     return flight
 
 
@@ -204,7 +204,7 @@ def _stop_if_cancelled(session: Session) -> Doing[None]:
 def _visit_next(flight: Flight) -> Doing[None]:
     graph, position = flight.plan.graph, flight.position
     node = _node(flight, position.node)
-    scope, ending = yield from _visit(flight, flight.scope(), node, position.visit(node.name))
+    scope, ending = yield from _visit(flight, flight.scope(node), node, position.visit(node))
     after = positions.move(graph, position, node, ending.choice)
     step = yield from steps.ended(scope, None)
     flight.state = _updated(flight.state, ending)
@@ -221,7 +221,7 @@ def _visit(
 ) -> Doing[tuple[Scope, Ending]]:
     """Run one node. A node that waits stays in progress; one that fails is marked so."""
     code, seen = flight.plan.code[node.name], flight.state if state is None else state
-    opened = yield from steps.open_step(scope, node.name, visit)
+    opened = yield from steps.open_step(scope, node.step, visit)
     handed = code.hand_out(seen)
     outcome: Outcome = yield Visit(code.function, code.is_async, handed, opened)
     try:
@@ -260,8 +260,8 @@ def _branch(flight: Flight, index: int) -> Doing[None]:
         node = _node(flight, name)
         update = flight.position.branches[index].update
         seen = _overlaid(flight, update)
-        visit = flight.position.visit(name, index=index)
-        scope, ending = yield from _visit(flight, flight.scope(index), node, visit, seen)
+        visit = flight.position.visit(node, index=index)
+        scope, ending = yield from _visit(flight, flight.scope(node, index), node, visit, seen)
         step = yield from steps.ended(scope, None)
         added = {key: [*update.get(key, ()), *items] for key, items in ending.additions.items()}
         with flight.guard:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from nottwice.engine.advance import Cadence, Ending, NodeCode
 from nottwice.errors import InvalidGraph
+from nottwice.graphs import fork as forking
 from nottwice.graphs import running
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.state import StateType
@@ -80,6 +81,7 @@ class Graph(Generic[S]):
         join: str | None = None,
         most: int = MOST_VISITS,
         name: str | None = None,
+        phase: str | None = None,
     ) -> Callable[[N], N]: ...
 
     def node(
@@ -91,16 +93,22 @@ class Graph(Generic[S]):
         join: str | None = None,
         most: int = MOST_VISITS,
         name: str | None = None,
+        phase: str | None = None,
     ) -> Any:
         """Declare a node: a function that takes the state and returns what changes.
 
         ``then``: the next node (``nt.END`` ends the run); a dict from what the node returns to the
         next node; or a list of branches that run in parallel and meet in the node ``join``.
-        ``most``: how often a run may visit it.
+        ``most``: how often a run may visit it. ``phase``: it is a step of this phase, and is called
+        ``phase/name`` wherever nodes are named.
         """
-        if function is None:
-            return lambda decorated: self._declare(decorated, then, join, most, name)
-        return self._declare(function, then, join, most, name)
+
+        def declare(decorated: Any) -> Any:
+            named = self._name(decorated, name, phase)
+            self._declare(decorated, DeclaredNode(named, then, join, most, phase))
+            return decorated
+
+        return declare if function is None else declare(function)
 
     def definition(self) -> GraphDefinition:
         """The graph as a whole, checked; from then on no node can be added."""
@@ -156,28 +164,48 @@ class Graph(Generic[S]):
         """How far a run came, without running anything."""
         return running.outcome_of(ledger_of(store).store, self, run_id)
 
-    def _declare(
-        self, function: Any, then: Then, join: str | None, most: int, name: str | None
-    ) -> Any:
+    def fork(
+        self,
+        run_id: str,
+        *,
+        to: str,
+        at: int | None = None,
+        update: Any = None,
+        store: AnyStore = None,
+    ) -> None:
+        """Make run ``to`` out of checkpoint ``at`` of a run; ``run(to)`` then advances it.
+
+        It has the receipts of the run it came from and makes no new effects. ``at=None``: the
+        newest checkpoint. ``update`` changes the state that it begins with.
+        """
+        forking.fork(ledger_of(store), self, run_id, to=to, at=at, update=update)
+
+    def _name(self, function: Any, name: str | None, phase: str | None) -> str:
         given = getattr(function, "__name__", "") if name is None else name
         named = check_id(given, what=f"The name of a node of graph {self.name!r}")
-        if named == END or named in self._declared:
+        if "/" in named or "/" in (phase or ""):
+            raise InvalidGraph(f"Node {named!r} cannot have '/' in its name or phase.")
+        if phase is None:
+            return named
+        return f"{check_id(phase, what='The phase of a node')}/{named}"
+
+    def _declare(self, function: Any, node: DeclaredNode) -> None:
+        name = node.name
+        if name == END or name in self._declared:
             raise InvalidGraph(
-                f"Graph {self.name!r} has a node {named!r} already, or cannot have one. Nothing "
+                f"Graph {self.name!r} has a node {name!r} already, or cannot have one. Nothing "
                 "happened. Give it another name: @graph.node(name='...')."
             )
         if self._definition is not None:
             raise InvalidGraph(
-                f"Node {named!r} came too late: graph {self.name!r} is in use. Declare all nodes "
+                f"Node {name!r} came too late: graph {self.name!r} is in use. Declare all nodes "
                 "before the first run."
             )
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise InvalidGraph(f"Node {named!r} has most={most!r}. Give a whole number above 0.")
-        self._declared[named] = DeclaredNode(named, then, join, most)
-        self._code[named] = _Code(
-            function, _is_async(function), self.state, named, _takes(function, named)
-        )
-        return function
+        if isinstance(node.most, bool) or not isinstance(node.most, int) or node.most < 1:
+            raise InvalidGraph(f"Node {name!r} has most={node.most!r}. Give a number above 0.")
+        takes = _takes(function, name)
+        self._code[name] = _Code(function, _is_async(function), self.state, name, takes)
+        self._declared[name] = node
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,39 +8,40 @@ anything in its origin is in doubt, because a doubt cannot be copied. Promise ke
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive
 from nottwice.engine.session import Session
 from nottwice.errors import UnknownRun, UsageError
-from nottwice.graphs.declare import AnyStore, Graph
 from nottwice.graphs.running import check_bound
 from nottwice.guard import registry
-from nottwice.guard.ledger import Ledger, ledger_of
+from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import CallRow, check_id
 from nottwice.model.checkpoint import restore, save
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
 from nottwice.store.interface import CallWrite, Store
 
+if TYPE_CHECKING:
+    from nottwice.graphs.declare import Graph
+
 
 def fork(
+    ledger: Ledger,
     graph: Graph[Any],
     run_id: str,
     *,
     to: str,
     at: int | None = None,
     update: Any = None,
-    store: AnyStore = None,
 ) -> None:
     """Make run ``to`` out of checkpoint ``at`` of a run; ``graph.run(to)`` then advances it.
 
     ``at=None``: the newest checkpoint. ``update`` changes the state that it begins with.
     Durable: when it returns; a fork that was broken off is finished by asking for it again.
     """
-    ledger = ledger_of(store)
     check_id(to, what="The id of the fork")
     origin = _origin(ledger.store, graph, run_id, to)
     chain = ledger.store.checkpoint_chain(run_id, at)

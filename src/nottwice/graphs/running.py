@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from nottwice.model import values
 from nottwice.model.call import check_id, child_node
 from nottwice.model.checkpoint import restore
 from nottwice.model.graph import GraphDefinition, split_graph_id
+from nottwice.model.position import around
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus, StepRecord, StepStatus
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
@@ -168,16 +170,14 @@ def outcome_of(store: Store, graph: Graph[Any], run_id: str) -> Outcome[Any]:
 
 def marks(graph: GraphDefinition, steps: list[StepRecord]) -> Iterator[NodeMark]:
     """Every node with where it stands; those that no visit was made to are pending."""
-    latest: dict[str, StepRecord] = {}
-    visits: dict[str, int] = {}
+    visits: dict[str, list[StepRecord]] = {}
     for step in steps:
-        name = step.node_id.rpartition("]/")[2] if step.node_id.startswith("/[") else step.node_id
-        if "/" not in name:
-            latest[name] = step
-            visits[name] = visits.get(name, 0) + 1
+        # A branch puts its index before the node.
+        where = re.sub(r"^/\[\d+\]/", "", step.node_id)
+        visits.setdefault(where, []).append(step)
     for node in graph.nodes:
-        name = child_node("/", node.name)
-        step_of = latest.get(name)
-        status = step_of.status if step_of is not None else StepStatus.PENDING
-        error = step_of.failure.message if step_of is not None and step_of.failure else None
-        yield NodeMark(node.name, status.value, visits.get(name, 0), error)
+        made = visits.get(child_node(around(node, None), node.step), [])
+        last = made[-1] if made else None
+        status = last.status if last is not None else StepStatus.PENDING
+        error = last.failure.message if last is not None and last.failure else None
+        yield NodeMark(node.name, status.value, len(made), error)

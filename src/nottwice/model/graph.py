@@ -85,6 +85,7 @@ class DeclaredNode:
     then: Then
     join: str | None = None
     most: int = MOST_VISITS
+    phase: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,13 @@ class Node:
     route: Route
     most: int
     """How often a run may visit it: the bound of every loop through it."""
+    phase: str | None = None
+    """The phase that it is a step of; its name then begins with it, ``phase/step``."""
+
+    @property
+    def step(self) -> str:
+        """Its name inside of its phase."""
+        return self.name if self.phase is None else self.name[len(self.phase) + 1 :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +147,8 @@ def _plain_node(node: Node) -> dict[str, Any]:
             route = {"choice": dict(options)}
         case Fan(heads, join):
             route = {"branches": list(heads), "join": join}
-    return {"name": node.name, **route, "most": node.most}
+    phase = {} if node.phase is None else {"phase": node.phase}
+    return {"name": node.name, **phase, **route, "most": node.most}
 
 
 def define(
@@ -157,7 +166,7 @@ def define(
         )
     joins = _joins_by_head(name, declared)
     nodes = tuple(
-        Node(node.name, _route(name, node, index, declared, joins), node.most)
+        Node(node.name, _route(name, node, index, declared, joins), node.most, node.phase)
         for index, node in enumerate(declared)
     )
     graph = GraphDefinition(name, version, nodes, append, state)

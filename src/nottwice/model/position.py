@@ -55,14 +55,15 @@ class Position:
                 "believed. Restore the ledger from a backup."
             ) from error
 
-    def visit(self, name: str, *, index: int | None = None) -> int:
+    def visit(self, node: Node, *, index: int | None = None) -> int:
         """The number of the visit that is under way, or due."""
-        return self.visits.get(place(name, index), 0)
+        return self.visits.get(child_node(around(node, index), node.step), 0)
 
 
-def place(name: str, index: int | None) -> str:
-    """The node id of a visit: a branch puts its index into it."""
-    return child_node(ROOT_NODE if index is None else branch_node(ROOT_NODE, index), name)
+def around(node: Node, index: int | None) -> str:
+    """Where a node lies: in its phase, and in a branch, which puts its index into the place."""
+    outer = ROOT_NODE if index is None else branch_node(ROOT_NODE, index)
+    return outer if node.phase is None else child_node(outer, node.phase)
 
 
 def start(graph: GraphDefinition) -> Position:
@@ -130,7 +131,7 @@ def _arrive(
         return replace(position, node=None)
     node = graph.node(name)
     assert node is not None
-    where = place(name, index)
+    where = child_node(around(node, index), node.step)
     visit = position.visits.get(where, 0) + 1
     if visit > node.most:
         raise InvalidGraph(

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from nottwice.model.failure import Failure
 
-
 CANCEL: Final = "nottwice.cancel"
 """The event that tells whoever drives a run to stop."""
 

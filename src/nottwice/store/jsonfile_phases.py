@@ -7,6 +7,7 @@ from the marks that steps leave, and, for what is still to come, from the graph 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -35,19 +36,26 @@ def overview(data: MemoryData) -> dict[str, Any]:
 
 def phase_of(node_id: str) -> tuple[str, str]:
     """The phase that a node belongs to, and its name inside of it; empty: it is the phase."""
+    # A graph's parallel branch puts its index before the node.
+    node_id = re.sub(r"^/\[\d+\]/", "", node_id)
     ends = [place for mark in "/[" if (place := node_id.find(mark, 1)) > 0]
     end = min(ends, default=len(node_id))
     return node_id[:end], node_id[end:].removeprefix("/")
 
 
 def _phases(data: MemoryData) -> dict[str, Any]:
-    phases: dict[str, dict[str, Any]] = {name: {"status": PENDING} for name in _planned(data)}
-    inner: dict[str, list[tuple[str, StepRecord]]] = {}
+    phases: dict[str, dict[str, Any]] = {}
+    inner: dict[str, dict[str, dict[str, Any]]] = {}
+    for planned in _planned(data):
+        phase, name = phase_of(planned)
+        phases.setdefault(phase, {"status": PENDING})
+        if name:
+            inner.setdefault(phase, {})[name] = {"status": PENDING}
     for step in sorted(data.steps.values(), key=lambda one: one.ordinal):
         phase, name = phase_of(step.node_id)
         phases.setdefault(phase, {"status": PENDING})
         if name:
-            inner.setdefault(phase, []).append((name, step))
+            inner.setdefault(phase, {})[name] = _mark(step)
         else:
             # The last visit counts: a node of a loop is in progress again.
             phases[phase] = _mark(step)
@@ -56,7 +64,7 @@ def _phases(data: MemoryData) -> dict[str, Any]:
         if phase in outputs:
             found["output_file"] = outputs[phase]
         if phase in inner:
-            steps = {name: _mark(step) for name, step in inner[phase]}
+            steps = inner[phase]
             found["step"] = _current(steps)
             found["steps"] = steps
             if found["status"] == PENDING:
@@ -86,12 +94,14 @@ def _mark(step: StepRecord) -> dict[str, Any]:
 
 
 def _status_of(steps: dict[str, Any]) -> str:
-    """Where a phase stands that has no mark of its own: branches outside of any step."""
-    found = {StepStatus(step["status"]) for step in steps.values()}
-    for status in (StepStatus.IN_PROGRESS, StepStatus.FAILED):
+    """Where a phase stands that has no mark of its own: it is no more than its steps."""
+    found: set[str] = {step["status"] for step in steps.values()}
+    for status in (StepStatus.IN_PROGRESS.value, StepStatus.FAILED.value):
         if status in found:
-            return str(status.value)
-    return str(StepStatus.DONE.value)
+            return status
+    if len(found) > 1:
+        return StepStatus.IN_PROGRESS.value
+    return next(iter(found))
 
 
 def _current(marks: dict[str, Any]) -> str | None:
