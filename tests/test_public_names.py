@@ -13,24 +13,35 @@ from tests.tidy.source import ROOT
 
 # A name is public when it is listed here. Removing one breaks somebody: CHANGELOG, Breaking.
 PUBLIC_NAMES = [
+    "END",
     "Ambiguous",
+    "App",
+    "ApprovalNeeded",
     "Call",
+    "ChildFailed",
     "CommitUnknown",
     "DecisionConflict",
+    "EventTimeout",
     "Fenced",
+    "Graph",
     "InvalidArguments",
+    "InvalidGraph",
     "InvalidId",
     "InvalidKey",
     "InvalidTool",
     "KeyConflict",
     "Ledger",
     "LedgerCorrupt",
+    "NewEffectInFork",
     "NoLedger",
     "NotInRun",
     "NotPlainData",
     "NottwiceError",
+    "Outcome",
     "Poison",
+    "QuestionOpen",
     "Receipt",
+    "Rejected",
     "ReplayDriftError",
     "ReplayUnsafeError",
     "ResultNotKept",
@@ -41,28 +52,42 @@ PUBLIC_NAMES = [
     "RunAborted",
     "RunBlocked",
     "RunBusy",
+    "RunWaits",
     "SchemaTooNew",
     "SelfWait",
     "StoreError",
     "ToolFailure",
     "UnclassifiedTool",
     "UnknownReview",
+    "UnknownRun",
     "UnsafeFilesystem",
     "UsageError",
     "Verification",
+    "VersionError",
+    "WorkflowVersionMismatch",
+    "ask",
+    "aspawn",
     "current_call",
     "did_not_happen",
     "gather",
+    "go",
     "happened",
     "key_per_call",
     "map",
+    "now",
     "open",
+    "random",
+    "receive",
     "run",
+    "send",
     "single_request",
+    "sleep",
+    "spawn",
     "step",
     "still_running",
     "tool",
     "unknown",
+    "uuid",
 ]
 API_PAGE = ROOT / "docs" / "reference" / "api.md"
 
@@ -73,11 +98,17 @@ def test_the_public_names_are_exactly_the_intended_ones() -> None:
 
 def test_the_public_names_are_listed_in_order() -> None:
     # So that two people who each add one notice each other, and nobody adds one twice.
-    assert list(nottwice.__all__) == sorted(set(nottwice.__all__))
-    assert sorted(set(PUBLIC_NAMES)) == PUBLIC_NAMES
+    assert list(nottwice.__all__) == in_order(nottwice.__all__)
+    assert in_order(PUBLIC_NAMES) == PUBLIC_NAMES
 
 
-@pytest.mark.parametrize("name", PUBLIC_NAMES)
+def in_order(names: list[str]) -> list[str]:
+    """Each name once, constants first: the order that ruff keeps."""
+    return sorted(set(names), key=lambda name: (not name.isupper(), name))
+
+
+# A constant is a plain value and cannot hold a docstring; the reference page explains it.
+@pytest.mark.parametrize("name", [name for name in PUBLIC_NAMES if not name.isupper()])
 def test_a_public_name_explains_itself(name: str) -> None:
     assert explanation(getattr(nottwice, name)), f"Write a docstring for nottwice.{name}"
 

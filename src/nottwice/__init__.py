@@ -12,20 +12,27 @@ with nt.run("ticket-7", store="agent.db"):
 from nottwice.engine.dispatch import Receipt
 from nottwice.errors import (
     Ambiguous,
+    ApprovalNeeded,
+    ChildFailed,
     CommitUnknown,
     DecisionConflict,
+    EventTimeout,
     Fenced,
     InvalidArguments,
+    InvalidGraph,
     InvalidId,
     InvalidKey,
     InvalidTool,
     KeyConflict,
     LedgerCorrupt,
+    NewEffectInFork,
     NoLedger,
     NotInRun,
     NotPlainData,
     NottwiceError,
     Poison,
+    QuestionOpen,
+    Rejected,
     ReplayDriftError,
     ReplayUnsafeError,
     ResultNotKept,
@@ -33,45 +40,68 @@ from nottwice.errors import (
     RunAborted,
     RunBlocked,
     RunBusy,
+    RunWaits,
     SchemaTooNew,
     SelfWait,
     StoreError,
     ToolFailure,
     UnclassifiedTool,
     UnknownReview,
+    UnknownRun,
     UnsafeFilesystem,
     UsageError,
+    VersionError,
+    WorkflowVersionMismatch,
 )
+from nottwice.graphs.app import App
+from nottwice.graphs.children import aspawn, spawn
+from nottwice.graphs.declare import Graph
+from nottwice.graphs.outcome import Outcome
+from nottwice.graphs.state import go
 from nottwice.guard.declare import tool
-from nottwice.guard.ledger import Ledger, run
+from nottwice.guard.ledger import Ledger, run, send
 from nottwice.guard.ledger import open_ledger as open
+from nottwice.guard.recorded import now, random, uuid
 from nottwice.guard.request import key_per_call
 from nottwice.guard.run import Run
 from nottwice.guard.scopes import current_call, gather, map, step
+from nottwice.guard.waiting import ask, receive, sleep
 from nottwice.model.call import Call
 from nottwice.model.failure import RetryPolicy, single_request
+from nottwice.model.graph import END
 from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown
 from nottwice.reviews.inbox import Reviews
 
 __all__ = [
+    "END",
     "Ambiguous",
+    "App",
+    "ApprovalNeeded",
     "Call",
+    "ChildFailed",
     "CommitUnknown",
     "DecisionConflict",
+    "EventTimeout",
     "Fenced",
+    "Graph",
     "InvalidArguments",
+    "InvalidGraph",
     "InvalidId",
     "InvalidKey",
     "InvalidTool",
     "KeyConflict",
     "Ledger",
     "LedgerCorrupt",
+    "NewEffectInFork",
     "NoLedger",
     "NotInRun",
     "NotPlainData",
     "NottwiceError",
+    "Outcome",
     "Poison",
+    "QuestionOpen",
     "Receipt",
+    "Rejected",
     "ReplayDriftError",
     "ReplayUnsafeError",
     "ResultNotKept",
@@ -82,26 +112,40 @@ __all__ = [
     "RunAborted",
     "RunBlocked",
     "RunBusy",
+    "RunWaits",
     "SchemaTooNew",
     "SelfWait",
     "StoreError",
     "ToolFailure",
     "UnclassifiedTool",
     "UnknownReview",
+    "UnknownRun",
     "UnsafeFilesystem",
     "UsageError",
     "Verification",
+    "VersionError",
+    "WorkflowVersionMismatch",
+    "ask",
+    "aspawn",
     "current_call",
     "did_not_happen",
     "gather",
+    "go",
     "happened",
     "key_per_call",
     "map",
+    "now",
     "open",
+    "random",
+    "receive",
     "run",
+    "send",
     "single_request",
+    "sleep",
+    "spawn",
     "step",
     "still_running",
     "tool",
     "unknown",
+    "uuid",
 ]

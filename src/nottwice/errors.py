@@ -208,6 +208,9 @@ class RunWaits(NottwiceError):
     Not an error of anybody: it ends the block, so that the process need not stay.
     """
 
+    until: float | None = None
+    """When to open it again at the latest; None: when what it waits for has come."""
+
 
 class VersionError(NottwiceError):
     """A run and the deployed graph do not fit together."""

@@ -140,6 +140,11 @@ def _declared(report: ToolReport) -> Iterator[tuple[str, object]]:
     if report.bound_by is not None:
         yield "bound by", ", ".join(report.bound_by) or "nothing"
     yield "tags", ", ".join(report.tags) or None
+    if report.approve:
+        lasts = _seconds(report.approval_seconds)
+        yield "approval", "needed" + (f", counts for {lasts}" if lasts else "")
+    yield "keep", _seconds(report.keep_seconds)
+    yield "rate", report.rate_class
 
 
 def _seconds(seconds: float | None) -> str | None:

@@ -181,6 +181,10 @@ FIELDS: dict[str, dict[str, str]] = {
         "volatile": "arguments that do not tell calls apart",
         "bound_by": "attributes of the instance that do, or null",
         "tags": "its tags",
+        "approve": "whether a person must approve each call",
+        "approval_seconds": "how long an approval counts, or null for until it is used",
+        "keep_seconds": "how long its rows are needed, or null",
+        "rate": "the name of its rate-limit class, or null",
         "answers": "`second_run`, `detection`, `detection_is_free`, `client_retries` in words, and "
         "`retries`: none known, yes or cannot tell",
         "findings": "objects with `level` (error, warning), `text` and `fix`",
@@ -370,6 +374,10 @@ def tool_document(report: ToolReport) -> dict[str, Any]:
         "volatile": list(report.volatile),
         "bound_by": None if report.bound_by is None else list(report.bound_by),
         "tags": list(report.tags),
+        "approve": report.approve,
+        "approval_seconds": report.approval_seconds,
+        "keep_seconds": report.keep_seconds,
+        "rate": report.rate_class,
         "answers": {
             "second_run": answers.second_run,
             "detection": answers.detection,

@@ -192,7 +192,12 @@ def _leave_evidence(session: Session, row: CallRow, outcome: Outcome) -> Doing[N
         result=row.result,
     )
     reviews = yield Read(lambda store: store.reviews(session.run_id))
-    about = [review for review in reviews if review.identity == row.identity]
+    about = [
+        review
+        for review in reviews
+        # An approval says nothing about what happened.
+        if review.identity == row.identity and not review.kind.asks_first
+    ]
     writes = [ReviewWrite(one.undone(), one.version) for one in about if one.is_licence]
     if about and all(review.closed_at is not None for review in about):
         reason = f"{text}, after review {about[-1].review_id} was closed"

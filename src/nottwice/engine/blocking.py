@@ -9,10 +9,18 @@ import secrets
 import shlex
 from collections.abc import Sequence
 
+from nottwice.engine import stops
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Session
-from nottwice.errors import ReplayDriftError, ReplayUnsafeError, RunBlocked
+from nottwice.errors import (
+    ApprovalNeeded,
+    QuestionOpen,
+    ReplayDriftError,
+    ReplayUnsafeError,
+    RunBlocked,
+)
 from nottwice.model import values
+from nottwice.model.asked import options_of
 from nottwice.model.call import CallRow, call_from_row
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunStatus
@@ -44,8 +52,9 @@ def open_review(
     if not any((item.attempt_id, item.text) == (row.attempt_id, reason) for item in known):
         # Said once is enough, however often the run is opened while it waits.
         evidence = (Evidence(session.run_id, row.call_id, row.attempt_id, now, "engine", reason),)
+    waits = stops.waits_of(session, [review])
     yield from session.commit(
-        reviews=writes, evidence=evidence, run=RunUpdate(RunStatus.WAITING, now)
+        reviews=writes, evidence=evidence, run=RunUpdate(RunStatus.WAITING, now, waits=waits)
     )
     session.say("ask a person", row, f"review={review.review_id} reason={reason!r}")
     known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
@@ -84,13 +93,7 @@ def blocked_by(
 ) -> RunBlocked:
     """The error of a run that waits for this review."""
     command = decide_command(review.review_id, session.store.location)
-    if review.kind is ReviewKind.DRIFT:
-        kind: type[RunBlocked] = ReplayDriftError
-        did_not = "Nothing was sent."
-    else:
-        kind = ReplayUnsafeError
-        did_not = "It was not run again, and no result was invented."
-    call = call_text(row) if row else review.identity.tool_name
+    kind, did_not = _ERRORS[review.kind]
     waits = f"The run waits for a person. Decide with: {command}"
     if review.decision is not None:
         waits = (
@@ -98,7 +101,7 @@ def blocked_by(
             "code asks for this call again: ask for it before any new effect."
         )
     return kind(
-        f"{call} in run {session.run_id!r}: {review.summary}. {did_not} {waits}",
+        f"{_what(session, review, row)} {did_not} {waits}",
         review_id=review.review_id,
         run_id=session.run_id,
         call=call_from_row(row) if row else None,
@@ -106,6 +109,29 @@ def blocked_by(
         evidence=tuple(f"{item.source}: {item.text}" for item in evidence),
         command=command,
     )
+
+
+def _what(session: Session, review: Review, row: CallRow | None) -> str:
+    """What it is about, as a sentence."""
+    if review.kind is ReviewKind.QUESTION:
+        options = options_of(review)
+        answers = f" Answers: {', '.join(options)}." if options else ""
+        return f"Run {session.run_id!r} asks: {review.summary}{answers}"
+    if review.kind is ReviewKind.APPROVAL:
+        return f"Run {session.run_id!r}: {review.summary}."
+    call = call_text(row) if row else review.identity.tool_name
+    return f"{call} in run {session.run_id!r}: {review.summary}."
+
+
+_ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {
+    ReviewKind.UNKNOWN: (
+        ReplayUnsafeError,
+        "It was not run again, and no result was invented.",
+    ),
+    ReviewKind.DRIFT: (ReplayDriftError, "Nothing was sent."),
+    ReviewKind.QUESTION: (QuestionOpen, "Nobody has answered yet, and nothing more was done."),
+    ReviewKind.APPROVAL: (ApprovalNeeded, "Nobody has approved it yet, and it was not sent."),
+}
 
 
 def decide_command(review_id: str, location: str) -> str:

@@ -6,18 +6,22 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from nottwice.engine import blocking, reconcile, steps
+from nottwice.engine import approvals, blocking, reconcile, steps, stops
 from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Scope, check_usable
 from nottwice.errors import (
     Ambiguous,
+    ChildFailed,
+    EventTimeout,
     Poison,
+    Rejected,
     ReplayUnsafeError,
     ResultNotKept,
     Retryable,
     RunBlocked,
+    RunWaits,
     StoreError,
     ToolFailure,
     UsageError,
@@ -34,7 +38,7 @@ from nottwice.model.decision import Action, Facts, decide
 from nottwice.model.failure import FailureClass, classify, is_interruption
 from nottwice.model.review import Review
 from nottwice.model.tool import Tool
-from nottwice.store.interface import Blocked, CallWrite, Outdated
+from nottwice.store.interface import Blocked, CallWrite, Outdated, ReviewWrite
 
 T = TypeVar("T")
 
@@ -198,21 +202,17 @@ class _Dispatch:
     def _record_and_run(self) -> Doing[Attempted | None]:
         """The intent of a new call, or of one more attempt at a failed one, and the attempt."""
         session, row = self.session, self.row
-        if row is not None and row.retry_at is not None:
-            # A clock that jumped back must not make anybody wait longer than the policy can.
-            longest = max(self.tool.retry.most_seconds, self.tool.retry.most_retry_after_seconds)
-            yield Pause(min(max(0.0, row.retry_at - session.clock.now()), longest))
-            self.failed = max(self.failed, row.attempt)
-        if row is None:
-            yield from steps.admit(self.request.scope, self.request.identity)
-            intent = yield from self._new_intent()
-        else:
-            intent = row.next_attempt(
-                attempt_id=session.new_attempt_id(),
-                holder_id=session.holder.holder_id,
-                now=session.clock.now(),
-            )
+        intent = yield from self._next_intent(row)
         try:
+            licence: tuple[ReviewWrite, ...] | None = ()
+            if self.tool.approve:
+                scope = self.request.scope
+                licence = yield from approvals.authorise(scope, self.tool, intent, before=row)
+            if licence is None:
+                # Rejected, and on record as a failure: look at the row again.
+                self.retry = False
+                yield from self._load()
+                return None
             attempted = yield from attempt(
                 session,
                 self.tool,
@@ -221,6 +221,7 @@ class _Dispatch:
                 before=row,
                 invocation=self._invocation(row),
                 failed=self.failed,
+                reviews=licence,
             )
         except Blocked as blocked:
             # Decisions that nobody has used yet may lift the block; an open review raises.
@@ -236,6 +237,24 @@ class _Dispatch:
         self.retry = False
         self.failed += 1
         return attempted
+
+    def _next_intent(self, row: CallRow | None) -> Doing[CallRow]:
+        """The intent of the first attempt, or of another one when it is due."""
+        session, scope = self.session, self.request.scope
+        stops.raise_if_stopped(scope, but=self.request.identity)
+        if row is None:
+            yield from steps.admit(scope, self.request.identity)
+            return (yield from self._new_intent())
+        if row.retry_at is not None:
+            # A clock that jumped back must not make anybody wait longer than the policy can.
+            longest = max(self.tool.retry.most_seconds, self.tool.retry.most_retry_after_seconds)
+            yield Pause(min(max(0.0, row.retry_at - session.clock.now()), longest))
+            self.failed = max(self.failed, row.attempt)
+        return row.next_attempt(
+            attempt_id=session.new_attempt_id(),
+            holder_id=session.holder.holder_id,
+            now=session.clock.now(),
+        )
 
     def _new_intent(self) -> Doing[CallRow]:
         request, tool, now = self.request, self.tool, self.session.clock.now()
@@ -340,7 +359,13 @@ def _is_no_failure(error: BaseException) -> bool:
 
     Recorded as its failure, it would be handed out for ever, whatever a person decides meanwhile.
     """
-    return is_interruption(error) or isinstance(error, RunBlocked | StoreError | UsageError)
+    waits = isinstance(error, RunBlocked | RunWaits)
+    return waits or is_interruption(error) or isinstance(error, StoreError | UsageError)
+
+
+_OWN_FAILURES: dict[str, type[ToolFailure]] = {
+    f"{kind.__module__}.{kind.__qualname__}": kind for kind in (ChildFailed, EventTimeout, Rejected)
+}
 
 
 def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
@@ -354,9 +379,10 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
     }
     tried = f" after {row.attempt} attempts" if row.attempt > 1 else ""
     own_words = failure.error_type.startswith("nottwice.errors.")
+    kind = _OWN_FAILURES.get(failure.error_type, kinds[failure.failure_class])
     what = failure.message if own_words else f"{failure.error_type}: {failure.message}"
     effect = " and took no effect" if tool.replay_class.effectful else ""
-    return kinds[failure.failure_class](
+    return kind(
         f"{tool.name} failed{tried}{effect}: {what}",
         call_id=row.call_id,
         error_type=failure.error_type,

@@ -28,6 +28,8 @@ class InFlight:
     over: Future[None] | None = None
     scope: Any = None
     """Where the call was made, if that is not where it is being resolved."""
+    counts: dict[tuple[str, str], int] | None = None
+    """How many recorded values each attempt has asked for; see ``guard/recorded.py``."""
 
     def body_ended(self) -> None:
         if self.row is not None:

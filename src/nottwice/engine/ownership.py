@@ -267,9 +267,7 @@ def _give_up(
     reviews: tuple[ReviewWrite, ...] = (),
 ) -> Doing[None]:
     update = RunUpdate(status, session.clock.now(), failure, release=True, waits=waits)
-    yield from session.commit(
-        calls=tuple(session.unrecorded.values()), run=update, reviews=reviews
-    )
+    yield from session.commit(calls=tuple(session.unrecorded.values()), run=update, reviews=reviews)
 
 
 def _give_up_as_it_is(
@@ -322,9 +320,7 @@ def _last_status(waits: Sequence[Wait], failure: Failure | None) -> RunStatus:
     return RunStatus.COMPLETED if failure is None else RunStatus.FAILED
 
 
-def _unneeded(
-    session: Session, reviews: Sequence[Review], now: float
-) -> tuple[ReviewWrite, ...]:
+def _unneeded(session: Session, reviews: Sequence[Review], now: float) -> tuple[ReviewWrite, ...]:
     """The writes that close what a completed run did not need.
 
     A drift that somebody accepted did not occur again: the code was put back. A graph that has

@@ -349,7 +349,7 @@ def reconcile_all(session: Session) -> Doing[None]:
 
     Raises the first RunBlocked, after all calls in doubt have been tried.
     """
-    yield from _abort_if_decided(session)
+    yield from abort_if_decided(session)
     blocked: RunBlocked | None = None
     for row in (yield Read(lambda store: store.calls_in_doubt(session.run_id))):
         try:
@@ -397,11 +397,14 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
 
 def raise_if_blocked(session: Session) -> Doing[None]:
     """Use what people have decided since; raise for the first review that is still open (D11)."""
-    yield from _abort_if_decided(session)
+    yield from abort_if_decided(session)
     for review in (yield Read(lambda store: store.open_reviews(session.run_id))):
         decided = review.status is ReviewStatus.DECIDED
         if review.kind is ReviewKind.DRIFT and decided:
             session.waivers[review.identity] = review
+        elif review.kind.asks_first:
+            # It holds back only the code that asks for it; that code looks for itself.
+            session.asked[review.identity] = review
         elif review.kind is ReviewKind.UNKNOWN:
             row = yield _reviewed_call(review)
             if row is not None and _ended_by_itself(row, review):
@@ -431,7 +434,11 @@ def _reviewed_call(review: Review) -> Read:
     return Read(lambda store: store.load_call(review.identity))
 
 
-def _abort_if_decided(session: Session) -> Doing[None]:
+def abort_if_decided(session: Session) -> Doing[None]:
+    """Raise RunAborted if a person has decided so, whatever the review is about.
+
+    Durable: that the run is aborted, before it is raised.
+    """
     for review in (yield Read(lambda store: store.open_reviews(session.run_id))):
         decision = review.decision
         if decision is None or decision.verb is not Verb.ABORT:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from nottwice.errors import InvalidTool
-from nottwice.model.call import Call, ReplayClass
+from nottwice.model.call import Call, ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
-from nottwice.model.tool import Verification
+from nottwice.model.tool import Verification, parse_duration
 
 Duration = str | float
 VerifyHook = Callable[[Call], Verification] | Callable[[Call], Awaitable[Verification]]
@@ -35,6 +35,9 @@ class Declaration:
         volatile: Iterable[str] | Literal["*"] = (),
         bound_by: Iterable[str] | None = None,
         tags: Iterable[str] = (),
+        approve: bool | Duration = False,
+        keep: Duration | None = None,
+        rate: str | None = None,
     ) -> None:
         self.key = key
         self.window = window
@@ -50,10 +53,18 @@ class Declaration:
         )
         self.bound_by = None if bound_by is None else _names(bound_by, tool, "bound_by")
         self.tags = _names(tags, tool, "tags")
+        self.approve = approve is not False
+        self.approval_seconds = (
+            None if isinstance(approve, bool) else _seconds(approve, tool, "approve")
+        )
+        self.keep = keep
+        self.keep_seconds = None if keep is None else _seconds(keep, tool, "keep")
+        self.rate = None if rate is None else check_id(rate, what=f"Tool {tool!r}: rate")
 
     def check(self, name: str, kind: ReplayClass) -> None:
         """T2: key and window belong to one class, and verify to effects."""
         self._check_hooks(name)
+        self._check_keep(name)
         keyed = kind is ReplayClass.IDEMPOTENT_WITH_KEY
         for what, value in (("key", self.key), ("window", self.window)):
             if keyed and value is None:
@@ -66,6 +77,11 @@ class Declaration:
                     f"Tool {name!r} was not declared: {what}= belongs to idempotent_with_key, and "
                     f"this tool is {kind.value}. Change the class or leave {what} out."
                 )
+        if kind is ReplayClass.PURE and self.approve:
+            raise InvalidTool(
+                f"Tool {name!r} was not declared: a pure tool changes nothing, so there is nothing "
+                "to approve. Leave approve= out, or choose another class."
+            )
         if kind is ReplayClass.PURE and (self.verify or self.settles is not None):
             raise InvalidTool(
                 f"Tool {name!r} was not declared: a pure tool is simply run again, so verify= and "
@@ -75,6 +91,17 @@ class Declaration:
             raise InvalidTool(
                 f"Tool {name!r} was not declared: volatile='*' would make all effects of a step "
                 "one call. Name the arguments that do not matter, one by one."
+            )
+
+    def _check_keep(self, name: str) -> None:
+        """A row that is gone cannot keep a key from being sent again with other arguments."""
+        if self.keep_seconds is None or self.window is None:
+            return
+        if _seconds(self.window, name, "window") > self.keep_seconds:
+            raise InvalidTool(
+                f"Tool {name!r} was not declared: its rows would be removed (keep={self.keep!r}) "
+                f"while the upstream still remembers their keys (window={self.window!r}). Keep "
+                "them at least as long as the window."
             )
 
     def _check_hooks(self, name: str) -> None:
@@ -110,6 +137,10 @@ _NEEDED = {
     "'refund-{order_id}', a function of the arguments, or nt.key_per_call.",
     "window": "It is how long the upstream remembers a key, for example '24h'.",
 }
+
+
+def _seconds(given: Duration, tool: str, what: str) -> float:
+    return parse_duration(given, what=f"Tool {tool!r}: {what}")
 
 
 def _names(given: Iterable[str], tool: str, what: str) -> tuple[str, ...]:

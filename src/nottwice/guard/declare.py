@@ -24,7 +24,7 @@ from nottwice.guard.declaration import Duration, VerifyHook, read_declaration
 from nottwice.guard.request import Requests
 from nottwice.model.call import ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
-from nottwice.model.tool import Tool, parse_duration
+from nottwice.model.tool import OWN_PREFIX, Tool, parse_duration
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,6 +104,8 @@ def tool(
     volatile: Iterable[str] | Literal["*"] = (),
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
+    keep: Duration | None = None,
+    rate: str | None = None,
 ) -> Protector: ...
 
 
@@ -123,6 +125,9 @@ def tool(
     volatile: Iterable[str] = (),
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
+    approve: bool | Duration = False,
+    keep: Duration | None = None,
+    rate: str | None = None,
 ) -> Protector: ...
 
 
@@ -140,6 +145,9 @@ def tool(
     volatile: Iterable[str] = (),
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
+    approve: bool | Duration = False,
+    keep: Duration | None = None,
+    rate: str | None = None,
 ) -> Protector: ...
 
 
@@ -189,6 +197,10 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
         volatile=requests.signature.volatile_names(),
         bound_by=declared.bound_by,
         tags=declared.tags,
+        approve=declared.approve,
+        approval_seconds=declared.approval_seconds,
+        keep_seconds=declared.keep_seconds,
+        rate_class=declared.rate,
     )
     requests.tool = record
     protected = (_async_twin if record.is_async else _sync_twin)(function, requests)
@@ -204,6 +216,11 @@ def _check_function(function: Any, name: str) -> None:
         raise InvalidTool(
             f"{function!r} was not declared: it has no name of its own, and two such tools would "
             "be one. Give it one: @nt.tool(..., name='refund')."
+        )
+    if str(name).startswith(OWN_PREFIX):
+        raise InvalidTool(
+            f"Tool {name!r} was not declared: names that begin with {OWN_PREFIX!r} are nottwice's "
+            "own. Give it another one with name=..."
         )
     if isinstance(getattr(function, "tool", None), Tool):
         raise InvalidTool(f"Tool {name!r} is declared already. Take one of the two @nt.tool away.")

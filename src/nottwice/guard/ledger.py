@@ -10,10 +10,12 @@ import os
 import threading
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.errors import UsageError
 from nottwice.guard.run import Run
+from nottwice.guard.sending import tell
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 from nottwice.store.jsonfile import JsonFileStore
@@ -60,6 +62,22 @@ class Ledger:
             wait_seconds=wait_seconds,
             patience_seconds=parse_duration(patience, what="patience"),
         )
+
+    def send(
+        self,
+        run_id: str,
+        name: str,
+        payload: Any = None,
+        *,
+        event_id: str | None = None,
+        by: str = "a program",
+    ) -> str:
+        """Tell a run of this ledger of an event, as ``nt.send`` does, and return the event's id.
+
+        Durable: when it returns.
+        """
+        event = tell(self.store, self.clock, run_id, name, payload, event_id=event_id, by=by)
+        return event.event_id
 
     def close(self) -> None:
         """Close the ledger. Everything that was reported durable stays so."""
@@ -110,6 +128,24 @@ def run(
     how long a ``verify`` hook may be asked again before a person is.
     """
     return ledger_of(store).run(run_id, wait_seconds=wait_seconds, patience=patience)
+
+
+def send(
+    run_id: str,
+    name: str,
+    payload: Any = None,
+    *,
+    store: str | Path | Ledger | Store | None = None,
+    event_id: str | None = None,
+    by: str = "a program",
+) -> str:
+    """Tell a run of an event; ``nt.receive(name)`` in it gets ``payload``, once.
+
+    Anybody may send, before the run exists, before or after it waits for it. An event with an id
+    that the run was told before is that event, and is not delivered again. Returns the id.
+    Durable: when it returns.
+    """
+    return ledger_of(store).send(run_id, name, payload, event_id=event_id, by=by)
 
 
 def ledger_of(store: str | Path | Ledger | Store | None) -> Ledger:

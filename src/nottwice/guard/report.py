@@ -76,6 +76,10 @@ class ToolReport:
     volatile: tuple[str, ...]
     bound_by: tuple[str, ...] | None
     tags: tuple[str, ...]
+    approve: bool
+    approval_seconds: float | None
+    keep_seconds: float | None
+    rate_class: str | None
     answers: Answers
     findings: tuple[Finding, ...]
 
@@ -101,6 +105,10 @@ def report_on(protected: Callable[..., Any]) -> ToolReport:
         volatile=tool.volatile,
         bound_by=tool.bound_by,
         tags=tool.tags,
+        approve=tool.approve,
+        approval_seconds=tool.approval_seconds,
+        keep_seconds=tool.keep_seconds,
+        rate_class=tool.rate_class,
         answers=Answers(
             second_run=_second_run(tool),
             detection=_detection(tool),

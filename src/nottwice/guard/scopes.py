@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from nottwice.engine import steps
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, check_usable, current_attempt, current_scope
-from nottwice.errors import InvalidId, NotInRun, RunBlocked, UsageError
+from nottwice.engine.stops import is_wait
+from nottwice.errors import InvalidId, NotInRun, RunBlocked, RunWaits, UsageError
 from nottwice.model.call import MAX_ID_CHARACTERS, Call, check_id
 from nottwice.model.failure import Failure, classify
 
@@ -70,7 +71,9 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         trace: TracebackType | None,
     ) -> None:
         scope = self._left()
-        drive(steps.close_step(scope, _failure(error, scope)), scope.session)
+        if not is_wait(error):
+            # A step that waits is not over: it stays in progress.
+            drive(steps.close_step(scope, _failure(error, scope)), scope.session)
 
     async def __aenter__(self) -> step:
         scope = self._fresh_scope()
@@ -84,7 +87,8 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         trace: TracebackType | None,
     ) -> None:
         scope = self._left()
-        await drive_async(steps.close_step(scope, _failure(error, scope)), scope.session)
+        if not is_wait(error):
+            await drive_async(steps.close_step(scope, _failure(error, scope)), scope.session)
 
     def _fresh_scope(self) -> Scope:
         if self._scope is not None:
@@ -218,9 +222,9 @@ def _branch_context(scope: Scope, index: int) -> contextvars.Context:
 
 
 def _all_or_first_error(errors: list[BaseException | None], branches: list[Any]) -> list[Any]:
-    """The results; or the first error, an error that blocks the run before any other."""
+    """The results; or the first error: what a person must decide, what failed, what takes time."""
     found = [error for error in errors if error is not None]
-    found.sort(key=lambda error: not isinstance(error, RunBlocked))
+    found.sort(key=lambda error: (not isinstance(error, RunBlocked), isinstance(error, RunWaits)))
     if found:
         for other in found[1:]:
             found[0].add_note(f"Another branch ended with {type(other).__name__}: {other}")

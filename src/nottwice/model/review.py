@@ -1,7 +1,9 @@
 """Reviews: what a person must decide, the verbs of each kind, and decisions (H2).
 
-A review goes open → decided → used, or open → closed when the doubt ends without a person.
-A decision may be undone until it is used.
+A review goes open → decided → used, or open → closed when nobody needs the answer any more.
+A decision may be undone until it is used. Some reviews are about what may have happened already:
+while one is open, nothing new happens in the run (D11). Others ask first, before anything is done
+(questions, approvals): they hold back only who asked, so that many branches can ask at once.
 """
 
 from __future__ import annotations
@@ -18,6 +20,13 @@ class ReviewKind(enum.Enum):
 
     UNKNOWN = "unknown"
     DRIFT = "drift"
+    QUESTION = "question"
+    APPROVAL = "approval"
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether it is asked before anything is done, so that nothing can be in doubt yet."""
+        return self in (ReviewKind.QUESTION, ReviewKind.APPROVAL)
 
 
 class Verb(enum.Enum):
@@ -26,6 +35,9 @@ class Verb(enum.Enum):
     HAPPENED = "happened"
     DID_NOT_HAPPEN = "did-not-happen"
     ACCEPT = "accept"
+    ANSWER = "answer"
+    APPROVE = "approve"
+    REJECT = "reject"
     ABORT = "abort"
 
 
@@ -37,6 +49,15 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
     },
     ReviewKind.DRIFT: {
         Verb.ACCEPT: "the effects that the code no longer asks for may stay as they are",
+        Verb.ABORT: "stop this run for good",
+    },
+    ReviewKind.QUESTION: {
+        Verb.ANSWER: "the run goes on with this answer",
+        Verb.ABORT: "stop this run for good",
+    },
+    ReviewKind.APPROVAL: {
+        Verb.APPROVE: "the call may be made, with these arguments and no others",
+        Verb.REJECT: "the call is not made; the code gets nt.Rejected, with the reason",
         Verb.ABORT: "stop this run for good",
     },
 }
@@ -66,7 +87,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """One question to a person, bound to the call and attempt it is about."""
+    """One question to a person, bound to the call and attempt it is about.
+
+    A review that asks first has no attempt yet: its ``attempt_id`` is empty.
+    """
 
     review_id: str
     kind: ReviewKind
@@ -80,14 +104,22 @@ class Review:
     decision: Decision | None = None
     closed_by: str | None = None
     closed_at: float | None = None
+    about: str | None = None
+    """What a person is shown, as JSON; see ``model/asked.py``."""
 
     @property
     def blocks(self) -> bool:
-        """Whether new effects wait for it (D11). An accepted drift is used where it is met."""
-        accepted = self.decision is not None and self.decision.verb is Verb.ACCEPT
-        return self.status is ReviewStatus.OPEN or (
-            self.status is ReviewStatus.DECIDED and not accepted
-        )
+        """Whether all new effects of the run wait for it (D11).
+
+        An accepted drift is used where it is met. A question or an approval holds back only who
+        asked; but a run that somebody decided to abort does nothing new at all.
+        """
+        verb = self.decision.verb if self.decision is not None else None
+        if self.status is ReviewStatus.OPEN:
+            return not self.kind.asks_first
+        if self.kind.asks_first:
+            return self.status is ReviewStatus.DECIDED and verb is Verb.ABORT
+        return self.status is ReviewStatus.DECIDED and verb is not Verb.ACCEPT
 
     @property
     def is_licence(self) -> bool:
@@ -131,7 +163,7 @@ class Review:
         )
 
     def closed(self, by: str, *, now: float) -> Review:
-        """The review after the doubt ended without a person."""
+        """The review after the doubt ended without a person, or nobody asks any more."""
         return replace(
             self,
             status=ReviewStatus.CLOSED,

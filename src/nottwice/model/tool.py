@@ -18,6 +18,8 @@ from nottwice.model.failure import Classifier, RetryPolicy
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|w)\s*")
+OWN_PREFIX = "nottwice."
+"""What the names of rows begin with that nottwice makes itself: answers, timers, events, values."""
 LEAST_WINDOW_MARGIN_SECONDS = 60.0
 
 
@@ -76,6 +78,14 @@ class Tool:
     volatile: tuple[str, ...] = ()
     bound_by: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
+    approve: bool = False
+    """A person must approve each call before it is made (H3)."""
+    approval_seconds: float | None = None
+    """How long an approval counts; None: until it is used."""
+    keep_seconds: float | None = None
+    """How long its rows are needed. Recorded now, enforced by retention."""
+    rate_class: str | None = None
+    """The name of its rate-limit class. Recorded now, enforced by the policy gate."""
 
     def window_closes_at(self, *, key_since: float, recorded_seconds: float) -> float:
         """The last moment to reissue: an attempt must reach the upstream inside its window."""

@@ -2,7 +2,7 @@
 
 A decision changes no call. It waits in the review until the run's holder uses it, and can be
 undone until then. "It did not happen" is refused while the old attempt may be alive, because it
-would license a second one beside it. Promise kept here: P18.
+would license a second one beside it. An answer must fit its question. Promise kept here: P18.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Any
 
 from nottwice.engine.clock import Clock
 from nottwice.errors import DecisionConflict, UsageError
+from nottwice.guard.codec import Codec
 from nottwice.model import values
+from nottwice.model.asked import Question, options_of, shown_in
 from nottwice.model.call import ResultKind, StoredResult
-from nottwice.model.review import AuditEntry, Decision, Review, Verb
+from nottwice.model.review import VERBS, AuditEntry, Decision, Review, Verb
 from nottwice.model.tool import Tool
 from nottwice.reviews.queue import Case, find_case
 from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
@@ -44,7 +46,7 @@ def decide(
             f"Review {case.review.review_id} has changed since it was shown. Nothing was decided. "
             f"Look at it again: nottwice decide {case.review.review_id}"
         )
-    _check_people(by, why)
+    _check_people(by, why, verb)
     _check_attempt(case, verb, holder_stopped=holder_stopped)
     decision = Decision(
         verb=verb,
@@ -62,13 +64,33 @@ def undo(store: Store, clock: Clock, review_id: str, *, by: str, why: str) -> Re
 
     Durable: when it returns.
     """
-    _check_people(by, why)
+    _check_people(by, why, None)
     case = find_case(store, review_id)
     return _write(store, clock, case, Review.undone, "undo", by, why)
 
 
-def _check_people(by: str, why: str) -> None:
-    for name, text in (("by", by), ("why", why)):
+def read_verb(review: Review, word: str) -> tuple[Verb, str | None]:
+    """What a person's word means for this review: a verb, or an answer that it offers."""
+    if word in options_of(review):
+        return Verb.ANSWER, word
+    verbs = {verb.value: verb for verb in VERBS[review.kind]}
+    if word in verbs:
+        return verbs[word], None
+    known = ", ".join([*options_of(review), *verbs])
+    raise UsageError(
+        f"{word!r} is no decision about a review of kind {review.kind.value!r}. Nothing was "
+        f"decided. Choose one of: {known}."
+    )
+
+
+def needs_reason(verb: Verb | None) -> bool:
+    """Whether a decision must say why. To answer or to approve is what was asked for."""
+    return verb not in (Verb.ANSWER, Verb.APPROVE)
+
+
+def _check_people(by: str, why: str, verb: Verb | None) -> None:
+    needed = (("by", by), ("why", why)) if needs_reason(verb) else (("by", by),)
+    for name, text in needed:
         if not text.strip():
             raise UsageError(
                 f"A decision needs --{name}: who decided and why are kept with it. "
@@ -90,6 +112,8 @@ def _check_attempt(case: Case, verb: Verb, *, holder_stopped: bool) -> None:
 def _result(
     case: Case, verb: Verb, result: Any, *, has_result: bool, tool: Tool | None
 ) -> StoredResult | None:
+    if verb is Verb.ANSWER:
+        return _answer(case.review, result, has_result=has_result)
     if verb is not Verb.HAPPENED:
         if has_result:
             raise UsageError(f"{verb.value!r} takes no result. Nothing was decided.")
@@ -105,6 +129,35 @@ def _result(
         # Only checked here; the holder reads the same JSON again with its own annotations.
         tool.adopt_result(result)
     return StoredResult(ResultKind.PLAIN, values.encode(result))
+
+
+def _answer(review: Review, answer: Any, *, has_result: bool) -> StoredResult:
+    """An answer that fits its question, as far as that can be told without the code that asked."""
+    question = shown_in(review)
+    if not isinstance(question, Question):
+        raise UsageError(
+            f"Review {review.review_id} is no question, and takes no answer. Nothing was decided. "
+            f"Look at it: nottwice decide {review.review_id}"
+        )
+    if not has_result:
+        options = f" It is one of: {', '.join(question.options)}." if question.options else ""
+        raise UsageError(
+            f"An answer is missing: --result JSON, of type {question.answer_type}.{options} "
+            "Nothing was decided."
+        )
+    if question.options and answer not in question.options:
+        raise UsageError(
+            f"{answer!r} is none of the answers that were offered: {', '.join(question.options)}. "
+            "Nothing was decided."
+        )
+    known = _SIMPLE_TYPES.get(question.answer_type)
+    if known is not None:
+        # Other types are in the code that asked, which checks again when it uses the answer.
+        Codec(known, where="the answer").validate_plain(answer)
+    return StoredResult(ResultKind.PLAIN, values.encode(answer))
+
+
+_SIMPLE_TYPES: dict[str, type] = {kind.__name__: kind for kind in (str, int, float, bool)}
 
 
 def _write(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger, open_ledger
-from nottwice.model.review import Review, Verb
+from nottwice.model.review import Review
 from nottwice.reviews import decide as decisions
 from nottwice.reviews.queue import Case, find_case, open_cases
 from nottwice.reviews.recheck import Rechecked, recheck
@@ -49,23 +48,30 @@ class Reviews:
         verb: str,
         *,
         by: str,
-        why: str,
+        why: str = "",
         result: Any = _NOTHING,
         holder_stopped: bool = False,
         shown_version: int | None = None,
     ) -> Review:
-        """Answer a review: ``"happened"`` (with ``result=``), ``"did-not-happen"``, ``"accept"``
-        or ``"abort"``. It takes effect when the run is opened the next time.
+        """Decide a review; it takes effect when the run is opened the next time.
+
+        What may have happened: ``"happened"`` (with ``result=``) or ``"did-not-happen"``. Drift:
+        ``"accept"``. A question: one of its options, or ``"answer"`` with ``result=``. A call that
+        needs approval: ``"approve"`` or ``"reject"``. Each: ``"abort"``. To answer or to approve
+        needs no ``why``; all else does.
 
         Durable: when it returns. If the tool is declared in this process, the result is checked
         against its return type first. Raises DecisionConflict if somebody decided otherwise.
         """
         case = self.find(review_id)
+        meant, option = decisions.read_verb(case.review, verb)
+        if option is not None and result is _NOTHING:
+            result = option
         return decisions.decide(
             self._ledger.store,
             self._ledger.clock,
             review_id,
-            _verb(verb),
+            meant,
             by=by,
             why=why,
             result=None if result is _NOTHING else result,
@@ -86,13 +92,3 @@ class Reviews:
         """Ask ``verify`` again about everything open, or about one tool. Nothing is fired."""
         store, clock = self._ledger.store, self._ledger.clock
         return list(recheck(store, clock, registry.find_tool, tool_name=tool))
-
-
-def _verb(text: str) -> Verb:
-    try:
-        return Verb(text)
-    except ValueError:
-        known = ", ".join(verb.value for verb in Verb)
-        raise UsageError(
-            f"{text!r} is no decision. Nothing was decided. Choose one of: {known}."
-        ) from None

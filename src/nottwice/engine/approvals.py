@@ -1,0 +1,142 @@
+"""Calls that a person must approve before they are made (H3).
+
+An approval is bound to the call's whole identity, and so to its arguments. The commit that records
+the first intent uses it up: a run that stops before that has not used it, and one that dies after
+it finds the intent. Later attempts of the same call need no other one. Promise kept here: P25.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from nottwice.engine import blocking, reconcile, stops
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.session import Scope
+from nottwice.errors import Rejected
+from nottwice.model import values
+from nottwice.model.asked import WantedCall
+from nottwice.model.call import CallRow
+from nottwice.model.failure import Failure, FailureClass
+from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
+from nottwice.model.run import RunStatus
+from nottwice.model.tool import Tool
+from nottwice.store.interface import CallWrite, Outdated, ReviewWrite, RunUpdate
+
+FUTURE_SECONDS = 60.0
+_REJECTED = f"{Rejected.__module__}.{Rejected.__qualname__}"
+
+
+def authorise(
+    scope: Scope, tool: Tool, intent: CallRow, *, before: CallRow | None
+) -> Doing[tuple[ReviewWrite, ...] | None]:
+    """What the commit of ``intent`` must write so that it is allowed; ApprovalNeeded if it is not.
+
+    None: a person rejected the call, which is on record now. Raises Outdated if somebody decides
+    at this very moment, and Blocked while the run waits for something that may have happened.
+    """
+    session, identity = scope.session, intent.identity
+    found = yield Read(lambda store: store.reviews(session.run_id))
+    about = [one for one in found if one.kind is ReviewKind.APPROVAL and one.identity == identity]
+    last = about[-1] if about else None
+    if last is None or last.status is ReviewStatus.CLOSED or _was_used_up(last, before):
+        raise (yield from _need(scope, tool, intent, expired=None))
+    if last.status is ReviewStatus.USED:
+        return ()
+    decision = last.decision
+    if decision is None:
+        raise (yield from _still_open(scope, last))
+    if decision.verb is Verb.REJECT:
+        yield from _record_rejection(scope, intent, last, decision, before=before)
+        return None
+    if decision.verb is not Verb.APPROVE:
+        yield from reconcile.abort_if_decided(session)
+        raise Outdated(f"review {last.review_id} was decided otherwise")
+    if _is_void(decision, tool, now=session.clock.now()):
+        raise (yield from _need(scope, tool, intent, expired=last))
+    session.stops.pop(identity, None)
+    session.say("use the approval", intent, f"review={last.review_id}")
+    return (ReviewWrite(last.used(now=session.clock.now()), last.version),)
+
+
+def _was_used_up(review: Review, before: CallRow | None) -> bool:
+    """Whether what a person said was carried out, so that a new wish needs a new word.
+
+    An approval goes with its call, whose row was written by the commit that used it. A rejection is
+    that row; whoever wants the call all the same must ask again.
+    """
+    if review.status is not ReviewStatus.USED:
+        return False
+    rejected = review.decision is not None and review.decision.verb is Verb.REJECT
+    return rejected or before is None
+
+
+def _is_void(decision: Decision, tool: Tool, *, now: float) -> bool:
+    """Whether an approval is too old to count, or older than the clock can explain."""
+    if tool.approval_seconds is None:
+        return False
+    return not -FUTURE_SECONDS <= now - decision.at <= tool.approval_seconds
+
+
+def _need(
+    scope: Scope, tool: Tool, intent: CallRow, *, expired: Review | None
+) -> Doing[BaseException]:
+    """Ask for approval: the review, and the run's reason to wait, in one commit."""
+    session, now = scope.session, scope.session.clock.now()
+    shown = WantedCall(
+        tool=tool.name,
+        args=values.decode(intent.args_json),
+        replay_class=tool.replay_class.value,
+        lasts_seconds=tool.approval_seconds,
+    )
+    summary = f"{blocking.call_text(intent)} needs approval"
+    writes: tuple[ReviewWrite, ...] = ()
+    if expired is not None:
+        assert expired.decision is not None
+        summary += f", because the one by {expired.decision.by} has expired"
+        closed = expired.closed("its time limit", now=now)
+        writes = (ReviewWrite(closed, expired.version),)
+    review = Review(
+        review_id=secrets.token_hex(4),
+        kind=ReviewKind.APPROVAL,
+        status=ReviewStatus.OPEN,
+        identity=intent.identity,
+        call_id=intent.call_id,
+        attempt_id="",
+        summary=summary,
+        opened_at=now,
+        about=shown.to_json(),
+    )
+    waits = (*stops.waits_of(session), stops.wait_for(review))
+    yield from session.commit(
+        reviews=(*writes, ReviewWrite(review)),
+        run=RunUpdate(RunStatus.RUNNING, now, waits=waits),
+        unless_blocked=True,
+    )
+    session.say("ask for approval", intent, f"review={review.review_id}")
+    return (yield from _still_open(scope, review))
+
+
+def _still_open(scope: Scope, review: Review) -> Doing[BaseException]:
+    """The exception of a call that nobody has approved yet, noted before it is raised."""
+    session = scope.session
+    yield from reconcile.abort_if_decided(session)
+    error = blocking.blocked_by(session, review)
+    session.asked[review.identity] = review
+    stops.note(session, review.identity, error, stops.wait_for(review))
+    return error
+
+
+def _record_rejection(
+    scope: Scope, intent: CallRow, review: Review, decision: Decision, *, before: CallRow | None
+) -> Doing[None]:
+    """A rejected call has failed without effect, for good; the reason is part of the record."""
+    session, now = scope.session, scope.session.clock.now()
+    text = f"{decision.by} did not allow it: {decision.why}"
+    row = intent.failed(Failure(FailureClass.POISON, _REJECTED, text), now=now)
+    stops.lift(session, intent.identity)
+    yield from session.commit(
+        calls=(CallWrite(row, before.state if before else None),),
+        reviews=(ReviewWrite(review.used(now=now), review.version),),
+        run=RunUpdate(RunStatus.RUNNING, now, waits=stops.waits_of(session)),
+    )
+    session.say("record the rejection", row, f"review={review.review_id}")

@@ -1,0 +1,92 @@
+"""What has stopped a part of a run, and what is not done behind it (D11, H1).
+
+A wait (a question, an approval, a timer, an event, a child run) ends its block with an exception.
+Code may swallow that; so the wait is noted here, and until it is over every new effect in its
+scope, and in every scope that is not another parallel branch, is refused with the same exception.
+No step finishes with a wait in it. Promise kept here: P23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.session import Scope, Session, Stop
+from nottwice.errors import ApprovalNeeded, NottwiceError, QuestionOpen, RunWaits
+from nottwice.model.call import CallIdentity
+from nottwice.model.places import branches_differ, is_inside, is_visit_of
+from nottwice.model.review import Review, ReviewStatus
+from nottwice.model.run import Wait, WaitKind
+from nottwice.store.interface import Outdated, ReviewWrite
+
+
+def is_wait(error: BaseException | None) -> bool:
+    """Whether an exception only says that the run waits: nothing failed and nothing is in doubt."""
+    return isinstance(error, RunWaits | QuestionOpen | ApprovalNeeded)
+
+
+def note(session: Session, identity: CallIdentity, error: NottwiceError, wait: Wait) -> None:
+    """Stop the part of the run that asked for this, until it asks again and gets it."""
+    session.stops[identity] = Stop(wait, error)
+
+
+def lift(session: Session, identity: CallIdentity) -> None:
+    """What was waited for is there."""
+    session.stops.pop(identity, None)
+    session.asked.pop(identity, None)
+
+
+def raise_if_stopped(scope: Scope, *, but: CallIdentity | None = None) -> None:
+    """Refuse to go on behind a wait; ``but`` is who asks, and is not stopped by its own wait."""
+    stopped = scope.session.stops
+    if not stopped:
+        return
+    for identity, stop in list(stopped.items()):
+        if identity != but and not branches_differ(identity.node_id, scope.node_id):
+            raise stop.error.with_traceback(None)
+
+
+def waits_of(session: Session, reviews: Iterable[Review] = ()) -> tuple[Wait, ...]:
+    """Every reason why the run waits, each once: what stopped it here, and these reviews."""
+    waits = [stop.wait for stop in list(session.stops.values())]
+    known = {wait.subject for wait in waits if wait.kind is WaitKind.REVIEW}
+    waits += [wait_for(review) for review in reviews if review.review_id not in known]
+    return tuple(waits)
+
+
+def wait_for(review: Review) -> Wait:
+    """A review as a reason to wait."""
+    return Wait(WaitKind.REVIEW, review.review_id, review.identity.node_id)
+
+
+def close_unasked(scope: Scope) -> Doing[None]:
+    """Close the questions and approvals of a step that finishes without asking for them.
+
+    The code has changed, or took another way. A person must not be left with a question whose
+    answer nobody waits for. Durable: when it returns.
+    """
+    session = scope.session
+    visit = scope.steps[0].record
+    for identity, review in list(session.asked.items()):
+        inside = is_inside(identity.node_id, visit.node_id)
+        if inside and is_visit_of(identity.checkpoint_id, visit.checkpoint_id):
+            yield from _close(session, review, by=f"step {visit.node_id!r}, which did not ask")
+            session.asked.pop(identity, None)
+
+
+def _close(session: Session, review: Review, *, by: str) -> Doing[None]:
+    while True:
+        now: Review | None = yield _stored(review)
+        if now is None or now.status not in (ReviewStatus.OPEN, ReviewStatus.DECIDED):
+            return
+        closed = now.closed(by, now=session.clock.now())
+        try:
+            yield from session.commit(reviews=(ReviewWrite(closed, now.version),))
+        except Outdated:
+            # Somebody decides at this very moment. It is kept, and closed all the same.
+            continue
+        return
+
+
+def _stored(review: Review) -> Read:
+    return Read(lambda store: store.load_review(review.review_id))

@@ -1,0 +1,55 @@
+"""Telling a run of an event: anybody may, before the run exists, before or after it waits (B4)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from nottwice.engine.clock import Clock
+from nottwice.errors import UsageError
+from nottwice.model import values
+from nottwice.model.call import check_id
+from nottwice.model.run import EventRecord
+from nottwice.store.interface import Commit, EventWrite, Store
+
+
+def tell(
+    store: Store,
+    clock: Clock,
+    run_id: str,
+    name: str,
+    payload: Any,
+    *,
+    event_id: str | None,
+    by: str,
+) -> EventRecord:
+    """Put an event where its run will find it; the same id again is the same event.
+
+    Durable: when it returns.
+    """
+    values.check_plain(payload, root="payload")
+    event = EventRecord(
+        workflow_id=check_id(run_id, what="The run id"),
+        event_id=check_id(event_id or secrets.token_hex(8), what="The event's id"),
+        name=check_id(name, what="The event's name"),
+        json=values.encode(payload),
+        sent_at=clock.now(),
+        sent_by=check_id(by, what="The sender"),
+    )
+    known = _known(store, event)
+    if known is None:
+        store.commit(Commit(workflow_id=event.workflow_id, events=(EventWrite(event),)))
+        # Of two who send at once under one id, one was first.
+        known = _known(store, event)
+    if known is not None and (known.name, known.json) != (event.name, event.json):
+        raise UsageError(
+            f"Run {run_id!r} was told of an event {event.event_id!r} before, and it was another "
+            f"one: {known.name!r}, sent by {known.sent_by}. Nothing was changed. One id stands for "
+            "one event: give this one an id of its own."
+        )
+    return known or event
+
+
+def _known(store: Store, event: EventRecord) -> EventRecord | None:
+    found = store.events(event.workflow_id)
+    return next((one for one in found if one.event_id == event.event_id), None)

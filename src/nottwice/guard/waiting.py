@@ -1,0 +1,121 @@
+"""Waiting as user code writes it: ``nt.ask``, ``nt.sleep``, ``nt.receive`` (H1).
+
+Plain functions, for sync and async code alike. Each either returns at once or raises at once: the
+process need not stay while a run waits. They commit before they raise, which keeps an event loop
+busy for the moment of one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nottwice.engine import waiting
+from nottwice.engine.drivers import drive
+from nottwice.engine.in_flight import InFlight
+from nottwice.engine.session import Scope, current_attempt
+from nottwice.errors import UsageError
+from nottwice.guard.codec import Codec
+from nottwice.guard.recorded import numbered, own_tool, request_for
+from nottwice.guard.scopes import scope_of
+from nottwice.model import values
+from nottwice.model.asked import SIMPLE_TYPES, Question, check_options
+from nottwice.model.call import check_id
+from nottwice.model.tool import parse_duration
+
+
+def ask(
+    question: str,
+    *,
+    options: Sequence[str] | None = None,
+    about: Any = None,
+    returns: Any = str,
+    label: str | None = None,
+) -> Any:
+    """Ask a person, and return the answer.
+
+    As long as there is none, QuestionOpen ends the block and says what to type; the run waits, for
+    days if need be, and no process has to stay. When it is opened again the same question finds
+    its answer, once and for all. ``options``: one of them is the answer. ``about``: plain data that
+    is shown beside the question. ``returns``: the type of the answer. The same question, options
+    and ``about`` in one step are one question; ``label`` makes another one of it.
+    """
+    scope, parent = _here("nt.ask")
+    codec = Codec(returns, where="the answer")
+    answer_type = codec.type_text()
+    asked = Question(
+        text=_text(question),
+        options=check_options(options),
+        about=_shown(about),
+        answer_type=answer_type,
+        schema=None if answer_type in SIMPLE_TYPES else codec.json_schema(),
+    )
+    told: dict[str, Any] = {"question": asked.text, "options": list(asked.options)}
+    if asked.about is not None:
+        told["about"] = asked.about
+    if label is not None:
+        told["label"] = check_id(label, what="The label of nt.ask")
+    tool = own_tool("ask", ask, returns, what="the answer")
+    request = request_for(scope, tool, told, label=label)
+    return drive(waiting.ask(request, asked, parent), scope.session)
+
+
+def sleep(duration: str | float, *, label: str | None = None) -> None:
+    """Wait, for days if need be, without a process.
+
+    The first time it records when it is due, and raises RunWaits, whose ``until`` says when to open
+    the run again; from then on it returns. A duration that later code changes does not move it.
+    """
+    scope, parent = _here("nt.sleep")
+    seconds = parse_duration(duration, what="nt.sleep: the duration")
+    request = numbered(scope, _SLEEP, "nt.sleep", label)
+    drive(waiting.sleep(request, seconds, parent), scope.session)
+
+
+def receive(name: str, *, within: str | float | None = None, label: str | None = None) -> Any:
+    """Take the oldest event of this name that nobody took, and return what was sent with it.
+
+    As long as there is none, RunWaits ends the block. With ``within``, an event that is not sent in
+    that time after the first wait comes too late: EventTimeout, now and in every replay.
+    """
+    scope, parent = _here("nt.receive")
+    name = check_id(name, what="The event's name")
+    seconds = None if within is None else parse_duration(within, what="nt.receive: within")
+    request = numbered(scope, _RECEIVE, "nt.receive", label, name=name)
+    return drive(waiting.receive(request, name, seconds, parent), scope.session)
+
+
+_SLEEP = own_tool("sleep", sleep, float, what="the time of nt.sleep")
+_RECEIVE = own_tool("receive", receive, Any, what="the event")
+
+
+def _here(what: str) -> tuple[Scope, InFlight | None]:
+    """Where the code is. An effect cannot wait: once it was begun it has happened, or may have."""
+    scope, attempt = scope_of(what), current_attempt.get()
+    chain = attempt.chain() if attempt is not None else []
+    for one in chain:
+        if one.row is not None and one.row.replay_class.effectful:
+            raise UsageError(
+                f"{what} was used inside tool {one.identity.tool_name!r}, which is effectful: to "
+                "wait there would leave its effect in doubt. Nothing was asked or waited for. Wait "
+                "before the tool is called; to have its call approved, declare approve=True."
+            )
+    return scope, attempt
+
+
+def _text(question: object) -> str:
+    if not isinstance(question, str) or not question.strip():
+        raise UsageError(
+            f"nt.ask was given {question!r}, which is no question. Nobody was asked. Write it as "
+            "text; data that helps to answer goes into about=..."
+        )
+    values.check_plain(question, root="question")
+    return question
+
+
+def _shown(about: Any) -> Any:
+    """What is shown beside a question, as plain data; NotPlainData before anybody is asked."""
+    if about is None:
+        return None
+    codec = Codec(type(about), where="about=", outcome="Nobody was asked.")
+    return codec.encode(about, root="about").plain

@@ -1,0 +1,129 @@
+"""What a person is shown when a run asks first: a question, or a call that needs approval.
+
+It rests with the review as JSON, so that whoever decides needs none of the code that asked. What
+is shown is what is decided about: a question's identity covers all of it (H3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.errors import LedgerCorrupt, UsageError
+from nottwice.model import values
+from nottwice.model.call import check_id
+from nottwice.model.review import Review, ReviewKind, Verb
+
+UNDO = "undo"
+RESERVED = frozenset({*(verb.value for verb in Verb), UNDO, "later"})
+"""Words of the command line: an option of this name could be mistaken for one."""
+_OWN_WORDS = frozenset({Verb.APPROVE.value, Verb.REJECT.value, Verb.ACCEPT.value})
+"""Verbs that questions do not have, so that an option may use the word."""
+SIMPLE_TYPES = ("str", "int", "float", "bool")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question in the user's words, and what counts as an answer."""
+
+    text: str
+    options: tuple[str, ...] = ()
+    """If there are any, one of them is the answer."""
+    about: Any = None
+    """Plain data that helps to answer."""
+    answer_type: str = "str"
+    """The expected type, as a person would write it."""
+    schema: Any = None
+    """The JSON schema of that type, where its name does not say enough."""
+
+    def to_json(self) -> str:
+        return values.encode(
+            {
+                "question": self.text,
+                "options": list(self.options),
+                "about": self.about,
+                "answer_type": self.answer_type,
+                "schema": self.schema,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCall:
+    """A call that is not made before somebody has approved it."""
+
+    tool: str
+    args: dict[str, Any]
+    replay_class: str
+    lasts_seconds: float | None = None
+    """How long an approval counts; None: until it is used."""
+
+    def to_json(self) -> str:
+        return values.encode(
+            {
+                "tool": self.tool,
+                "args": self.args,
+                "replay_class": self.replay_class,
+                "lasts_seconds": self.lasts_seconds,
+            }
+        )
+
+
+def shown_in(review: Review) -> Question | WantedCall | None:
+    """What a review shows to a person; None for reviews of what may have happened."""
+    if review.about is None:
+        return None
+    plain = values.decode(review.about)
+    try:
+        if review.kind is ReviewKind.QUESTION:
+            return Question(
+                text=plain["question"],
+                options=tuple(plain["options"]),
+                about=plain["about"],
+                answer_type=plain["answer_type"],
+                schema=plain["schema"],
+            )
+        if review.kind is ReviewKind.APPROVAL:
+            return WantedCall(
+                tool=plain["tool"],
+                args=dict(plain["args"]),
+                replay_class=plain["replay_class"],
+                lasts_seconds=plain["lasts_seconds"],
+            )
+    except (KeyError, TypeError, ValueError) as error:
+        raise LedgerCorrupt(
+            f"What review {review.review_id} shows cannot be read ({error!r}). It was not "
+            "believed. Restore the ledger from a backup."
+        ) from error
+    return None
+
+
+def options_of(review: Review) -> tuple[str, ...]:
+    """The answers that a question offers; none if any answer of its type will do."""
+    shown = shown_in(review)
+    return shown.options if isinstance(shown, Question) else ()
+
+
+def check_options(options: Sequence[str] | None) -> tuple[str, ...]:
+    """Options as they can be asked for and typed; UsageError before anybody is asked."""
+    if options is None:
+        return ()
+    if isinstance(options, str) or not isinstance(options, Sequence):
+        raise UsageError(
+            f"options={options!r} is no list of answers. Nobody was asked. Write "
+            "options=['approve', 'reject']."
+        )
+    checked = tuple(check_id(option, what="An option") for option in options)
+    if not checked or len(set(checked)) != len(checked):
+        raise UsageError(
+            f"options={list(options)!r} is empty or names one answer twice. Nobody was asked. "
+            "Leave options out if any answer will do."
+        )
+    for option in checked:
+        if option in RESERVED - _OWN_WORDS or option.startswith("-"):
+            raise UsageError(
+                f"The option {option!r} means something else to `nottwice decide`. Nobody was "
+                "asked. Use another word for it."
+            )
+    return checked

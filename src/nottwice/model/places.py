@@ -1,0 +1,27 @@
+"""Where in a run are two things, seen from each other? Questions about node and checkpoint ids."""
+
+from __future__ import annotations
+
+import re
+
+
+def is_inside(node_id: str, outer: str) -> bool:
+    """Whether a node is another one, a branch of it or a step in it."""
+    return node_id == outer or node_id.startswith((outer + "/", outer + "["))
+
+
+def is_visit_of(checkpoint_id: str, visit: str) -> bool:
+    """Whether a checkpoint belongs to a visit, or to the visit of a step inside it."""
+    return checkpoint_id == visit or checkpoint_id.startswith(visit + "/")
+
+
+def branches_differ(one: str, other: str) -> bool:
+    """Whether two nodes lie in different parallel branches of the same step."""
+    mine, theirs = _branch_path(one), _branch_path(other)
+    shorter = min(len(mine), len(theirs))
+    return mine[:shorter] != theirs[:shorter]
+
+
+def _branch_path(node_id: str) -> list[str]:
+    """Everything up to each branch index, outermost first."""
+    return [node_id[: match.end()] for match in re.finditer(r"\[\d+\]", node_id)]
