@@ -35,6 +35,8 @@ Delta = dict[str, Any]
 _WORDS: Final = 32
 _PLACE: Final = 48
 _NO_LIMIT: Final = 1 << 62
+# An integer of more digits is not turned into text only to count them.
+_LONG: Final = 10**18
 _ABSENT: Final = object()
 
 
@@ -147,6 +149,10 @@ def weight(value: Plain, *, limit: int = _NO_LIMIT) -> int:
                     pending.append(item)
                 else:
                     total += 1
+            elif kind is bool or item is None:
+                total += 4 if item is False else 3
+            elif kind is float or (kind is int and -_LONG < item < _LONG):
+                total += len(repr(item)) - 1
     return total
 
 

@@ -1,0 +1,406 @@
+"""Does every version load as it was saved, at a bounded cost, whatever was removed around it?"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nottwice.errors import LedgerCorrupt, NotPlainData
+from nottwice.model import values
+from nottwice.model.checkpoint import (
+    DELTA_COST,
+    Saved,
+    restore,
+    resume,
+    save,
+    saved_as,
+    without,
+)
+from nottwice.model.delta import diff
+from nottwice.model.run import CheckpointRecord
+from tests.model.test_delta import histories, text_of
+
+NOW = 1_700_000_000.0
+
+
+class Shelf:
+    """A run's checkpoints, kept as a store keeps them."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, CheckpointRecord] = {}
+        self.saved: Saved | None = None
+        self.image: Any = None
+
+    def save(self, image: Any, *, changed: Any = None) -> CheckpointRecord:
+        record, self.saved = save(
+            self.saved,
+            workflow_id="run",
+            node_id="work",
+            old=self.image,
+            new=image,
+            changed=changed,
+            now=NOW,
+        )
+        self.records[record.version] = record
+        self.image = image
+        return record
+
+    def chain(self, version: int) -> list[CheckpointRecord]:
+        first = self.records[version].snapshot
+        return [record for at, record in sorted(self.records.items()) if first <= at <= version]
+
+    def segment(self, version: int) -> list[CheckpointRecord]:
+        """A snapshot and everything that rests on it, as far as it is there."""
+        first = self.records[version].snapshot
+        return [one for _, one in sorted(self.records.items()) if one.snapshot == first]
+
+    def remove(self, versions: Collection[int]) -> None:
+        """Remove versions of one chain."""
+        removal = without(self.segment(min(versions)), versions)
+        assert set(removal.dropped) == set(versions)
+        for record in removal.rewritten:
+            self.records[record.version] = record
+        for version in removal.dropped:
+            del self.records[version]
+
+    @property
+    def snapshots(self) -> list[int]:
+        return [version for version, one in sorted(self.records.items()) if one.is_snapshot]
+
+    @property
+    def size(self) -> int:
+        return sum(len(record.json) for record in self.records.values())
+
+    def assert_holds(self, images: dict[int, str]) -> None:
+        assert self.records.keys() == images.keys()
+        for version, text in images.items():
+            assert text_of(restore(self.chain(version))) == text
+
+
+def message(number: int, *, length: int = 460) -> dict[str, Any]:
+    return {"role": "tool", "number": number, "text": "x" * length}
+
+
+def growing(steps: int) -> Iterator[Any]:
+    """The images of a run whose list of messages grows by 500 characters a step."""
+    messages: list[Any] = []
+    for number in range(steps):
+        yield {"state": {"messages": messages}, "position": {"node": "work", "visit": number}}
+        messages = [*messages, message(number)]
+
+
+def overwriting(steps: int, *, length: int = 4_000) -> Iterator[Any]:
+    """The images of a run that changes a little of a large state, each time elsewhere."""
+    state: dict[str, Any] = {f"part {number}": "x" * (length // 10) for number in range(10)}
+    for number in range(steps):
+        yield {"state": state, "position": {"visit": number}}
+        state = {**state, f"part {number % 10}": f"{number:>{length // 10}}"}
+
+
+def a_chain_of_sixty() -> tuple[Shelf, dict[int, str]]:
+    """Sixty versions with several snapshots among them, and what each of them holds."""
+    shelf = Shelf()
+    images = [*overwriting(30, length=3_000), *growing(15), *overwriting(15, length=2_000)]
+    for image in images:
+        shelf.save(image)
+    assert len(shelf.snapshots) > 5
+    assert len(shelf.snapshots) < 30
+    return shelf, {version: text_of(image) for version, image in enumerate(images)}
+
+
+# Saving and loading
+
+
+@given(histories())
+def test_every_version_loads_as_it_was_saved(history: list[Any]) -> None:
+    shelf = Shelf()
+    for image in history:
+        shelf.save(image)
+    shelf.assert_holds({version: text_of(image) for version, image in enumerate(history)})
+
+
+def test_the_first_version_is_zero_and_whole() -> None:
+    record = Shelf().save({"state": {}})
+    assert (record.version, record.is_snapshot, record.json) == (0, True, '{"state":{}}')
+    assert (record.node_id, record.created_at, record.workflow_id) == ("work", NOW, "run")
+
+
+def test_a_version_says_what_changed_and_since_when() -> None:
+    shelf = Shelf()
+    *_, before, after = growing(9)
+    shelf.save(before)
+    record = shelf.save(after)
+    since, delta = values.decode(record.json)
+    assert since == 0
+    # The position is so short that it is put whole.
+    assert delta == {
+        "keys": {"state": {"keys": {"messages": {"parts": [[0, 7], {"new": [message(7)]}]}}}},
+        "put": {"position": {"node": "work", "visit": 8}},
+    }
+
+
+def test_a_change_that_is_known_is_not_looked_for() -> None:
+    shelf = Shelf()
+    shelf.save({"state": {"a": 1, "rest": "x" * 900}})
+    known = {"keys": {"state": {"put": {"a": 2}}}}
+    # The new value would say otherwise: it was not looked at.
+    record = shelf.save({"state": {"a": 3}}, changed=known)
+    assert values.decode(record.json) == [0, known]
+
+
+def test_a_value_that_is_another_altogether_is_kept_whole() -> None:
+    shelf = Shelf()
+    shelf.save({"a": "x" * 2_000})
+    assert shelf.save(["b"] * 300).is_snapshot
+
+
+def test_what_is_known_after_a_load_is_what_was_known_before() -> None:
+    shelf = Shelf()
+    for image in [*overwriting(25), *growing(25)]:
+        record = shelf.save(image)
+        image_again, saved = resume(shelf.chain(record.version))
+        assert image_again == image
+        assert saved == saved_as(shelf.chain(record.version)) == shelf.saved
+
+
+def test_a_state_too_deep_for_a_delta_is_kept_whole_and_loads() -> None:
+    def nested(depth: int, inner: Any) -> Any:
+        for _ in range(depth):
+            inner = {"a": inner, "ballast": "x" * 50}
+        return inner
+
+    shelf = Shelf()
+    images = [nested(values.MAX_DEPTH - 1, [number]) for number in range(4)]
+    for image in images:
+        assert shelf.save(image).is_snapshot
+    shelf.assert_holds({version: text_of(image) for version, image in enumerate(images)})
+
+
+def test_what_is_not_plain_is_refused_with_its_path_in_the_state() -> None:
+    shelf = Shelf()
+    image = next(overwriting(1))
+    shelf.save(image)
+    with pytest.raises(NotPlainData) as caught:
+        shelf.save({**image, "state": {**image["state"], "part 3": object()}})
+    assert caught.value.path == '$.state["part 3"]'
+
+
+# Cost
+
+
+@pytest.mark.parametrize("images", [growing, overwriting])
+def test_storage_grows_with_the_steps_and_not_with_their_square(images: Any) -> None:
+    shelf = Shelf()
+    for image in images(1_600):
+        shelf.save(image)
+    early, late = shelf_size(shelf, 200) / 200, shelf.size / 1_600
+    assert late < 1.25 * early
+
+
+def shelf_size(shelf: Shelf, versions: int) -> int:
+    return sum(len(shelf.records[version].json) for version in range(versions))
+
+
+def test_a_state_that_only_grows_is_written_once() -> None:
+    shelf = Shelf()
+    for image in growing(2_000):
+        shelf.save(image)
+    assert shelf.size < 1.3 * len(values.encode(shelf.image))
+
+
+@pytest.mark.parametrize("images", [growing, overwriting])
+def test_the_chain_of_a_version_is_at_most_twice_as_large_as_the_version(images: Any) -> None:
+    shelf = Shelf()
+    for version, image in enumerate(images(300)):
+        shelf.save(image)
+        chain = shelf.chain(version)
+        cost = sum(len(one.json) for one in chain) + DELTA_COST * (len(chain) - 1)
+        assert cost <= 2 * len(values.encode(image)) + 100
+
+
+def test_a_state_that_shrank_is_not_loaded_through_what_it_was() -> None:
+    shelf = Shelf()
+    for image in growing(50):
+        shelf.save(image)
+    assert shelf.save({**shelf.image, "state": {"messages": []}}).is_snapshot
+
+
+def test_what_a_step_costs_is_its_change_and_not_the_state() -> None:
+    """Counted in characters that are written, which is what time and disk are spent on."""
+    shelf = Shelf()
+    for image in growing(3_000):
+        last = shelf.save(image)
+    assert len(last.json) < 700
+
+
+# Reading what is not sound
+
+
+def broken(chain: list[CheckpointRecord], place: int, **changes: Any) -> list[CheckpointRecord]:
+    return [*chain[:place], replace(chain[place], **changes), *chain[place + 1 :]]
+
+
+def sound() -> list[CheckpointRecord]:
+    shelf = Shelf()
+    for image in growing(12):
+        record = shelf.save(image)
+    chain = shelf.chain(record.version)
+    assert len(chain) > 5
+    return chain
+
+
+def test_a_chain_with_a_gap_is_not_loaded() -> None:
+    chain = sound()
+    for place in range(len(chain) - 1):
+        with pytest.raises(LedgerCorrupt, match="is not there"):
+            restore(chain[:place] + chain[place + 1 :])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", "7", "null", '[3,{"put":7}]', '[3,{"unheard":1}]', '[3,{"set":1},1]',
+     '[true,{"put":{}}]', '[3,{"parts":[[0,1]]}]', '[3,{"keys":{"state":{"gone":7}}}]',
+     '[3,{"keys":{"nobody":{"put":{"a":1}}}}]'],
+)  # fmt: skip
+def test_text_that_is_no_delta_is_not_believed(text: str) -> None:
+    chain = sound()
+    at = next(place for place, one in enumerate(chain) if one.json.startswith("[3,"))
+    with pytest.raises(LedgerCorrupt, match=f"Version {chain[at].version} of run 'run'"):
+        restore(broken(chain, at, json=text))
+
+
+def test_a_snapshot_that_cannot_be_read_is_not_believed() -> None:
+    chain = sound()
+    with pytest.raises(LedgerCorrupt, match=f"Version {chain[0].version} of run"):
+        restore(broken(chain, 0, json="{"))
+    with pytest.raises(LedgerCorrupt, match="no checkpoints"):
+        restore([])
+
+
+def test_versions_of_another_chain_or_run_do_not_fit() -> None:
+    chain = sound()
+    for changes in ({"snapshot": chain[1].version}, {"workflow_id": "other"}):
+        with pytest.raises(LedgerCorrupt, match="does not rest on version"):
+            restore(broken(chain, 3, **changes))
+    with pytest.raises(LedgerCorrupt):
+        restore([*chain[:3], chain[4], chain[3], *chain[5:]])
+
+
+# Removing
+
+
+def test_any_single_version_can_be_removed_and_all_others_load_as_before() -> None:
+    for version in range(60):
+        shelf, images = a_chain_of_sixty()
+        shelf.remove({version})
+        del images[version]
+        shelf.assert_holds(images)
+
+
+@pytest.mark.parametrize("order", ["from the first", "from the last", "at random"])
+def test_versions_can_be_removed_one_after_the_other_until_one_is_left(order: str) -> None:
+    shelf, images = a_chain_of_sixty()
+    versions = list(range(59)) if order != "from the last" else list(range(59, 0, -1))
+    if order == "at random":
+        random.Random(7).shuffle(versions)
+    before = shelf.size
+    for version in versions:
+        shelf.remove({version})
+        del images[version]
+        shelf.assert_holds(images)
+        # Whole versions may take the place of deltas, but never more of them than there were.
+        assert shelf.size <= before + 64
+        before = max(before, shelf.size)
+
+
+@given(st.sets(st.integers(0, 59)))
+def test_any_versions_can_be_removed_at_once(drop: set[int]) -> None:
+    shelf, images = a_chain_of_sixty()
+    for snapshot in shelf.snapshots:
+        here = {one.version for one in shelf.segment(snapshot)} & drop
+        if here:
+            shelf.remove(here)
+    shelf.assert_holds({version: text for version, text in images.items() if version not in drop})
+
+
+@given(histories(), st.data())
+def test_any_history_stands_the_removal_of_any_version(history: list[Any], data: Any) -> None:
+    shelf = Shelf()
+    # Ballast, so that small values are written as deltas too.
+    images = [{"ballast": "x" * 3_000, "value": value} for value in history]
+    for image in images:
+        shelf.save(image)
+    drop = data.draw(st.sets(st.sampled_from(range(len(images)))))
+    if drop:
+        shelf.remove(drop)
+    texts = {version: text_of(image) for version, image in enumerate(images)}
+    shelf.assert_holds({version: text for version, text in texts.items() if version not in drop})
+
+
+def test_the_removal_of_a_delta_rewrites_the_next_version_only() -> None:
+    chain = sound()
+    removal = without(chain, {chain[4].version})
+    assert [one.version for one in removal.rewritten] == [chain[5].version]
+    assert removal.dropped == (chain[4].version,)
+
+
+def test_the_removal_of_nothing_changes_nothing() -> None:
+    removal = without(sound(), {999})
+    assert (removal.rewritten, removal.dropped) == ((), ())
+
+
+def test_a_run_goes_on_after_versions_were_removed() -> None:
+    shelf = Shelf()
+    images = list(overwriting(40, length=8_000))
+    for image in images[:30]:
+        shelf.save(image)
+    between = {one.version for one in shelf.segment(29)[1:-1]}
+    assert between
+    shelf.remove(between)
+    shelf.image, shelf.saved = resume(shelf.chain(29))
+    for image in images[30:]:
+        shelf.save(image)
+    for version in range(29, 40):
+        assert restore(shelf.chain(version)) == images[version]
+
+
+def test_what_does_not_fit_together_is_not_removed_from() -> None:
+    chain = sound()
+    with pytest.raises(LedgerCorrupt, match="is not there"):
+        without([*chain[:4], *chain[5:]], {chain[5].version})
+    with pytest.raises(LedgerCorrupt, match="cannot be read"):
+        without(broken(chain, 4, json="{"), {chain[4].version})
+
+
+def test_versions_that_become_too_deep_together_leave_a_snapshot() -> None:
+    inner: Any = ["ballast" * 30]
+    for _ in range(58):
+        inner = {"a": inner, "ballast": "x" * 60}
+    shelf = Shelf()
+    images = [inner]
+    for number in range(4):
+        after = copy.deepcopy(images[-1])
+        place = after
+        for _ in range(57):
+            place = place["a"]
+        place[f"new {number}"] = number
+        images.append(after)
+    for image in images:
+        shelf.save(image)
+    shelf.remove({2})
+    for version in (0, 1, 3, 4):
+        assert restore(shelf.chain(version)) == images[version]
+
+
+def test_histories_are_pairs_of_states_that_differ() -> None:
+    """The sample runs are what the tests above take them for."""
+    for images in (growing(5), overwriting(5)):
+        assert all(diff(old, new) for old, new in pairwise(images))
