@@ -102,5 +102,6 @@ def test_one_log_line_a_decision_and_no_id_can_forge_one(
     assert [line.rpartition("decision=")[2] for line in lines] == [
         "'record the intent, run'",
         "'return the receipt'",
+        "'leave the run completed'",
     ]
     assert all("\n" not in line for line in lines)

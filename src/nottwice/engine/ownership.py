@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from nottwice.engine import reconcile, stops
+from nottwice.engine import reconcile, said, stops
 from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
@@ -248,12 +248,11 @@ def release(
     """
     session.closed = True
     try:
-        if isinstance(error, RunAborted):
-            status = RunStatus.ABORTED
-        if status is not None:
+        if status is not None and not isinstance(error, RunAborted):
             yield from _give_up(session, status, failure)
-        while status is None:
-            status = yield from _give_up_as_it_is(session, error, failure)
+            return
+        while (yield from _give_up_as_it_is(session, error, failure)) is None:
+            continue
     finally:
         _stop_driving_here(session.holder, session.run_id)
 
@@ -268,6 +267,8 @@ def _give_up(
 ) -> Doing[None]:
     update = RunUpdate(status, session.clock.now(), failure, release=True, waits=waits)
     yield from session.commit(calls=tuple(session.unrecorded.values()), run=update, reviews=reviews)
+    if said.is_heard():
+        said.say(said.about_run(session.run_id, status, waits))
 
 
 def _give_up_as_it_is(
@@ -279,10 +280,13 @@ def _give_up_as_it_is(
     if waits and stops.is_wait(error):
         # Nothing failed: the run only waits.
         failure = None
-    status = _last_status(waits, failure)
+    status = RunStatus.ABORTED if isinstance(error, RunAborted) else _last_status(waits, failure)
     unneeded: tuple[ReviewWrite, ...] = ()
     if status is RunStatus.COMPLETED:
         unneeded = _unneeded(session, reviews, session.clock.now())
+    elif status is RunStatus.ABORTED:
+        waits = ()
+        unneeded = _unanswerable(reviews, session.clock.now())
     try:
         yield from _give_up(session, status, failure, waits=waits, reviews=unneeded)
     except Outdated:
@@ -333,6 +337,18 @@ def _unneeded(session: Session, reviews: Sequence[Review], now: float) -> tuple[
         ReviewWrite(review.closed(closed[review.kind.asks_first], now=now), review.version)
         for review in reviews
         if is_graph or not review.kind.asks_first
+    )
+
+
+def _unanswerable(reviews: Sequence[Review], now: float) -> tuple[ReviewWrite, ...]:
+    """The writes that close what an aborted run asked: nobody waits for the answer any more.
+
+    What may have happened stays open, because people still want to know it.
+    """
+    return tuple(
+        ReviewWrite(review.closed("a run that was aborted", now=now), review.version)
+        for review in reviews
+        if review.kind.asks_first
     )
 
 

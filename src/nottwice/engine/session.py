@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from nottwice.engine import said
 from nottwice.engine.asks import Doing, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.in_flight import InFlight, check_no_circle
@@ -39,7 +39,6 @@ from nottwice.model.run import (
 from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite, Commit, EventWrite, ReviewWrite, RunUpdate, Store
 
-log = logging.getLogger("nottwice")
 MOST_RIDING = 200
 FindTool = Callable[[str], Tool | None]
 
@@ -322,22 +321,9 @@ class Session:
         return os.urandom(16).hex()
 
     def say(self, decision: str, row_or_identity: CallRow | CallIdentity, detail: str = "") -> None:
-        """One log line a decision (O1). Ids are quoted, so that none can forge a line."""
-        if not log.isEnabledFor(logging.INFO):
-            return
-        if isinstance(row_or_identity, CallRow):
-            identity, call_id = row_or_identity.identity, row_or_identity.call_id
-        else:
-            identity, call_id = row_or_identity, row_or_identity.call_id
-        log.info(
-            "run=%r step=%r tool=%s call=%s decision=%r%s",
-            self.run_id,
-            identity.node_id,
-            identity.tool_name,
-            call_id[:12],
-            decision,
-            f" {detail}" if detail else "",
-        )
+        """One log line about a call (O1)."""
+        if said.is_heard():
+            said.say(said.about_call(self.run_id, row_or_identity, decision, detail))
 
 
 def forked(session: Session) -> NotInRun:

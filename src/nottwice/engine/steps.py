@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nottwice.engine import blocking, stops
+from nottwice.engine import blocking, said, stops
 from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.session import Scope, Session, StepState
 from nottwice.errors import NewEffectInFork, ReplayDriftError
@@ -59,6 +59,8 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
         session.riding.add_step(record)
         state = StepState(record, resumed=True)
         yield from _load_outstanding(session, state)
+    if said.is_heard():
+        said.say(said.about_step(record, resumed=state.resumed))
     return Scope(session, node_id, checkpoint_id, (state, *scope.steps))
 
 
@@ -84,6 +86,8 @@ def ended(scope: Scope, failure: Failure | None) -> Doing[StepRecord]:
         status = StepStatus.DONE if failure is None else StepStatus.FAILED
         now = session.clock.now()
         state.record = replace(state.record, status=status, finished_at=now, failure=failure)
+        if said.is_heard():
+            said.say(said.about_step(state.record))
     return state.record
 
 
@@ -114,16 +118,7 @@ def _made_by(outer: CallRow, inner: CallRow) -> bool:
 
 def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
     """Let a new effect through, or refuse it because the code has drifted."""
-    run = scope.session.run
-    if run.origin is not None:
-        raise NewEffectInFork(
-            f"Run {run.workflow_id!r} is a fork of {run.origin!r}, which has no receipt of this "
-            f"call of {identity.tool_name!r}. It was not sent: a fork looks at what would have "
-            "been, and never does it. Start a run of its own for new effects.",
-            call_id=identity.call_id,
-            run_id=run.workflow_id,
-            origin=run.origin,
-        )
+    refuse_in_fork(scope, identity)
     if not scope.steps:
         return
     state = scope.steps[0]
@@ -150,6 +145,20 @@ def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
     if here or later:
         wants = f"the code asks for a new effect of {identity.tool_name!r}"
         yield from _refuse(scope, here or later, wants)
+
+
+def refuse_in_fork(scope: Scope, identity: CallIdentity) -> None:
+    """A fork makes no attempt at all, neither a first nor another one (L10)."""
+    run = scope.session.run
+    if run.origin is not None:
+        raise NewEffectInFork(
+            f"Run {run.workflow_id!r} is a fork of {run.origin!r}, which has no receipt of this "
+            f"call of {identity.tool_name!r}. It was not sent: a fork looks at what would have "
+            "been, and never does it. Start a run of its own for new effects.",
+            call_id=identity.call_id,
+            run_id=run.workflow_id,
+            origin=run.origin,
+        )
 
 
 def _wait_for_twin(scope: Scope, identity: CallIdentity) -> Doing[None]:

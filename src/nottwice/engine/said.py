@@ -1,0 +1,95 @@
+"""What the engine says in the log ``nottwice``: one line a decision (O1).
+
+Ids are quoted, so that none can forge a line. Whoever wants to show progress, or to count, needs
+no parser: the log record carries the same as data, in its attribute ``said``.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.run import RunStatus, StepRecord, StepStatus, Wait
+
+log = logging.getLogger("nottwice")
+
+# What is said about steps, in words that handlers can compare with.
+BEGIN: Final = "begin the step"
+RESUME: Final = "resume the step"
+REPLAY: Final = "replay the step"
+DONE: Final = "the step is done"
+FAILED: Final = "the step failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One decision: about a call, about a node, or about the whole run."""
+
+    run_id: str
+    decision: str
+    step: str | None = None
+    visit: str | None = None
+    """The checkpoint that a node's visit started from; None: it is not about a node."""
+    tool: str | None = None
+    call_id: str | None = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"run={self.run_id!r}"]
+        if self.step is not None:
+            parts.append(f"step={self.step!r}")
+        if self.visit is not None:
+            parts.append(f"visit={self.visit!r}")
+        if self.tool is not None:
+            parts.append(f"tool={self.tool}")
+        if self.call_id is not None:
+            parts.append(f"call={self.call_id[:12]}")
+        parts.append(f"decision={self.decision!r}")
+        return " ".join([*parts, self.detail] if self.detail else parts)
+
+
+def is_heard() -> bool:
+    """Whether anybody listens; what is said is not even put together otherwise."""
+    return log.isEnabledFor(logging.INFO)
+
+
+def say(said: Said) -> None:
+    log.info("%s", said, extra={"said": said})
+
+
+def about_call(run_id: str, about: CallRow | CallIdentity, decision: str, detail: str) -> Said:
+    identity = about.identity if isinstance(about, CallRow) else about
+    return Said(
+        run_id=run_id,
+        decision=decision,
+        step=identity.node_id,
+        tool=identity.tool_name,
+        call_id=about.call_id,
+        detail=detail,
+    )
+
+
+def about_step(record: StepRecord, *, resumed: bool = False) -> Said:
+    """That a step was opened, or how it ended."""
+    detail = ""
+    if record.failure is not None:
+        decision, detail = FAILED, f"error={record.failure.error_type!r}"
+    elif record.status is StepStatus.DONE:
+        decision = REPLAY if resumed else DONE
+    else:
+        decision = RESUME if resumed else BEGIN
+    return Said(
+        run_id=record.workflow_id,
+        decision=decision,
+        step=record.node_id,
+        visit=record.checkpoint_id,
+        detail=detail,
+    )
+
+
+def about_run(run_id: str, status: RunStatus, waits: tuple[Wait, ...]) -> Said:
+    """How a run stands that is given up."""
+    reasons = " ".join(f"{wait.kind.value}={wait.subject!r}" for wait in waits)
+    return Said(run_id=run_id, decision=f"leave the run {status.value}", detail=reasons)

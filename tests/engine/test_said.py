@@ -1,0 +1,77 @@
+"""Does the log say every decision on one line, and carry it as data for whoever shows progress?"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import nottwice as nt
+from nottwice.engine.said import BEGIN, DONE, FAILED, REPLAY, RESUME, Said
+from tests.fakes import Host
+
+
+def heard(caplog: pytest.LogCaptureFixture) -> list[Said]:
+    found = (getattr(record, "said", None) for record in caplog.records)
+    return [said for said in found if isinstance(said, Said)]
+
+
+def test_a_step_says_how_it_began_and_how_it_ended(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nottwice")
+    with host.process() as ledger:
+        with pytest.raises(KeyError), ledger.run("r"), nt.step("s"):
+            raise KeyError("x")
+        with ledger.run("r"), nt.step("s"):
+            pass
+        with ledger.run("r"), nt.step("s"):
+            pass
+    said = [(one.step, one.decision) for one in heard(caplog) if one.visit is not None]
+    assert said == [
+        ("s", BEGIN),
+        ("s", FAILED),
+        ("s", RESUME),
+        ("s", DONE),
+        ("s", REPLAY),
+    ]
+    assert "error='KeyError'" in caplog.text
+
+
+def test_a_run_says_what_it_waits_for_when_it_is_left(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nottwice")
+    with host.process() as ledger:
+        with pytest.raises(nt.RunWaits), ledger.run("r"), nt.step("s"):
+            nt.receive("paid' event='forged")
+    last = heard(caplog)[-1]
+    assert (last.run_id, last.decision) == ("r", "leave the run waiting")
+    assert caplog.messages[-1].endswith("""event="paid' event='forged\"""")
+    assert caplog.messages[-1].isprintable()
+
+
+def test_a_call_is_carried_as_data(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    @nt.tool("pure")
+    def said_look(x: int) -> int:
+        return x
+
+    caplog.set_level(logging.INFO, "nottwice")
+    with host.process() as ledger, ledger.run("r"), nt.step("s"):
+        said_look(1)
+    (said,) = [one for one in heard(caplog) if one.tool is not None]
+    assert (said.tool, said.step, said.visit) == ("said_look", "s", None)
+    assert said.call_id is not None
+    assert f"call={said.call_id[:12]} " in caplog.text
+
+
+def test_nothing_is_put_together_that_nobody_hears(
+    host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("nobody listens")
+
+    caplog.set_level(logging.WARNING, "nottwice")
+    monkeypatch.setattr("nottwice.engine.said.say", refuse)
+    with host.process() as ledger, ledger.run("r"), nt.step("s"):
+        pass
