@@ -76,6 +76,7 @@ PUBLIC_NAMES = [
     "map",
     "now",
     "open",
+    "phases",
     "random",
     "receive",
     "run",

@@ -57,6 +57,7 @@ from nottwice.graphs.app import App
 from nottwice.graphs.children import aspawn, spawn
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome
+from nottwice.graphs.phases import phases
 from nottwice.graphs.state import go
 from nottwice.guard.declare import tool
 from nottwice.guard.ledger import Ledger, run, send
@@ -136,6 +137,7 @@ __all__ = [
     "map",
     "now",
     "open",
+    "phases",
     "random",
     "receive",
     "run",

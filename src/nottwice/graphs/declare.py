@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, overload
+
+from typing_extensions import TypeVar
 
 from nottwice.engine.advance import Cadence, Ending, NodeCode
 from nottwice.errors import InvalidGraph
@@ -28,7 +30,7 @@ from nottwice.model.graph import (
 )
 from nottwice.store.interface import Store
 
-S = TypeVar("S")
+S = TypeVar("S", default=dict[str, Any])
 N = TypeVar("N", bound=Callable[..., Any])
 AnyStore = str | Path | Ledger | Store | None
 
@@ -242,6 +244,9 @@ def _takes(function: Any, name: str) -> bool:
         raise InvalidGraph(f"Node {name!r} yields; a node returns what changes.")
     try:
         inspect.signature(function).bind(None)
+    except ValueError:
+        # Some builtins do not say what they take.
+        return True
     except TypeError:
         try:
             inspect.signature(function).bind()

@@ -7,12 +7,14 @@ a checkpoint, so a step that is done is not run again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
+
+from typing_extensions import TypeVar
 
 from nottwice.errors import InvalidGraph
 from nottwice.graphs.declare import Graph
 
-S = TypeVar("S")
+S = TypeVar("S", default=dict[str, Any])
 
 
 def phases(

@@ -1,0 +1,110 @@
+"""Do the shipped examples do what they say, also when they are killed on the way?"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LIMIT_SECONDS = 60.0
+
+
+def start(example: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "examples" / f"{example}.py")],
+        env={**os.environ, "EXAMPLE_FOLDER": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(example: str, folder: Path) -> str:
+    process = start(example, folder)
+    output, errors = process.communicate(timeout=LIMIT_SECONDS)
+    assert process.returncode == 0, errors
+    return output
+
+
+def nottwice(*words: str) -> None:
+    command = [sys.executable, "-m", "nottwice", *words]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+    assert ended.returncode == 0, ended.stderr
+
+
+def kill_when(example: str, folder: Path, path: Path, *, lines: int) -> None:
+    """Start an example and kill it as soon as a file of its world has so many lines."""
+    process = start(example, folder)
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if path.exists() and len(path.read_text().splitlines()) >= lines:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=LIMIT_SECONDS)
+
+
+def decide_all(output: str) -> None:
+    for command in re.findall(r"nottwice (decide \w+ approve --store \S+)", output):
+        nottwice(*command.split(), "--by", "ann", "--why", "it is due")
+
+
+def test_the_five_nodes_wait_for_a_person_and_pay_once(tmp_path: Path) -> None:
+    waiting = run("approval", tmp_path)
+    assert "ticket-7 is waiting" in waiting
+    assert run("approval", tmp_path).split(":")[0] == "ticket-7 is waiting"
+    decide_all(waiting)
+    for _ in range(2):
+        assert "ticket-7 is completed" in run("approval", tmp_path)
+    world = (tmp_path / "approval-world.txt").read_text().splitlines()
+    assert [line.split()[0] for line in world] == ["email:ann@example.com", "refund:7:4007"]
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_the_five_nodes_killed_after_an_effect_do_not_repeat_it(tmp_path: Path, lines: int) -> None:
+    world = tmp_path / "approval-world.txt"
+    if lines == 2:
+        decide_all(run("approval", tmp_path))
+    kill_when("approval", tmp_path, world, lines=lines)
+    assert len(world.read_text().splitlines()) == lines
+    decide_all(run("approval", tmp_path))
+    assert "ticket-7 is completed" in run("approval", tmp_path)
+    assert len(world.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_bug_fix_leaves_one_comment_and_one_commit(tmp_path: Path, killed: bool) -> None:
+    folder = tmp_path / "bug-fix"
+    if killed:
+        kill_when("bug_fix", tmp_path, folder / "issue.jsonl", lines=1)
+    assert "ae-33995 is completed" in run("bug_fix", tmp_path)
+    run("bug_fix", tmp_path)
+    assert len((folder / "issue.jsonl").read_text().splitlines()) == 1
+    log = ["git", "-C", str(folder / "repository"), "log", "--format=%s"]
+    commits = subprocess.run(log, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert commits == ["AE-33995: Totals are off by one"]
+
+
+def test_the_file_of_the_bug_fix_shows_its_phases(tmp_path: Path) -> None:
+    run("bug_fix", tmp_path)
+    shown = json.loads((tmp_path / "bug-fix" / "runs" / "ae-33995.json").read_text())
+    assert shown["workflow_version"] == "1.3.0"
+    assert {name: phase["status"] for name, phase in shown["phases"].items()} == {
+        "understand": "done",
+        "fix": "done",
+        "publish": "done",
+    }
+    assert list(shown["phases"]["publish"]["steps"]) == ["tell", "publish"]
+
+
+@pytest.mark.parametrize("lines", [1, 30, 99])
+def test_a_hundred_letters_killed_in_the_middle_all_go_out_once(tmp_path: Path, lines: int) -> None:
+    kill_when("hundred_items", tmp_path, tmp_path / "letters.txt", lines=lines)
+    assert "100 letters, 0 of them twice" in run("hundred_items", tmp_path)
