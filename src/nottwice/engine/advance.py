@@ -86,12 +86,11 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[NottwiceError | Non
     try:
         flight = yield from _board(session, plan)
         yield from _fly(flight)
-    except (RunBlocked, RunWaits) as stop:
-        yield from _leave(session, stop, None)
-        return stop
     except Exception as error:
         failure = classify(error, effectful=False, now=session.clock.now())
         yield from _leave(session, error, failure)
+        if isinstance(error, RunBlocked | RunWaits) and (yield from _is_stopped(session)):
+            return error
         raise
     except BaseException:
         # The process is being stopped: the run was interrupted, it has not failed.
@@ -99,6 +98,16 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[NottwiceError | Non
         raise
     yield from _leave(session, None, None)
     return None
+
+
+def _is_stopped(session: Session) -> Doing[bool]:
+    """Whether the run was left with a reason to wait on record, or aborted.
+
+    Some errors that block a run have no review, such as a new effect in a step that is finished:
+    nothing will ever end them but other code, so the run has failed.
+    """
+    left = yield Read(lambda store: store.load_run(session.run_id))
+    return left is not None and left.status in (RunStatus.WAITING, RunStatus.ABORTED)
 
 
 def _leave(
@@ -205,7 +214,11 @@ def _visit_next(flight: Flight) -> Doing[None]:
     graph, position = flight.plan.graph, flight.position
     node = _node(flight, position.node)
     scope, ending = yield from _visit(flight, flight.scope(node), node, position.visit(node))
-    after = positions.move(graph, position, node, ending.choice)
+    try:
+        after = positions.move(graph, position, node, ending.choice)
+    except InvalidGraph as error:
+        yield from _fail(flight, scope, error)
+        raise
     step = yield from steps.ended(scope, None)
     flight.state = _updated(flight.state, ending)
     flight.position = after
@@ -232,9 +245,13 @@ def _visit(
     except (RunBlocked, RunWaits):
         raise
     except Exception as error:
-        failure = classify(error, effectful=False, now=flight.session.clock.now())
-        yield from steps.close_step(opened, failure)
+        yield from _fail(flight, opened, error)
         raise
+
+
+def _fail(flight: Flight, scope: Scope, error: Exception) -> Doing[None]:
+    failure = classify(error, effectful=False, now=flight.session.clock.now())
+    yield from steps.close_step(scope, failure)
 
 
 def _visit_branches(flight: Flight) -> Doing[None]:
@@ -257,24 +274,32 @@ def _visit_branches(flight: Flight) -> Doing[None]:
 
 def _branch(flight: Flight, index: int) -> Doing[None]:
     while (name := flight.position.branches[index].node) is not None:
+        yield from _stop_if_cancelled(flight.session)
         node = _node(flight, name)
         update = flight.position.branches[index].update
         seen = _overlaid(flight, update)
         visit = flight.position.visit(node, index=index)
         scope, ending = yield from _visit(flight, flight.scope(node, index), node, visit, seen)
-        step = yield from steps.ended(scope, None)
         added = {key: [*update.get(key, ()), *items] for key, items in ending.additions.items()}
+        update = {**update, **ending.changes, **added}
+        try:
+            # Siblings move meanwhile, so this only tells whether there is a way.
+            _moved(flight, node, ending.choice, index, update)
+        except InvalidGraph as error:
+            yield from _fail(flight, scope, error)
+            raise
+        step = yield from steps.ended(scope, None)
         with flight.guard:
-            flight.position = positions.move_branch(
-                flight.plan.graph,
-                flight.position,
-                node,
-                ending.choice,
-                index=index,
-                update={**update, **ending.changes, **added},
-            )
+            flight.position = _moved(flight, node, ending.choice, index, update)
             flight.save(scope.node_id, ends=step)
         yield from flight.keep_up()
+
+
+def _moved(
+    flight: Flight, node: Node, choice: str | None, index: int, update: Mapping[str, Any]
+) -> Position:
+    graph, position = flight.plan.graph, flight.position
+    return positions.move_branch(graph, position, node, choice, index=index, update=update)
 
 
 def _merged(flight: Flight) -> dict[str, Any]:

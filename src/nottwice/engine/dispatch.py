@@ -245,6 +245,7 @@ class _Dispatch:
         if row is None:
             yield from steps.admit(scope, self.request.identity)
             return (yield from self._new_intent())
+        steps.refuse_in_fork(scope, self.request.identity)
         if row.retry_at is not None:
             # A clock that jumped back must not make anybody wait longer than the policy can.
             longest = max(self.tool.retry.most_seconds, self.tool.retry.most_retry_after_seconds)

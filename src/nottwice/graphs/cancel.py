@@ -11,7 +11,7 @@ from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.drivers import Seat, drive
 from nottwice.engine.session import Session
-from nottwice.errors import RunAborted, RunBlocked, RunBusy, UnknownRun, UsageError
+from nottwice.errors import RunAborted, RunBusy, UnknownRun, UsageError
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
@@ -30,7 +30,7 @@ def cancel(ledger: Ledger, run_id: str, *, by: str, why: str) -> bool:
     """
     check_id(run_id, what="The run id")
     for name, text in (("by", by), ("why", why)):
-        if not text.strip():
+        if not isinstance(text, str) or not text.strip():
             raise UsageError(f"Cancelling a run needs {name}: it is kept. Nothing was done.")
     known = ledger.store.load_run(run_id)
     if known is None:
@@ -53,18 +53,26 @@ def cancelling(seat: Seat, run_id: str, *, by: str, why: str) -> Doing[bool]:
         told = EventRecord(run_id, CANCEL, CANCEL, values.encode({"by": by, "why": why}), now, by)
         yield Write(Commit(workflow_id=run_id, events=(EventWrite(told),), audit=(entry,)))
         return False
-    yield from session.commit(audit=(entry,))
+    try:
+        # The children first: whoever dies now finds the run not cancelled, and does it again.
+        yield from cancel_children(seat, run_id, by=by, why=why)
+        yield from session.commit(audit=(entry,))
+    except BaseException:
+        yield from ownership.release(session, None, status=RunStatus.RUNNING)
+        raise
     aborted = RunAborted(f"Run {run_id!r} was cancelled by {by}: {why}.")
     yield from ownership.release(session, aborted)
-    yield from cancel_children(seat, run_id, by=by, why=why)
     return True
 
 
 def cancel_children(seat: Seat, run_id: str, *, by: str, why: str) -> Doing[None]:
     """Abort what a run has spawned and what is not over yet."""
     for child in (yield Read(lambda store: store.children(run_id))):
-        if child.status not in _OVER:
+        if child.status is RunStatus.ABORTED:
+            # Whoever aborted it may have died before it came to the children.
+            yield from cancel_children(seat, child.workflow_id, by=by, why=why)
+        elif child.status is not RunStatus.COMPLETED:
             try:
                 yield from cancelling(seat, child.workflow_id, by=by, why=why)
-            except RunBlocked:
+            except RunAborted:
                 continue

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from nottwice.engine import steps, stops
+from nottwice.engine import reconcile, steps, stops
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, check_usable
 from nottwice.errors import ChildFailed, RunBusy, RunWaits
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome, plain_outcome
-from nottwice.graphs.running import Asked, running
+from nottwice.graphs.running import Asked, check_no_loop, running
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.call import (
@@ -48,6 +48,7 @@ def spawn(
     ``check=False`` a child that failed is returned like any other instead of raising ChildFailed.
     """
     scope = scope_of("nt.spawn")
+    check_no_loop(graph, "await nt.aspawn(graph, ...)")
     return drive(_spawn(scope, graph, input, label, check=check), scope.session)
 
 
@@ -70,7 +71,9 @@ def _spawn(
         row = yield Read(lambda store: store.load_call(identity))
     steps.asked_again(scope, identity, row)
     if row is not None:
+        stops.lift(session, identity)
         return _recorded(graph, row, check=check)
+    yield from _admit(scope, identity)
     child_id = child_run_id(session.run_id, identity)
     asked = Asked(graph, child_id, given, parent=session.run)
     error: Exception | None = None
@@ -96,6 +99,13 @@ def _spawn(
     return _recorded(graph, row, check=check)
 
 
+def _admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
+    """Refuse a child where a new effect would be refused: it is there to make some."""
+    stops.raise_if_stopped(scope, but=identity)
+    yield from reconcile.raise_if_blocked(scope.session)
+    yield from steps.admit(scope, identity)
+
+
 def child_run_id(parent: str, identity: CallIdentity) -> str:
     """The id of the child that one call spawns; whoever asks gets the same."""
     suffix = f".{identity.call_id[:16]}"
@@ -109,7 +119,7 @@ def _identify(
 ) -> tuple[CallIdentity, str]:
     if label is not None:
         check_id(label, what="The label of a child run")
-    args = {"graph": graph.name, "input": graph.state.first(given), "label": label}
+    args = {"graph": graph.name, "input": graph.state.stable(given), "label": label}
     run_id = scope.session.run_id
     return (
         CallIdentity(run_id, scope.node_id, scope.checkpoint_id, SPAWN, values.hash_of(args)),

@@ -16,6 +16,7 @@ from nottwice.engine.drivers import drive
 from nottwice.engine.session import Session
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.graphs.running import check_bound
+from nottwice.graphs.state import Go
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
@@ -50,6 +51,11 @@ def fork(
         raise UsageError(f"Run {run_id!r} has {what}. Nothing was forked. See: graph.history(...)")
     image = restore(chain)
     if update is not None:
+        if isinstance(update, str | Go):
+            raise UsageError(
+                "A fork goes on where its checkpoint is; its update cannot choose a route. Nothing "
+                "was forked. Give a dict of what changes."
+            )
         ending = graph.state.read(graph.state.hand_out(image["state"]), update, image["state"], "/")
         added = {
             key: [*image["state"].get(key, ()), *ending.additions[key]] for key in ending.additions
@@ -63,13 +69,6 @@ def _origin(store: Store, graph: Graph[Any], run_id: str, to: str) -> RunRecord:
     if origin is None:
         raise UnknownRun(f"No run {run_id!r} is in {store.location}. Nothing was forked.")
     check_bound(graph, origin)
-    in_doubt = store.calls_in_doubt(run_id)
-    if in_doubt:
-        raise UsageError(
-            f"Run {run_id!r} has a call in doubt ({in_doubt[0].identity.tool_name}). Nothing was "
-            "forked: whether it happened must be known first. Resume the run, or decide its "
-            "reviews: nottwice reviews"
-        )
     known = store.load_run(to)
     if known is not None and (known.origin != run_id or store.checkpoint_chain(to)):
         raise UsageError(f"There is a run {to!r} already. Nothing was forked. Choose another id.")
@@ -90,12 +89,24 @@ def _fork(ledger: Ledger, graph: Graph[Any], origin: RunRecord, to: str, image: 
             origin=origin.workflow_id,
         ),
     )
-    session: Session = yield from ownership.take(opening)
     rows: list[CallRow] = yield Read(lambda store: store.calls(origin.workflow_id))
+    _check_certain(rows)
+    session: Session = yield from ownership.take(opening)
     record, _ = save(None, workflow_id=to, node_id="/", old=None, new=image, now=now)
     session.riding.add_checkpoint(record)
     yield from session.commit(calls=tuple(_copies(rows, to)))
     yield from ownership.release(session, None, status=RunStatus.RUNNING)
+
+
+def _check_certain(rows: list[CallRow]) -> None:
+    """Refuse to copy a doubt. These very rows are copied: the origin may be under way."""
+    for row in rows:
+        if row.status.in_doubt:
+            raise UsageError(
+                f"Run {row.identity.workflow_id!r} has a call in doubt ({row.identity.tool_name}). "
+                "Nothing was forked: whether it happened must be known first. Resume the run, or "
+                "decide its reviews: nottwice reviews"
+            )
 
 
 def _copies(rows: list[CallRow], to: str) -> Iterator[CallWrite]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from nottwice.model.review import ReviewStatus
-from nottwice.model.run import RunStatus, Wait, WaitKind
+from nottwice.model.run import Life, RunStatus, Wait, WaitKind
 from nottwice.store.interface import Store
 
 
@@ -31,6 +33,11 @@ def _has_come(store: Store, run_id: str, wait: Wait, now: float) -> bool:
             child = store.load_run(wait.subject)
             if child is None or child.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
                 return True
+            if child.holder_id is not None and store.life_of(child.holder_id) is Life.ALIVE:
+                # Somebody else drives it; its parent would only find it busy again.
+                return False
             return is_ready(store, wait.subject, now=now)
         case WaitKind.TIMER:
             return False
+        case _:
+            assert_never(wait.kind)

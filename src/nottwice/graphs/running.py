@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nottwice.engine import ownership
 from nottwice.engine.advance import Plan, conduct
 from nottwice.engine.asks import Doing, Pause
-from nottwice.engine.drivers import Seat, drive, drive_async
+from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
 from nottwice.errors import RunAborted, RunBlocked, UnknownRun, UsageError, WorkflowVersionMismatch
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.outcome import NodeMark, Outcome
@@ -47,12 +47,22 @@ class Asked:
 
 def run(ledger: Ledger, asked: Asked) -> Outcome[Any]:
     """Advance a run in this thread until it is finished or waits."""
+    check_no_loop(asked.graph, "await graph.arun(...)")
     return drive(running(ledger, asked), ledger)
 
 
 async def arun(ledger: Ledger, asked: Asked) -> Outcome[Any]:
     """The same without blocking the event loop."""
     return await drive_async(running(ledger, asked), ledger)
+
+
+def check_no_loop(graph: Graph[Any], instead: str) -> None:
+    """Refuse async nodes where nobody could await them, before anything has happened."""
+    if loop_is_running() and any(code.is_async for code in graph.code.values()):
+        raise UsageError(
+            f"Graph {graph.name!r} has async nodes and was run without await inside an event loop. "
+            f"Nothing happened. Use: {instead}"
+        )
 
 
 def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
@@ -66,7 +76,13 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
     while True:
         known = store.load_run(run_id)
         begins = _beginning(asked, known, now=clock.now())
-        if known is not None and known.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+        if known is not None:
+            _check_whole(store, known)
+        if known is not None and known.status is RunStatus.COMPLETED:
+            return outcome_of(store, graph, run_id)
+        if known is not None and known.status is RunStatus.ABORTED:
+            # Whoever aborted it may have died before it came to the children.
+            yield from _abort_children(seat, run_id)
             return outcome_of(store, graph, run_id)
         opening = ownership.Opening(
             store=store,
@@ -91,7 +107,7 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
             # The claim met a doubt that only a person can end: the run waits for that.
             waits = blocked
         if isinstance(waits, RunAborted):
-            yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
+            yield from _abort_children(seat, run_id)
         if waits is None or isinstance(waits, RunAborted):
             return outcome_of(store, graph, run_id)
         while not is_ready(store, run_id, now=clock.now()):
@@ -99,6 +115,10 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
             if left <= 0:
                 return outcome_of(store, graph, run_id)
             yield Pause(min(POLL_SECONDS, left))
+
+
+def _abort_children(seat: Seat, run_id: str) -> Doing[None]:
+    yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
 
 
 def _beginning(asked: Asked, known: RunRecord | None, *, now: float) -> ownership.Beginning:
@@ -111,8 +131,7 @@ def _beginning(asked: Asked, known: RunRecord | None, *, now: float) -> ownershi
     check_bound(graph, known)
     assert known.input_json is not None
     if asked.input is not None:
-        first = graph.state.first(asked.input)
-        if values.hash_of(first) != values.hash_of(values.decode(known.input_json)):
+        if not graph.state.began_with(values.decode(known.input_json), asked.input):
             raise UsageError(
                 f"Run {asked.run_id!r} was started with another input. Nothing was done. Leave "
                 "the input out to resume it, or start a run with another id."
@@ -141,6 +160,16 @@ def check_bound(graph: Graph[Any], run: RunRecord) -> None:
             run_id=run.workflow_id,
             bound=run.graph_id,
             deployed=graph.id,
+        )
+
+
+def _check_whole(store: Store, run: RunRecord) -> None:
+    """Refuse a fork that was broken off before it had its receipts: it would begin at the start."""
+    if run.origin is not None and not store.checkpoint_chain(run.workflow_id):
+        raise UsageError(
+            f"Run {run.workflow_id!r} was to be a fork of {run.origin!r}, and that was broken off. "
+            f"Nothing was done. Ask for it again: graph.fork({run.origin!r}, "
+            f"to={run.workflow_id!r})"
         )
 
 

@@ -9,12 +9,13 @@ change is refused: the change would be lost.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 import typing_extensions
-from pydantic import BaseModel, TypeAdapter
+from pydantic import AliasChoices, BaseModel, TypeAdapter
 
 from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidGraph, NotPlainData
@@ -39,10 +40,13 @@ class StateType:
     """The declared type of a graph's state."""
 
     def __init__(self, annotation: Any, *, graph: str, append: tuple[str, ...]) -> None:
-        self.annotation = annotation
+        annotation = self.annotation = _readable(annotation)
         self.append = append
         self._graph = graph
         self.fields = _fields(annotation, graph)
+        self._spellings = _spellings(annotation, graph)
+        """What the parts are called where the type reads them, if not by their names."""
+        self._made = _made_by_factories(annotation)
         self._adapter: TypeAdapter[Any] | None = None
         if self.fields is not None:
             self._adapter, note = build_adapter(annotation)
@@ -82,18 +86,48 @@ class StateType:
             ) from None
         return self._plain_changes(self._parts(whole))
 
+    def stable(self, given: Any) -> dict[str, Any]:
+        """What an input says by itself: the first state without what factories filled in.
+
+        A factory may give another value each time (an id, the time). What a run began with is on
+        record; whether an input is the same must not depend on it.
+        """
+        filled = self._filled_in(given)
+        return {key: value for key, value in self.first(given).items() if key not in filled}
+
+    def began_with(self, first: Mapping[str, Any], given: Any) -> bool:
+        """Whether a run that began with this state was given this input."""
+        filled = self._filled_in(given)
+        known = {key: value for key, value in first.items() if key not in filled}
+        return values.hash_of(known) == values.hash_of(self.stable(given))
+
+    def _filled_in(self, given: Any) -> set[str]:
+        if isinstance(given, Mapping) or given is None:
+            named = set(given or ())
+        elif isinstance(given, BaseModel):
+            named = set(given.model_fields_set)
+        else:
+            return set()
+        return {name for name in self._made if not named & {name, self._spellings.get(name, name)}}
+
     def hand_out(self, state: Mapping[str, Any]) -> Any:
         """A copy of the state in its declared type."""
         if self._adapter is None:
             return {key: _copy(value) for key, value in state.items()}
         try:
-            return restore(self._adapter, {key: _copy(value) for key, value in state.items()})
+            return self._whole(state)
         except Exception as error:
             path, text = explain(error, root="state")
             raise InvalidGraph(
                 f"The recorded state no longer fits the state of graph {self._graph!r}: {path}: "
                 f"{text}. The run was left as it is. Let the new type read what the old one wrote."
             ) from None
+
+    def _whole(self, state: Mapping[str, Any]) -> Any:
+        """The state in its declared type; raises what validation raises."""
+        assert self._adapter is not None
+        spelled = {self._spellings.get(key, key): _copy(value) for key, value in state.items()}
+        return restore(self._adapter, spelled)
 
     def read(self, handed: Any, returned: Any, state: Mapping[str, Any], node: str) -> Ending:
         """What a node's return value means."""
@@ -113,7 +147,24 @@ class StateType:
                     f"Node {node!r} of graph {self._graph!r} returned {type(items).__name__} for "
                     f"{key!r}, to which it can only add. Return the new items as a list."
                 )
+        self._check_fits({**state, **changes, **_longer(state, added)}, node)
         return Ending(choice, changes, added)
+
+    def _check_fits(self, state: Mapping[str, Any], node: str) -> None:
+        """Refuse an update whose parts are sound and which does not fit the type as a whole.
+
+        Once it were kept, no node could be handed the state any more.
+        """
+        if self._adapter is None:
+            return
+        try:
+            self._whole(state)
+        except Exception as error:
+            path, text = explain(error, root="state")
+            raise InvalidGraph(
+                f"What node {node!r} of graph {self._graph!r} returned does not fit the state: "
+                f"{path}: {text}. Nothing was kept, and the run stays at this node."
+            ) from None
 
     def _changes(self, returned: Any, state: Mapping[str, Any], node: str) -> dict[str, Any]:
         if isinstance(returned, Mapping):
@@ -125,6 +176,9 @@ class StateType:
                 if key in changed:
                     changed[key] = self._tail(changed[key], state.get(key, []), key, node)
             return changed
+        if inspect.iscoroutine(returned):
+            # An async function behind a plain wrapper: none of it has run yet, and none of it will.
+            returned.close()
         raise InvalidGraph(
             f"Node {node!r} of graph {self._graph!r} returned {type(returned).__name__}. The run "
             "stays at this node. Return a dict of what changes, None, or the name of a route."
@@ -181,7 +235,7 @@ class StateType:
         if self._adapter is None:
             same = handed == state
         else:
-            fresh = restore(self._adapter, {key: _copy(value) for key, value in state.items()})
+            fresh = self._whole(state)
             same = self._dumped(handed) == self._dumped(fresh)
         if not same:
             raise InvalidGraph(
@@ -193,6 +247,22 @@ class StateType:
     def _dumped(self, value: Any) -> Any:
         assert self._adapter is not None
         return self._adapter.dump_python(value, warnings=False)
+
+
+def _readable(annotation: Any) -> Any:
+    """A TypedDict as pydantic takes it: before Python 3.12, not the one of ``typing``."""
+    if not typing_extensions.is_typeddict(annotation):
+        return annotation
+    hints = typing_extensions.get_type_hints(annotation, include_extras=True)
+    parts: dict[str, Any] = {}
+    for name, hint in hints.items():
+        # A hint that was written as text is not counted where the class keeps its required keys.
+        origin: Any = typing_extensions.get_origin(hint)
+        if origin not in (typing.Required, typing.NotRequired):
+            known = name in annotation.__required_keys__
+            hint = (typing.Required if known else typing.NotRequired)[hint]
+        parts[name] = hint
+    return typing_extensions.TypedDict(annotation.__name__, parts)  # type: ignore[operator]
 
 
 def _fields(annotation: Any, graph: str) -> dict[str, Any] | None:
@@ -211,6 +281,38 @@ def _fields(annotation: Any, graph: str) -> dict[str, Any] | None:
         f"Graph {graph!r} cannot have the state {annotation!r}. Nothing happened. Use dict, a "
         "TypedDict, a dataclass or a pydantic model."
     )
+
+
+def _spellings(annotation: Any, graph: str) -> dict[str, str]:
+    """The alias by which each part is read: a part that is read by its name is not in it."""
+    found: dict[str, str] = {}
+    for name, field in getattr(annotation, "__pydantic_fields__", {}).items():
+        alias = field.validation_alias
+        if isinstance(alias, AliasChoices):
+            alias = next((one for one in alias.choices if isinstance(one, str)), alias)
+        if isinstance(alias, str):
+            found[name] = alias
+        elif alias is not None:
+            raise InvalidGraph(
+                f"The state of graph {graph!r} reads its part {name!r} from inside of another one. "
+                "Nothing happened. Give it an alias that is a name, or none."
+            )
+    return found
+
+
+def _made_by_factories(annotation: Any) -> set[str]:
+    """The parts whose default is made anew each time."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = annotation.model_fields.items()
+        return {name for name, field in fields if field.default_factory is not None}
+    if dataclasses.is_dataclass(annotation):
+        made = dataclasses.fields(annotation)
+        return {one.name for one in made if one.default_factory is not dataclasses.MISSING}
+    return set()
+
+
+def _longer(state: Mapping[str, Any], added: Mapping[str, list[Any]]) -> dict[str, Any]:
+    return {key: [*state.get(key, ()), *items] for key, items in added.items()}
 
 
 def _bare(hint: Any) -> Any:

@@ -164,6 +164,9 @@ def define(
         raise InvalidGraph(
             f"Graph {name!r} has no node. Nothing happened. Declare one with @graph.node."
         )
+    for each in declared:
+        _check_written(name, each)
+    _check_phases(name, declared)
     joins = _joins_by_head(name, declared)
     nodes = tuple(
         Node(node.name, _route(name, node, index, declared, joins), node.most, node.phase)
@@ -176,6 +179,42 @@ def define(
         if isinstance(node.route, Fan):
             _check_branches(graph, node.name, node.route)
     return graph
+
+
+def _check_written(graph: str, node: DeclaredNode) -> None:
+    """Refuse what is not a route at all, before anything looks into it."""
+    then: object = node.then
+    join: object = node.join
+    if isinstance(then, Mapping):
+        words: Iterable[Any] = (*then.keys(), *then.values())
+    elif then is None or isinstance(then, str):
+        words = ()
+    elif isinstance(then, Sequence):
+        words = then
+    else:
+        # A set has no order, and branches are told apart by theirs.
+        words = (None,)
+    if not all(isinstance(word, str) for word in words):
+        raise InvalidGraph(
+            f"Node {node.name!r} of graph {graph!r} has then={then!r}. Nothing happened. Give the "
+            "name of a node, a dict from choices to nodes, or a list of branches."
+        )
+    if not isinstance(join, str | None):
+        raise InvalidGraph(
+            f"Node {node.name!r} of graph {graph!r} has join={join!r}. Nothing happened. Give "
+            "the name of the node where the branches meet."
+        )
+
+
+def _check_phases(graph: str, declared: Sequence[DeclaredNode]) -> None:
+    """A step of a phase lies where a step inside of a node of that name would lie."""
+    phases = {node.phase for node in declared if node.phase is not None}
+    for node in declared:
+        if node.phase is None and node.name in phases:
+            raise InvalidGraph(
+                f"Graph {graph!r} has a node and a phase called {node.name!r}. Nothing happened. "
+                "Give one of them another name."
+            )
 
 
 def _joins_by_head(name: str, declared: Sequence[DeclaredNode]) -> dict[str, str]:

@@ -75,10 +75,11 @@ def move(graph: GraphDefinition, position: Position, node: Node, choice: str | N
     route = node.route
     match route:
         case Line(to):
-            return _arrive(graph, position, to)
+            return _arrive(graph, position, _straight(graph, node, to, choice))
         case Choice():
             return _arrive(graph, position, _chosen(graph, node, route, choice))
         case Fan(heads, join):
+            _straight(graph, node, join, choice)
             fanned = replace(position, node=join, branches=tuple(Branch(None, {}) for _ in heads))
             for index, head in enumerate(heads):
                 fanned = _arrive(graph, fanned, head, index=index)
@@ -99,7 +100,10 @@ def move_branch(
     """Where one branch goes from a node that has ended; ``update``: all it has changed so far."""
     route = node.route
     assert not isinstance(route, Fan)
-    to = route.to if isinstance(route, Line) else _chosen(graph, node, route, choice)
+    if isinstance(route, Line):
+        to = _straight(graph, node, route.to, choice)
+    else:
+        to = _chosen(graph, node, route, choice)
     branches = list(position.branches)
     branches[index] = Branch(None, update)
     position = replace(position, branches=tuple(branches))
@@ -120,6 +124,17 @@ def _chosen(graph: GraphDefinition, node: Node, route: Choice, choice: str | Non
         raise InvalidGraph(
             f"Node {node.name!r} of graph {graph.name!r} {said}. The run stays at this node. "
             f"Return one of {known}, or nt.go(one of them, an update of the state)."
+        )
+    return to
+
+
+def _straight(graph: GraphDefinition, node: Node, to: str, choice: str | None) -> str:
+    """Refuse a choice where there is none: going elsewhere than it says would be silent."""
+    if choice not in (None, to):
+        raise InvalidGraph(
+            f"Node {node.name!r} of graph {graph.name!r} chose {choice!r}, but has no choice: it "
+            f"always leads to {to!r}. The run stays at this node. Declare its routes, "
+            "@graph.node(then={...}), or return a dict of what changes."
         )
     return to
 
