@@ -120,7 +120,7 @@ def test_every_command_is_documented(program: click.Command) -> None:
 def test_every_promise_names_tests_that_exist() -> None:
     text = page(PROMISES_PAGE)
     assert documents.promises(text), f"{PROMISES_PAGE} has no heading `### P1. …`"
-    assert_clean(documents.broken_promises(PROMISES_PAGE, text, read_tree("tests")))
+    assert_clean(documents.broken_promises(PROMISES_PAGE, text, read_tree("tests", "src")))
 
 
 def test_every_promise_that_code_cites_was_made() -> None:

@@ -13,8 +13,24 @@ import pytest
 from tests.tidy import banned, direction, shape, words
 from tests.tidy.source import ROOT, Finding, Tree, read_tree
 
+# The suite for stores is tested as a whole: by stores that keep its claims and stores that do not.
+_SUITE = "tests/store/test_conformance.py: sound stores pass it and broken ones do not"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 TESTED_ELSEWHERE: dict[str, str] = {
+    "src/nottwice/store/graph_rows.py": "tests/store/test_conformance.py: what goes in comes out",
+    "src/nottwice/store/rules.py": "tests/store/test_conformance.py: two stores are made of them",
+    "src/nottwice/testing/conformance/bench.py": _SUITE,
+    "src/nottwice/testing/conformance/calls.py": _SUITE,
+    "src/nottwice/testing/conformance/child.py": _SUITE,
+    "src/nottwice/testing/conformance/commits.py": _SUITE,
+    "src/nottwice/testing/conformance/endurance.py": _SUITE,
+    "src/nottwice/testing/conformance/graphs.py": _SUITE,
+    "src/nottwice/testing/conformance/holders.py": _SUITE,
+    "src/nottwice/testing/conformance/others.py": _SUITE,
+    "src/nottwice/testing/conformance/people.py": _SUITE,
+    "src/nottwice/testing/conformance/reads.py": _SUITE,
+    "src/nottwice/testing/conformance/samples.py": _SUITE,
+    "src/nottwice/testing/conformance/suite.py": _SUITE,
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",
 }
 

@@ -1,6 +1,6 @@
 """Does the ledger in memory stand for the durable ones?
 
-What is true of every store is in `test_behaviour.py`.
+What is true of every store is in `test_conformance.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Does the SQLite ledger open only what it may, privately and durably, and share its commits?
 
-What is true of every store is in `test_behaviour.py`; disks that fail are in
+What is true of every store is in `test_conformance.py`; disks that fail are in
 `test_sqlite_faults.py`.
 """
 

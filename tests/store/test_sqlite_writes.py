@@ -1,6 +1,6 @@
 """Is every precondition read before the first write, and is the quick way the same as the long one?
 
-What a commit does is in `test_behaviour.py`; here it is how: which statements, and when.
+What a commit does is in `test_conformance.py`; here it is how: which statements, and when.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,})(?P<language>[\w+-]*)")
 DIRECTIVE = re.compile(r"^\s*<!--\s*(?P<verb>no-run|run)\s*(?::\s*(?P<rest>.*?))?\s*-->\s*$")
 PROMISE_HEADING = re.compile(r"^### P(?P<number>\d+)\. (?P<title>\S.*)$")
 PROMISE_NUMBER = re.compile(r"\bP(\d{1,3})\b")
-PROOF = re.compile(r"tests/[\w./-]+\.py(?:::\w+)*")
+# The suite for stores is shipped, and `tests/store/test_conformance.py` holds every store to it.
+PROOF = re.compile(r"(?:tests|src/nottwice/testing/conformance)/[\w./-]+\.py(?:::\w+)*")
 SHELL_STOPS = {"|", "||", "&&", ";", ">", ">>", "<", "&", "2>&1"}
 
 

@@ -1,0 +1,139 @@
+"""Are checkpoints, events, graphs and child runs kept as graphs need them? (L10, H1)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nottwice.model.run import RunRecord
+from nottwice.store.interface import Claim, Commit, EventWrite, Outdated
+from nottwice.testing.conformance.bench import Bench, expect, refused
+from nottwice.testing.conformance.samples import (
+    NOW,
+    checkpoint,
+    claim,
+    event,
+    graph,
+    intent,
+    pending,
+    run_record,
+    told,
+)
+
+
+class Graphs(Bench):
+    """What runs of graphs keep beside their calls."""
+
+    def test_a_version_is_rebuilt_from_its_snapshot_and_what_followed(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        kept = [checkpoint(number, 1 if number < 4 else 4, f"[{number}]") for number in range(1, 7)]
+        for one in kept:
+            store.commit(Commit(workflow_id="run", fence=fence, checkpoints=(one,)))
+        for reader in (store, self.open()):
+            chain = reader.checkpoint_chain
+            expect(chain("run"), kept[3:], "The newest version")
+            expect(chain("run", 3), kept[:3], "Version 3, of the first snapshot")
+            expect(chain("run", 1), kept[:1], "Version 1, which is whole")
+            expect(chain("run", 4), kept[3:4], "Version 4, which is whole")
+            expect(chain("run", 9), [], "A version that is not there")
+            expect(chain("other"), [], "The versions of another run")
+            shown = [replace(one, json="") for one in kept]
+            expect(reader.checkpoints("run"), shown, "All versions, without their text")
+
+    def test_a_version_that_is_removed_is_gone_and_the_others_stay(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        kept = [checkpoint(number, number, f"[{number}]") for number in range(1, 5)]
+        store.commit(Commit(workflow_id="run", fence=fence, checkpoints=tuple(kept)))
+        store.commit(Commit(workflow_id="run", fence=fence, dropped=(2, 3, 99)))
+        expect(store.checkpoint_chain("run", 2), [], "A removed version")
+        left = [one.version for one in self.open().checkpoints("run")]
+        expect(left, [1, 4], "The versions that are left")
+        expect(store.checkpoint_chain("run"), kept[3:], "The newest version")
+
+    def test_a_version_is_rebuilt_by_the_commit_that_removes_what_it_needs(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        kept = tuple(checkpoint(number, 1, f"[{number}]") for number in (1, 2, 3))
+        store.commit(Commit(workflow_id="run", fence=fence, checkpoints=kept))
+        whole = checkpoint(2, 2, "[1,2]")
+        rest = checkpoint(3, 2, "[3]")
+        rebased = Commit(workflow_id="run", fence=fence, checkpoints=(whole, rest), dropped=(1,))
+        store.commit(rebased)
+        expect(store.checkpoint_chain("run"), [whole, rest], "A version with another snapshot")
+
+    def test_an_event_is_told_once_whoever_tells_it_and_however_often(self) -> None:
+        store, other = self.open(), self.open()
+        for teller in (store, other, store):
+            teller.commit(told(event()))
+        other.commit(told(event(json='{"cents":1}', sent_by="bob")))
+        expect(store.events("run"), [event()], "An event that was told four times")
+
+    def test_an_event_is_taken_once(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        store.commit(told(event()))
+        taken = event(received_by="call 1", received_at=NOW + 2)
+        take = Commit(workflow_id="run", fence=fence, events=(EventWrite(taken),))
+        store.commit(take)
+        store.commit(take)
+        again = EventWrite(event(received_by="call 2", received_at=NOW + 3))
+        with refused(Outdated, what="Taking an event that another call took"):
+            store.commit(
+                intent(pending(), fence, events=(again,)),
+            )
+        expect(store.calls("run"), [], "The call that wanted an event that was taken")
+        store.commit(told(event()))
+        expect(self.open().events("run"), [taken], "An event that was taken and then told again")
+
+    def test_an_event_that_nobody_told_cannot_be_taken(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        store.commit(told(event(run="other run")))
+        taken = EventWrite(event(received_by="call", received_at=NOW))
+        with refused(Outdated, what="Taking an event of another run"):
+            store.commit(Commit(workflow_id="run", fence=fence, events=(taken,)))
+
+    def test_events_come_in_the_order_of_their_arrival(self) -> None:
+        store = self.open()
+        for number, at in enumerate((3.0, 1.0, 2.0, 2.0)):
+            store.commit(told(event(f"event-{number}", sent_at=NOW + at)))
+        store.commit(told(event("another", name="refunded")))
+        names = [one.event_id for one in store.events("run", "paid")]
+        expect(names, ["event-1", "event-2", "event-3", "event-0"], "The events of one name")
+        expect(len(store.events("run")), 5, "All events of a run")
+        expect(store.events("run", "pai"), [], "The events of a part of a name")
+        expect(store.events("other run"), [], "The events of another run")
+
+    def test_a_graph_never_changes_under_its_id(self) -> None:
+        store = self.open()
+        for run, text in {"run": '{"nodes":[]}', "other": '{"other":1}', "third": "{}"}.items():
+            store.commit(Commit(workflow_id=run, graph=graph(text=text)))
+        fence = claim(store)
+        store.commit(Commit(workflow_id="run", fence=fence, graph=graph(text='{"late":1}')))
+        first = graph(text='{"nodes":[]}')
+        for reader in (store, self.open()):
+            expect(reader.load_graph(first.graph_id), first, "A graph that was recorded often")
+            expect(reader.graphs(), [first], "All graphs")
+
+    def test_graphs_come_by_their_id(self) -> None:
+        store = self.open()
+        for name in ("b@1.0.0", "a@2.0.0", "a@1.0.0"):
+            store.commit(Commit(workflow_id=name, graph=graph(name)))
+        names = [one.graph_id for one in store.graphs()]
+        expect(names, ["a@1.0.0", "a@2.0.0", "b@1.0.0"], "The order of graphs")
+        expect(store.load_graph("a"), None, "A part of a graph's id")
+
+    def test_the_children_of_a_run_come_oldest_first(self) -> None:
+        store = self.open()
+
+        def spawn(name: str, parent: str | None, at: float) -> RunRecord:
+            record = run_record(name, parent_id=parent, root_id="root", created_at=NOW + at)
+            store.commit(Commit(workflow_id=name, claim=Claim(record)))
+            return record
+
+        late, second, first = spawn("c", "run", 2), spawn("b", "run", 1), spawn("a", "run", 1)
+        spawn("grandchild", "c", 3)
+        spawn("orphan", None, 0)
+        expect(store.children("run"), [first, second, late], "The children of a run")
+        expect(store.children("orphan"), [], "The children of a run that has none")

@@ -1,0 +1,246 @@
+"""Does a store find the same records, in the same order, whatever the ids look like?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nottwice.model.call import CallIdentity, CallStatus, branch_node, child_node
+from nottwice.model.run import Fence
+from nottwice.store.interface import CallWrite, Claim, Commit, EventWrite, ReviewWrite, Store
+from nottwice.testing.conformance.bench import Bench, expect
+from nottwice.testing.conformance.samples import (
+    FAILURE,
+    NOW,
+    RESULT,
+    audit,
+    checkpoint,
+    claim,
+    event,
+    evidence,
+    follow,
+    identity,
+    intent,
+    pending,
+    review,
+    run_record,
+    step,
+)
+
+HOSTILE = [
+    "'; DROP TABLE runs; --",
+    '"quoted" and \\backslashed\\',
+    "100% _under_score",
+    "../../etc/passwd",
+    "..",
+    ".",
+    ".hidden",
+    "/absolute/path",
+    "a/b[0]/c",
+    "a",
+    "a.json",
+    "a.inbox",
+    "a~b",
+    "C:\\Windows",
+    "con",
+    "nul.txt",
+    "COM1",
+    "?1 :name @name $name",
+    "*?<>|",
+    "NULL",
+    "0",
+    "-v",
+    "Ünïcödé ☃ 漢字 🦀",
+    "e\u0301",
+    "\u00e9",
+    "ß",
+    "SS",
+    "case",
+    "CASE",
+    "Case",
+    " spaces ",
+    "trailing dot.",
+    "x" * 512,
+    "x" * 511 + "y",
+    "🦀" * 512,
+    "line\nfeed\ttab\x7f",
+]
+
+
+class Reads(Bench):
+    """Ids are text and nothing else; every list has one order."""
+
+    def test_any_text_is_an_id_like_any_other(self) -> None:
+        store = self.open()
+        for text in HOSTILE:
+            store.commit(_everything_named(text, claim(store, text).holder_id))
+        again = self.open()
+        expect(len(again.runs()), len(HOSTILE), "The number of runs")
+        for text in HOSTILE:
+            self._check_hostile(again, text)
+
+    def _check_hostile(self, store: Store, text: str) -> None:
+        row = pending(CallIdentity(text, text, text, text, text), key=text, key_since=NOW)
+        opened = [review(text, text)]
+        shown: dict[str, tuple[Any, Any]] = {
+            "its run": (text in [run.workflow_id for run in store.runs(prefix=text)], True),
+            "its calls": (store.calls(text), [row]),
+            "its calls in doubt": (store.calls_in_doubt(text), [row]),
+            "its calls under a node": (store.calls_under(text, text), [row]),
+            "its call": (store.load_call(row.identity), row),
+            "its key": (store.last_use_of_key(text, text), row),
+            "its steps": (store.steps(text), [step(text, text, checkpoint_id=text)]),
+            "its step": (store.load_step(text, text, text) is not None, True),
+            "its reviews": (store.reviews(text), opened),
+            "its open reviews": (store.open_reviews(text), opened),
+            "its review by prefix": (opened[0] in store.find_reviews(text), True),
+            "its review": (store.load_review(text), opened[0]),
+            "its evidence": (
+                store.evidence(text, evidence(text, text).call_id),
+                [evidence(text, text)],
+            ),
+            "its audit": (store.audit(text), [audit(text, text, who=text, subject=text)]),
+            "its events": (store.events(text, text), [event(text, text, name=text)]),
+            "its checkpoint": (
+                store.checkpoint_chain(text),
+                [checkpoint(1, 1, workflow_id=text, node_id=text)],
+            ),
+        }
+        for what, (actual, expected) in shown.items():
+            expect(actual, expected, f"The id {text[:40]!r}: {what}")
+
+    def test_an_id_that_no_store_could_keep_is_simply_not_there(self) -> None:
+        store = self.open()
+        claim(store)
+        surrogate = "\udcff"
+        found = (store.load_run(surrogate), store.load_call(identity(surrogate)))
+        expect(found, (None, None), "What has an impossible id")
+        listed = (store.find_reviews(surrogate), store.runs(prefix=surrogate))
+        expect(listed, ([], []), "What begins with an impossible id")
+
+    def test_a_prefix_of_a_run_id_is_matched_literally(self) -> None:
+        store = self.open()
+        names = ["a%b", "a_b", "axb", "a", "A%b", "a%"]
+        for number, name in enumerate(names):
+            record = run_record(name, updated_at=NOW + number)
+            store.commit(Commit(workflow_id=name, claim=Claim(record)))
+        found = {prefix: [run.workflow_id for run in store.runs(prefix=prefix)] for prefix in names}
+        wanted = {
+            "a%b": ["a%b"],
+            "a_b": ["a_b"],
+            "axb": ["axb"],
+            "a": ["a%", "a", "axb", "a_b", "a%b"],
+            "A%b": ["A%b"],
+            "a%": ["a%", "a%b"],
+        }
+        expect(found, wanted, "Runs by prefix")
+        for pattern in ("%", "_", "[a]", "*"):
+            expect(store.runs(prefix=pattern), [], f"Runs that begin with {pattern!r}")
+
+    def test_a_prefix_of_a_review_id_is_matched_literally(self) -> None:
+        store = self.open()
+        for name in ("ab%c", "ab_c", "abxc", "AB%C"):
+            store.commit(Commit(workflow_id="run", reviews=(ReviewWrite(review(name)),)))
+        wanted = {"ab": ["ab%c", "ab_c", "abxc"], "ab%": ["ab%c"], "ab_": ["ab_c"], "%": []}
+        for prefix, names in wanted.items():
+            found = [one.review_id for one in store.find_reviews(prefix)]
+            expect(found, names, f"Reviews that begin with {prefix!r}")
+        expect(len(store.find_reviews("")), 4, "All reviews")
+
+    def test_what_is_under_a_node_does_not_include_its_look_alikes(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        inside = ["a", "a/b", "a/b/c", "a[0]", "a[10]", "a[0]/b", "a[0][1]"]
+        look_alikes = ["ab", "a b", "a.b", "a-", "a%5B1%5D", "A", "b/a", "/", "a\U0010fffd", "ä"]
+        for number, node in enumerate(inside + look_alikes):
+            store.commit(intent(pending(identity(node=node), created_at=NOW + number), fence))
+        found = [row.identity.node_id for row in store.calls_under("run", "a")]
+        expect(found, inside, "The nodes under a node")
+
+    def test_branch_one_is_not_branch_ten(self) -> None:
+        for other in ("a[10]", "a[1", "a[11]/b", "a[2]", "a"):
+            store = self.fresh()
+            fence = claim(store)
+            mine = [branch_node("a", 1), child_node(branch_node("a", 1), "b"), "a[1][0]"]
+            for node in (other, *mine):
+                store.commit(intent(pending(identity(node=node)), fence))
+            found = store.calls_under("run", branch_node("a", 1))
+            expect([row.identity.node_id for row in found], mine, f"Branch 1 beside {other}")
+
+    def test_a_node_of_another_run_is_not_found(self) -> None:
+        store = self.open()
+        for run in ("run", "run 2"):
+            store.commit(intent(pending(identity(run, node="a")), claim(store, run)))
+        found = [row.identity.workflow_id for row in store.calls_under("run", "a")]
+        expect(found, ["run"], "The runs that calls under a node belong to")
+
+    def test_calls_come_oldest_first_and_then_in_the_order_they_were_recorded(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        times = {"c": 2.0, "b": 1.0, "z": 1.0, "a": 1.0, "d": 0.5}
+        for tool, at in times.items():
+            store.commit(intent(pending(identity(tool=tool), created_at=NOW + at), fence))
+        middle = pending(identity(tool="z"), created_at=NOW + 1)
+        store.commit(follow(middle.unknown(FAILURE, now=NOW + 9), middle, fence))
+        done = pending(identity(tool="b"), created_at=NOW + 1)
+        store.commit(follow(done.done(RESULT, now=NOW + 9), done, fence))
+        for reader in (store, self.open()):
+            tools = [row.identity.tool_name for row in reader.calls("run")]
+            expect(tools, ["d", "b", "z", "a", "c"], "The order of calls")
+            in_doubt = [row.identity.tool_name for row in reader.calls_in_doubt("run")]
+            expect(in_doubt, ["d", "z", "a", "c"], "The order of calls in doubt")
+            under = [row.identity.tool_name for row in reader.calls_under("run", "/")]
+            expect(under, list("dbzac"), "The order of calls under a node")
+
+    def test_only_pending_and_unknown_calls_are_in_doubt(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        for status in CallStatus:
+            store.commit(intent(pending(identity(tool=status.value), status=status), fence))
+        store.commit(intent(pending(identity("other")), claim(store, "other")))
+        found = {row.status for row in store.calls_in_doubt("run")}
+        expect(found, {CallStatus.PENDING, CallStatus.UNKNOWN}, "What is in doubt")
+
+    def test_runs_come_last_changed_first(self) -> None:
+        store = self.open()
+        for name, at in {"a": 1.0, "c": 3.0, "b": 3.0, "d": 2.0}.items():
+            record = run_record(name, updated_at=NOW + at)
+            store.commit(Commit(workflow_id=name, claim=Claim(record)))
+        for limit, names in {None: "cbda", 2: "cb", 0: "", 99: "cbda"}.items():
+            found = [run.workflow_id for run in store.runs(limit=limit)]
+            expect(found, list(names), f"Runs, at most {limit}")
+
+    def test_steps_come_in_the_order_they_began(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        for ordinal, node in ((3, "a"), (1, "b"), (2, "c")):
+            record = step(node=node, ordinal=ordinal)
+            store.commit(Commit(workflow_id="run", fence=fence, steps=(record,)))
+        found = [record.node_id for record in store.steps("run")]
+        expect(found, ["b", "c", "a"], "The order of steps")
+
+    def test_reviews_come_oldest_first(self) -> None:
+        store = self.open()
+        for name, at in {"b": 2.0, "c": 1.0, "a": 2.0}.items():
+            write = ReviewWrite(review(name, opened_at=NOW + at))
+            store.commit(Commit(workflow_id="run", reviews=(write,)))
+        other = review("d", "other", opened_at=NOW)
+        store.commit(Commit(workflow_id="other", reviews=(ReviewWrite(other),)))
+        for found in (store.reviews("run"), store.open_reviews("run")):
+            expect([one.review_id for one in found], list("cab"), "The reviews of a run")
+        for found in (store.reviews(), store.open_reviews()):
+            expect([one.review_id for one in found], list("dcab"), "All reviews")
+
+
+def _everything_named(text: str, holder_id: str) -> Commit:
+    row = pending(CallIdentity(text, text, text, text, text), key=text, key_since=NOW)
+    return Commit(
+        workflow_id=text,
+        fence=Fence(holder_id, 1),
+        calls=(CallWrite(row),),
+        steps=(step(text, text, checkpoint_id=text),),
+        reviews=(ReviewWrite(review(text, text)),),
+        evidence=(evidence(text, text),),
+        audit=(audit(text, text, who=text, subject=text),),
+        events=(EventWrite(event(text, text, name=text)),),
+        checkpoints=(checkpoint(1, 1, workflow_id=text, node_id=text),),
+    )

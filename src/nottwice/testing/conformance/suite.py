@@ -1,0 +1,52 @@
+"""Is this a store? Every claim that a store must keep, in one class, and a way to check them all.
+
+Promise kept here: P22 (every store that is shipped keeps every claim of this suite).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nottwice.testing.conformance.bench import Bench
+from nottwice.testing.conformance.calls import Calls
+from nottwice.testing.conformance.commits import Commits
+from nottwice.testing.conformance.endurance import Endurance
+from nottwice.testing.conformance.graphs import Graphs
+from nottwice.testing.conformance.holders import Holders
+from nottwice.testing.conformance.people import People
+from nottwice.testing.conformance.reads import Reads
+
+
+class StoreConformance(Commits, Holders, Calls, People, Graphs, Reads, Endurance):
+    """All claims. Derive from it, define ``open_store``, and let pytest collect it.
+
+    A claim that needs a capability which your store does not have is not collected.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A claim that a store does not keep."""
+
+    claim: str
+    reason: str
+
+
+def claims_of(author: type[Bench]) -> list[str]:
+    """The claims that apply to a store of these capabilities, by name."""
+    names = [name for name in dir(author) if name.startswith("test_")]
+    return [name for name in names if callable(getattr(author, name))]
+
+
+def check_store(author: type[Bench], *, claims: Sequence[str] | None = None) -> Iterator[Broken]:
+    """Check every claim, or only these, without pytest; yield those that do not hold."""
+    for name in claims_of(author) if claims is None else claims:
+        bench = author()
+        bench.setup_method()
+        try:
+            getattr(bench, name)()
+        except Exception as error:
+            yield Broken(name, f"{type(error).__name__}: {error}")
+        finally:
+            bench.teardown_method()
