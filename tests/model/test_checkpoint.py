@@ -138,8 +138,9 @@ def test_a_version_says_what_changed_and_since_when() -> None:
     *_, before, after = growing(9)
     shelf.save(before)
     record = shelf.save(after)
-    since, delta = values.decode(record.json)
+    since, size, delta = values.decode(record.json)
     assert since == 0
+    assert size == len(values.encode(after))
     # The position is so short that it is put whole.
     assert delta == {
         "keys": {"state": {"keys": {"messages": {"parts": [[0, 7], {"new": [message(7)]}]}}}},
@@ -153,7 +154,7 @@ def test_a_change_that_is_known_is_not_looked_for() -> None:
     known = {"keys": {"state": {"put": {"a": 2}}}}
     # The new value would say otherwise: it was not looked at.
     record = shelf.save({"state": {"a": 3}}, changed=known)
-    assert values.decode(record.json) == [0, known]
+    assert values.decode(record.json)[2] == known
 
 
 def test_a_value_that_is_another_altogether_is_kept_whole() -> None:
@@ -266,15 +267,25 @@ def test_a_chain_with_a_gap_is_not_loaded() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "{}", "7", "null", '[3,{"put":7}]', '[3,{"unheard":1}]', '[3,{"set":1},1]',
-     '[true,{"put":{}}]', '[3,{"parts":[[0,1]]}]', '[3,{"keys":{"state":{"gone":7}}}]',
-     '[3,{"keys":{"nobody":{"put":{"a":1}}}}]'],
+    ["", "{", "[]", "{}", "7", "null", '[3,9,{"put":7}]', '[3,9,{"unheard":1}]', '[3,{"put":{}}]',
+     '[3,9,{"set":1},1]', '[true,9,{"put":{}}]', '[3,9,{"parts":[[0,1]]}]', '[3,9]', '[3,9,{}],7',
+     '[3,9,{"keys":{"state":{"gone":7}}}]', '[3,9,{"keys":{"nobody":{"put":{"a":1}}}}]',
+     '[3,null,{"put":{}}]'],
 )  # fmt: skip
 def test_text_that_is_no_delta_is_not_believed(text: str) -> None:
     chain = sound()
     at = next(place for place, one in enumerate(chain) if one.json.startswith("[3,"))
     with pytest.raises(LedgerCorrupt, match=f"Version {chain[at].version} of run 'run'"):
         restore(broken(chain, at, json=text))
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", '"\\ud800"', "9" * 3_000])
+def test_what_is_not_plain_does_not_come_in_through_a_delta(value: str) -> None:
+    chain = sound()
+    size = values.decode(chain[-1].json)[1]
+    text = f'[{chain[-2].version},{size},{{"put":{{"odd":{value}}}}}]'
+    with pytest.raises(LedgerCorrupt, match="not plain data"):
+        restore(broken(chain, len(chain) - 1, json=text))
 
 
 def test_a_snapshot_that_cannot_be_read_is_not_believed() -> None:

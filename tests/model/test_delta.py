@@ -12,7 +12,18 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from nottwice.model import values
-from nottwice.model.delta import Misfit, apply, combine, diff, growth, replay, same, weight
+from nottwice.model.delta import (
+    Misfit,
+    apply,
+    combine,
+    diff,
+    grown,
+    growth,
+    of_keys,
+    replay,
+    same,
+    weight,
+)
 
 # What our own words could be confused with, and what is awkward in JSON.
 WORDS = ["set", "put", "keys", "gone", "parts", "new", "at", "change", "", "\x00", "ü", "🦀", "\\"]
@@ -199,6 +210,27 @@ def test_each_change_is_named_where_it_happened_if_asked_for() -> None:
     assert diff({"a": {"b": 1}}, {"a": {"b": 2}}) == {"set": {"a": {"b": 2}}}
     named = diff({"a": {"b": 1}}, {"a": {"b": 2}}, shortest=False)
     assert named == {"keys": {"a": {"put": {"b": 2}}}}
+
+
+def test_what_is_known_to_have_changed_can_be_said_without_a_search() -> None:
+    old = {"state": {"list": ITEMS, "empty": [], "a": 1, "same": 2}, "position": {"node": "x"}}
+    new = {
+        "state": {"list": [*ITEMS, 1], "empty": [2], "a": {"b": 3}, "same": 2, "fresh": None},
+        "position": {"node": "x"},
+    }
+    state = of_keys(
+        {
+            "list": grown(len(ITEMS), [1]),
+            "empty": grown(0, [2]),
+            "same": grown(2, []),
+            "a": diff(1, {"b": 3}),
+            "fresh": {"set": None},
+        }
+    )
+    known = of_keys({"state": state, "position": diff({"node": "x"}, {"node": "x"})})
+    assert apply(old, known) == new
+    assert known == diff(old, new)
+    assert of_keys({"a": {}}) == {}
 
 
 def test_what_did_not_change_is_shared_and_the_old_value_is_left_alone() -> None:

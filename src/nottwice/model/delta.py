@@ -20,7 +20,7 @@ states must not have changed the first one in place to get the second.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress, count, islice
 from json.encoder import encode_basestring_ascii
 from operator import is_, is_not
@@ -29,6 +29,11 @@ from typing import Any, Final
 Plain = Any
 """Plain data, as `values.py` has it."""
 Delta = dict[str, Any]
+
+_OF_ALL: Final = frozenset({"set"})
+_OF_DICT: Final = frozenset({"put", "keys", "gone"})
+_OF_LIST: Final = frozenset({"parts"})
+_OF_NEW: Final = frozenset({"new"})
 
 # What the words around something cost at most, in characters. They decide only between two
 # spellings of the same change, and never whether it is right.
@@ -50,6 +55,23 @@ def diff(old: Plain, new: Plain, *, shortest: bool = True) -> Delta:
     Without ``shortest`` each change is named where it happened, even if that takes more words.
     """
     return _diff(old, new, shortest)[0]
+
+
+def grown(length: int, items: list[Plain]) -> Delta:
+    """The delta of a list that had ``length`` items and now has these behind them."""
+    if not length:
+        return {"set": items}
+    return {"parts": [[0, length], {"new": items}]} if items else {}
+
+
+def of_keys(deltas: Mapping[str, Delta]) -> Delta:
+    """The delta of a dict, from those of its values; of a new key, ``{"set": value}``.
+
+    For whoever knows what changed: made of this and ``grown``, a delta costs nothing to find.
+    """
+    put = {key: delta["set"] for key, delta in deltas.items() if "set" in delta}
+    keys = {key: delta for key, delta in deltas.items() if delta and "set" not in delta}
+    return {word: found for word, found in (("put", put), ("keys", keys)) if found}
 
 
 def same(one: Plain, other: Plain) -> bool:
@@ -287,19 +309,21 @@ def _apply(old: Plain, delta: Delta, *, owned: bool) -> Plain:
     if not delta:
         return old
     if "set" in delta:
-        _expect(delta, "set")
+        _expect(delta, _OF_ALL)
         return delta["set"]
     if "parts" in delta:
         return _apply_parts(old, _parts(delta), owned=owned)
-    _expect(delta, "put", "keys", "gone")
+    _expect(delta, _OF_DICT)
     if type(old) is not dict:
         raise Misfit(f"a change of an object meets {type(old).__name__}")
     made = old if owned else dict(old)
-    for key, change in delta.get("keys", {}).items():
-        if key not in made:
-            raise Misfit(f"a change of {key!r} meets an object without it")
-        made[key] = _apply(made[key], change, owned=owned)
-    made.update(delta.get("put", {}))
+    if "keys" in delta:
+        for key, change in delta["keys"].items():
+            if key not in made:
+                raise Misfit(f"a change of {key!r} meets an object without it")
+            made[key] = _apply(made[key], change, owned=owned)
+    if "put" in delta:
+        made.update(delta["put"])
     for key in delta.get("gone", ()):
         # Of two deltas made one, the first may have put what the second took away again.
         made.pop(key, None)
@@ -314,7 +338,7 @@ def _apply_parts(old: Plain, parts: list[Any], *, owned: bool) -> list[Plain]:
             old.extend(_new_items(part))
         return old
     made: list[Plain] = []
-    for start, stop, part in _places(parts, len(old)):
+    for start, stop, part in places(parts, len(old)):
         if type(part) is list:
             made += old[start:stop]
         elif start < stop:
@@ -325,14 +349,14 @@ def _apply_parts(old: Plain, parts: list[Any], *, owned: bool) -> list[Plain]:
 
 
 def _parts(delta: Delta) -> list[Any]:
-    _expect(delta, "parts")
+    _expect(delta, _OF_LIST)
     parts = delta["parts"]
     if type(parts) is not list:
         raise Misfit("the parts of a list are not a list")
     return parts
 
 
-def _places(parts: list[Any], length: int) -> Iterator[tuple[int, int, Any]]:
+def places(parts: list[Any], length: int) -> Iterator[tuple[int, int, Any]]:
     """Each part with the old items it is made of, which nobody else may be made of."""
     stop = 0
     for part in parts:
@@ -347,37 +371,38 @@ def _places(parts: list[Any], length: int) -> Iterator[tuple[int, int, Any]]:
 
 
 def _new_items(part: Any) -> list[Plain]:
-    _expect(part, "new")
+    _expect(part, _OF_NEW)
     items = part["new"]
     if type(items) is not list:
         raise Misfit("the new items of a list are not a list")
     return items
 
 
-def _expect(delta: Any, *words: str) -> None:
-    if type(delta) is not dict or not delta.keys() <= set(words):
+def _expect(delta: Any, words: frozenset[str]) -> None:
+    if type(delta) is not dict or not words.issuperset(delta):
         raise Misfit("a change holds words that are not known")
 
 
 def _growth_of_list(old: Plain, parts: list[Any]) -> int:
+    # Two brackets come with the weight of a list, and one comma does not.
     grown, seen = 0, 0
-    for start, stop, part in _places(parts, len(old)):
+    for start, stop, part in places(parts, len(old)):
         if type(part) is dict and start < stop:
             grown += growth(old[start], part["change"])
         elif type(part) is dict:
-            grown += weight(part["new"])
+            grown += weight(part["new"]) - 1
         if start > seen:
-            grown -= weight(old[seen:start])
+            grown -= weight(old[seen:start]) - 1
         seen = stop
-    return grown - (weight(old[seen:]) if seen < len(old) else 0)
+    return grown - (weight(old[seen:]) - 1 if seen < len(old) else 0)
 
 
 # Making two into one
 
 
 def _combined_keys(first: Delta, second: Delta) -> Delta:
-    _expect(first, "put", "keys", "gone")
-    _expect(second, "put", "keys", "gone")
+    _expect(first, _OF_DICT)
+    _expect(second, _OF_DICT)
     put, keys = dict(first.get("put", {})), dict(first.get("keys", {}))
     gone = dict.fromkeys(first.get("gone", ()))
     for key, change in second.get("keys", {}).items():
@@ -404,7 +429,7 @@ def _combined_parts(first: list[Any], second: list[Any]) -> list[Any]:
     between = list(_spans(first))
     length = between[-1][1] if between else 0
     combined, passed = _Parts(), 0
-    for start, stop, part in _places(second, length):
+    for start, stop, part in places(second, length):
         if start == stop:
             combined.add(_new_items(part))
             continue
@@ -421,7 +446,7 @@ def _combined_parts(first: list[Any], second: list[Any]) -> list[Any]:
 def _spans(parts: list[Any]) -> Iterator[tuple[int, int, Any]]:
     """Each part with the places that its items have in the list it makes."""
     begin = 0
-    for _, _, part in _places(parts, _NO_LIMIT):
+    for _, _, part in places(parts, _NO_LIMIT):
         if type(part) is list:
             length = part[1] - part[0]
         else:

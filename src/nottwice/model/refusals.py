@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
@@ -40,7 +40,7 @@ def find_refusal(value: object, *, root: str = "$") -> Refusal:
     if found is None:
         return Refusal(root, "was changed while it was read", "Keep other threads away from it.")
     steps, fault = found
-    return Refusal(_path(root, steps), *fault)
+    return Refusal(spell_path(root, steps), *fault)
 
 
 def is_too_long(number: int) -> bool:
@@ -102,9 +102,10 @@ def _fault_of_text(text: str, where: str) -> _Fault | None:
     return None
 
 
-def _path(root: str, steps: _Steps) -> str:
+def spell_path(root: str, steps: Sequence[str | int]) -> str:
+    """A path for a person; the middle of a very long one is left out."""
     if len(steps) > 16:
-        return f"{_path(root, steps[:8])}…{_path('', steps[-7:])}"
+        return f"{spell_path(root, steps[:8])}…{spell_path('', steps[-7:])}"
     return root + "".join(map(_step, steps))
 
 

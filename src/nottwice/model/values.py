@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate
@@ -91,6 +91,20 @@ def decode(text: str) -> Any:
         refusal = find_refusal(value)
         _distrust(f"{refusal.path} {refusal.what}")
     return value
+
+
+def parse_each(texts: Sequence[str]) -> list[Any]:
+    """Read many short texts that encode wrote, in a third of the time that decode takes.
+
+    What is in them is not looked at. Whoever makes one value of them checks that value instead.
+    """
+    try:
+        found = _parse_unseen(f"[{','.join(texts)}]")
+        if len(found) == len(texts):
+            return list(found)
+    except (ValueError, RecursionError, TypeError):
+        pass
+    return [decode(text) for text in texts]
 
 
 # What a survey finds. The C encoder of the standard library writes what RFC 8785 asks for, except
@@ -259,6 +273,7 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _parse = json.JSONDecoder(object_pairs_hook=_refuse_twins).decode
+_parse_unseen = json.JSONDecoder().decode
 
 
 def _nesting(text: str) -> int:

@@ -1,0 +1,178 @@
+"""The saved versions of a run: list them, load any of them, compare two, remove some (L10).
+
+Reading needs nobody's leave. Removing is writing, so it is done as the run's holder, and refused
+while somebody else is or may be: a holder knows what it saved last and builds on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from nottwice.errors import Fenced, LedgerCorrupt, RunBusy, StoreError, UnknownRun, UsageError
+from nottwice.model import checkpoint
+from nottwice.model.changes import Change, changes
+from nottwice.model.delta import Plain
+from nottwice.model.run import CheckpointRecord, Fence, Life, RunRecord
+from nottwice.store.interface import Claim, Commit, Outdated, RunUpdate, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One saved version of a run."""
+
+    version: int
+    node_id: str
+    """The node that had just ended; ``/`` for the input."""
+    at: float
+
+
+def history(store: Store, run_id: str) -> list[Version]:
+    """All versions of a run, oldest first; none if it never saved one."""
+    _find_run(store, run_id)
+    return [
+        Version(record.version, record.node_id, record.created_at)
+        for record in store.checkpoints(run_id)
+    ]
+
+
+def load(store: Store, run_id: str, version: int | None = None) -> Plain:
+    """What a version holds, the newest one if none is named: its state and its position."""
+    chain = store.checkpoint_chain(run_id, version)
+    if not chain:
+        _find_run(store, run_id)
+        raise _no_such_version(store, run_id, version)
+    return checkpoint.restore(chain)
+
+
+def compare(store: Store, run_id: str, one: int, other: int) -> list[Change]:
+    """What is different in the state of ``other``, seen from ``one``."""
+    before, after = (load(store, run_id, version) for version in (one, other))
+    try:
+        return changes(before["state"], after["state"])
+    except (KeyError, TypeError) as error:
+        raise LedgerCorrupt(
+            f"Version {one} or {other} of run {run_id!r} holds no state. They were not compared, "
+            "and nothing was changed. Restore the ledger from a backup."
+        ) from error
+
+
+def prune(store: Store, run_id: str, *, versions: Collection[int]) -> None:
+    """Remove versions of a run; all others load as they did. The newest one stays.
+
+    Durable: when it returns. Raises RunBusy while somebody drives the run.
+    """
+    run = _find_run(store, run_id)
+    if not versions:
+        return
+    _check_idle(store, run)
+    records = store.checkpoints(run_id)
+    _check_versions(store, run_id, records, versions)
+    # Read before the claim, which fails if anybody was at it since: nothing that can go wrong
+    # here keeps the run from others.
+    removals = [
+        checkpoint.without(store.checkpoint_chain(run_id, last), versions)
+        for last in _last_versions(records, versions)
+    ]
+    rewritten = tuple(record for removal in removals for record in removal.rewritten)
+    dropped = tuple(version for removal in removals for version in removal.dropped)
+    _write(store, run, rewritten, dropped)
+
+
+def _write(
+    store: Store,
+    run: RunRecord,
+    rewritten: tuple[CheckpointRecord, ...],
+    dropped: tuple[int, ...],
+) -> None:
+    """Claim the run as it is, write, and give it back as it was.
+
+    Its status stays through both commits. Whoever is killed between them leaves a run that has
+    ended, or waits, with a dead holder, and that is no obstacle for anybody.
+    """
+    holder_id = store.holder().holder_id
+    claimed = replace(run, epoch=run.epoch + 1, holder_id=holder_id)
+    back = RunUpdate(run.status, run.updated_at, run.failure, release=True, waits=run.waits)
+    fence = Fence(holder_id, claimed.epoch)
+    name = run.workflow_id
+    try:
+        store.commit(Commit(workflow_id=name, claim=Claim(claimed, run.epoch)))
+        try:
+            store.commit(
+                Commit(
+                    workflow_id=name, fence=fence, checkpoints=rewritten, dropped=dropped, run=back
+                )
+            )
+        except BaseException:
+            # This process lives on, and would keep the run from everybody.
+            with suppress(StoreError):
+                store.commit(Commit(workflow_id=name, fence=fence, run=back))
+            raise
+    except (Outdated, Fenced) as error:
+        raise _busy(run, "somebody who took it just now") from error
+
+
+def _find_run(store: Store, run_id: str) -> RunRecord:
+    run = store.load_run(run_id)
+    if run is None:
+        raise UnknownRun(
+            f"No run {run_id!r} is in {store.location}. Nothing was done. List what is there: "
+            "nottwice runs"
+        )
+    return run
+
+
+def _check_idle(store: Store, run: RunRecord) -> None:
+    # Also if this very process is the holder: it drives the run in another thread or block.
+    if run.holder_id is not None and store.life_of(run.holder_id) is not Life.DEAD:
+        holder = store.load_holder(run.holder_id)
+        raise _busy(
+            run, "a process that cannot be identified" if holder is None else holder.describe()
+        )
+
+
+def _busy(run: RunRecord, who: str) -> RunBusy:
+    return RunBusy(
+        f"Run {run.workflow_id!r} is driven by {who}. No version was removed. Wait until the run "
+        "has ended or waits, or stop that process.",
+        run_id=run.workflow_id,
+        holder=None,
+        since=run.claimed_at,
+    )
+
+
+def _check_versions(
+    store: Store, run_id: str, records: list[CheckpointRecord], versions: Collection[int]
+) -> None:
+    known = {record.version for record in records}
+    for version in sorted(versions):
+        if version not in known:
+            raise _no_such_version(store, run_id, version)
+    if max(known) in versions:
+        raise UsageError(
+            f"Version {max(known)} of run {run_id!r} is the newest one, from which the run goes "
+            "on. No version was removed. Leave it out."
+        )
+
+
+def _last_versions(records: list[CheckpointRecord], versions: Collection[int]) -> list[int]:
+    """Of every chain that loses a version, the last one, which leads to all of them."""
+    chains = [list(chain) for _, chain in groupby(records, key=lambda record: record.snapshot)]
+    return [
+        chain[-1].version for chain in chains if any(record.version in versions for record in chain)
+    ]
+
+
+def _no_such_version(store: Store, run_id: str, version: int | None) -> UsageError:
+    known = [record.version for record in store.checkpoints(run_id)]
+    if not known:
+        return UsageError(
+            f"Run {run_id!r} has saved no versions. Nothing was loaded or removed. Only runs of a "
+            "graph save versions."
+        )
+    return UsageError(
+        f"Run {run_id!r} has no version {version}. Nothing was loaded or removed. It has "
+        f"{len(known)}, from {known[0]} to {known[-1]}; some may have been removed."
+    )
