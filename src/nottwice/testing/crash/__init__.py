@@ -1,0 +1,14 @@
+"""The crash test: kill somebody's code at every point it has, resume it, and look what is left.
+
+How the files belong together, from the inside to the outside:
+
+- ``scenario``: what is examined, and how the world answers it.
+- ``upstream``: the world of one examination; it lives in the parent and survives every crash.
+- ``link``, ``points``, ``stubs``, ``instruments``, ``child``: what happens in a forked child.
+- ``view``: the durable state as records, read through the public store interface.
+- ``stage``: forks children, answers them, and runs several examinations side by side.
+- ``course``: living through the work, with a fault or without, until it ends; the people in it.
+- ``invariants``: what must be true, right after a crash and again after the resume.
+- ``levels``: where the faults are; one class per level, all in ``LEVELS``.
+- ``sweep``: all points of all levels within a budget; ``verdict`` is what comes of it.
+"""

@@ -1,0 +1,195 @@
+"""One errand in a forked child: look at what is durable, let people decide, do the work, look.
+
+The child never returns: it ends here, by its own exit, or by the signal of its fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import inspect
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from nottwice.engine.clock import SystemClock
+from nottwice.errors import NottwiceError
+from nottwice.graphs.outcome import Outcome
+from nottwice.guard.ledger import send
+from nottwice.guard.registry import declared_tools, find_tool
+from nottwice.model import values
+from nottwice.model.review import Verb
+from nottwice.reviews.decide import decide
+from nottwice.store.interface import Store
+from nottwice.store.jsonfile import JsonFileStore
+from nottwice.store.sqlite import SqliteStore
+from nottwice.testing.crash import view
+from nottwice.testing.crash.instruments import install_clock, install_stores
+from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.points import Fault, PointKind, Points
+from nottwice.testing.crash.scenario import Scenario
+from nottwice.testing.crash.stubs import Stubs
+
+OUTPUT = "output.txt"
+LEDGERS = "ledgers"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a person says about one review."""
+
+    review_id: str
+    verb: Verb
+    result_json: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An event that somebody tells a run of."""
+
+    run_id: str
+    name: str
+    payload_json: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """What one child is to do, and what befalls it."""
+
+    folder: Path
+    """The examination's own folder, with its ledgers and what the last child has printed."""
+    fault: Fault | None = None
+    counts: PointKind = PointKind.BOUNDARY
+    passed: int = 0
+    """Points that earlier children of the same life have passed; numbers go on from there."""
+    rulings: tuple[Ruling, ...] = ()
+    messages: tuple[Message, ...] = ()
+    elsewhere: bool = False
+    """Nothing can be proven about other processes, as on another machine."""
+    ahead_seconds: float = 0.0
+    """How far its clock is ahead of the world's."""
+    busy_seconds: float | None = None
+    """How long to wait for another process that is stopped while it writes; None: as always."""
+    prepare: Callable[[], None] | None = None
+    """Called in the child before everything else; a level may attach a tracer here."""
+
+
+def run_errand(
+    errand: Errand, scenario: Scenario, link: Link, *, now: float, limit: float
+) -> NoReturn:
+    """Do the errand and end this process."""
+    try:
+        _quieten(errand.folder, limit)
+        if errand.prepare is not None:
+            errand.prepare()
+        points = Points(link, errand.counts, errand.fault, passed=errand.passed)
+        stubs = Stubs(scenario, link, points)
+        install_clock(link, now=now, ahead_seconds=errand.ahead_seconds)
+        install_stores(
+            errand.folder / LEDGERS,
+            link,
+            points,
+            elsewhere=errand.elsewhere,
+            busy_seconds=errand.busy_seconds,
+        )
+        _look(errand, link, "before", now)
+        stubs.install()
+        _let_people_act(errand, now)
+        ending = _work(scenario.work, points)
+        _look(errand, link, "after", now)
+        link.tell(
+            "ended",
+            **ending,
+            passed=points.passed,
+            names=points.boundaries,
+            used=sorted(stubs.used),
+            declared=[tool.tool.name for tool in declared_tools()],  # type: ignore[attr-defined]
+        )
+        os._exit(0)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+        os._exit(70)
+
+
+def _quieten(folder: Path, limit: float) -> None:
+    """The output of hundreds of children is nobody's reading; the last one's is kept in a file."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.excepthook = sys.__excepthook__
+    output = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    faulthandler.dump_traceback_later(limit, file=output)
+
+
+def _look(errand: Errand, link: Link, moment: str, now: float) -> None:
+    seen = view.look(errand.folder / LEDGERS, now=now)
+    link.note("seen", moment=moment, view=view.to_plain(seen))
+
+
+def _work(work: Callable[[], Any], points: Points) -> dict[str, Any]:
+    """How the work ended: what it returned, or what it raised."""
+    try:
+        with points.counted():
+            value = work()
+            if inspect.iscoroutine(value):
+                value = asyncio.run(value)
+    except BaseException as error:
+        known = isinstance(error, NottwiceError)
+        return {"error": type(error).__name__, "text": str(error), "ours": known}
+    return {"returned": _shown(value)}
+
+
+def _shown(value: Any) -> str:
+    """A returned value in a form that can be compared: addresses and moments are left out."""
+    if values.is_plain(value):
+        return values.encode(value)
+    if isinstance(value, Outcome):
+        return f"{value.run_id} is {value.status} with {_shown(value.state)}"
+    return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__}")
+
+
+def _let_people_act(errand: Errand, now: float) -> None:
+    if not errand.rulings and not errand.messages:
+        return
+    stores = _open_stores(errand.folder / LEDGERS, now)
+    for ruling in errand.rulings:
+        store = next(one for one in stores if one.load_review(ruling.review_id) is not None)
+        _rule(store, ruling)
+    for message in errand.messages:
+        store = next(one for one in stores if one.load_run(message.run_id) is not None)
+        send(message.run_id, message.name, values.decode(message.payload_json), store=store)
+    for store in stores:
+        with contextlib.suppress(NottwiceError):
+            store.close()
+
+
+def _open_stores(folder: Path, now: float) -> list[Store]:
+    return [
+        (JsonFileStore if path.is_dir() else SqliteStore)(path, now=now, create=False)
+        for path in view.ledgers_in(folder)
+    ]
+
+
+def _rule(store: Store, ruling: Ruling) -> None:
+    review = store.load_review(ruling.review_id)
+    assert review is not None
+    decide(
+        store,
+        SystemClock(),
+        ruling.review_id,
+        ruling.verb,
+        by="the crash test",
+        why="the world's log says so",
+        result=None if ruling.result_json is None else values.decode(ruling.result_json),
+        has_result=ruling.result_json is not None,
+        tool=find_tool(review.identity.tool_name),
+    )

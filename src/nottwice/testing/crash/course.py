@@ -1,0 +1,234 @@
+"""Living through the work: again and again until it ends, with a fault on the way or without.
+
+A life is what an operator does: run the work; if it waits for a person, decide by what the world's
+log says; if it waits for time or an event, let that come; run it again. A fault ends a life early,
+and what it leaves, a :class:`Moment`, is where the next life begins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nottwice.model import values
+from nottwice.model.asked import Question, options_of, shown_in
+from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
+from nottwice.model.run import RunRecord, RunStatus, WaitKind
+from nottwice.testing.crash.child import LEDGERS, Errand, Message, Ruling
+from nottwice.testing.crash.points import Fault, PointKind
+from nottwice.testing.crash.scenario import CrashTestRefused, Scenario
+from nottwice.testing.crash.stage import Begin, Child, Ending, Examining, Stage, Until
+from nottwice.testing.crash.upstream import Upstream
+from nottwice.testing.crash.view import NOTHING, View
+
+MOST_ROUNDS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Everything that outlives a process: the disk (``folder``) and the world."""
+
+    folder: Path
+    upstream: Upstream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lived:
+    """What came of one life."""
+
+    met: str | None = None
+    """The point at which the fault was met; None: the work ended without meeting it."""
+    ending: Ending | None = None
+    passed: int = 0
+    """How many points of the counted kind there were."""
+    names: tuple[str, ...] = ()
+    """The boundaries by name, in order."""
+    used: frozenset[str] = frozenset()
+    declared: frozenset[str] = frozenset()
+    before: View = NOTHING
+    """What was durable when it began."""
+    after: View = NOTHING
+    trouble: str | None = None
+    """Why it neither ended nor met its fault: it hung, it waits for ever, the kit failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The uninterrupted run that everything else is compared with."""
+
+    lived: Lived
+    upstream: Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What people and time do between two rounds; ``idle``: nothing is left to be done."""
+
+    rulings: tuple[Ruling, ...] = ()
+    messages: tuple[Message, ...] = ()
+    idle: bool = False
+    stuck: str | None = None
+
+
+@dataclass(slots=True)
+class Lab:
+    """What a level works with: the scenario, a stage to perform on, and folders of its own."""
+
+    scenario: Scenario
+    stage: Stage
+    root: Path
+    baseline: Baseline | None = None
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def new_moment(self) -> Moment:
+        """An empty disk and a world in which nothing has happened."""
+        folder = self.root / f"{next(self._numbers):06}"
+        (folder / LEDGERS).mkdir(parents=True)
+        return Moment(folder, Upstream())
+
+    def copy(self, moment: Moment) -> Moment:
+        """The same disk and the same world, for another fault."""
+        folder = self.root / f"{next(self._numbers):06}"
+        shutil.copytree(moment.folder, folder)
+        return Moment(folder, moment.upstream.copy())
+
+    def discard(self, moment: Moment) -> None:
+        """Remove a disk that nobody will look at any more."""
+        shutil.rmtree(moment.folder, ignore_errors=True)
+
+    def live(
+        self,
+        moment: Moment,
+        *,
+        fault: Fault | None = None,
+        counts: PointKind = PointKind.BOUNDARY,
+        passed: int = 0,
+    ) -> Examining[Lived]:
+        """Run the work until it ends, or until the fault ends it."""
+        turn, first = _Turn(), NOTHING
+        names: list[str] = []
+        used: set[str] = set()
+        for number in range(MOST_ROUNDS):
+            errand = Errand(
+                folder=moment.folder,
+                fault=fault,
+                counts=counts,
+                passed=passed,
+                rulings=turn.rulings,
+                messages=turn.messages,
+            )
+            child: Child = yield Begin(errand, moment.upstream)
+            yield Until(child)
+            if number == 0:
+                first = child.before or NOTHING
+            if child.broken is not None:
+                return Lived(before=first, trouble=child.broken)
+            if child.met_at is not None:
+                return Lived(met=child.met_at, before=first)
+            passed = child.passed
+            names += child.names
+            used |= set(child.used)
+            after = child.after or NOTHING
+            turn = self.next_turn(after, moment.upstream)
+            if turn.idle or turn.stuck:
+                return Lived(
+                    ending=child.ending,
+                    passed=passed,
+                    names=tuple(names),
+                    used=frozenset(used),
+                    declared=frozenset(child.declared),
+                    before=first,
+                    after=after,
+                    trouble=turn.stuck,
+                )
+        return Lived(before=first, trouble=f"it has not ended after {MOST_ROUNDS} rounds")
+
+    def next_turn(self, seen: View, upstream: Upstream) -> _Turn:
+        """What people decide, and what time and events bring, before the next round."""
+        waiting = [run for run in seen.runs if run.status is RunStatus.WAITING]
+        stuck = [_drift_text(one) for one in seen.reviews if _is_open(one, ReviewKind.DRIFT)]
+        if stuck:
+            return _Turn(stuck=stuck[0])
+        upstream.settle()
+        rulings = tuple(
+            self._ruling(review, upstream)
+            for review in seen.reviews
+            if review.status is ReviewStatus.OPEN
+        )
+        messages = tuple(self._messages(waiting, seen))
+        moved = bool(rulings or messages)
+        if not moved:
+            moved = _let_time_come(waiting, upstream)
+        if not moved and waiting:
+            return _Turn(stuck=f"run {waiting[0].workflow_id!r} waits, and nothing will ever come")
+        return _Turn(rulings, messages, idle=not moved)
+
+    def _ruling(self, review: Review, upstream: Upstream) -> Ruling:
+        match review.kind:
+            case ReviewKind.QUESTION:
+                return Ruling(review.review_id, Verb.ANSWER, self._answer(review))
+            case ReviewKind.APPROVAL:
+                rejected = self.scenario.answers.get(review.identity.tool_name) == "reject"
+                return Ruling(review.review_id, Verb.REJECT if rejected else Verb.APPROVE)
+            case _:
+                found = upstream.find(review.call_id)
+                if found is None:
+                    return Ruling(review.review_id, Verb.DID_NOT_HAPPEN)
+                return Ruling(review.review_id, Verb.HAPPENED, found.result_json)
+
+    def _answer(self, review: Review) -> str:
+        """What a person answers: what the scenario says, or the first option."""
+        shown = shown_in(review)
+        question = shown.text if isinstance(shown, Question) else review.summary
+        if question in self.scenario.answers:
+            return values.encode(self.scenario.answers[question])
+        options = options_of(review)
+        if not options:
+            raise CrashTestRefused(
+                f"The work asks {question!r}, and the crash test was given no answer. Nothing real "
+                f"was called. Say what a person answers: answers={{{question!r}: ...}}."
+            )
+        return values.encode(options[0])
+
+    def _messages(self, waiting: list[RunRecord], seen: View) -> list[Message]:
+        """Events that runs wait for and that the scenario knows; one that is on its way is not
+        sent twice."""
+        wanted = {
+            (run.workflow_id, wait.subject)
+            for run in waiting
+            for wait in run.waits
+            if wait.kind is WaitKind.EVENT and wait.subject in self.scenario.answers
+        }
+        on_the_way = {
+            (event.workflow_id, event.name) for event in seen.events if event.received_by is None
+        }
+        return [
+            Message(run_id, name, values.encode(self.scenario.answers[name]))
+            for run_id, name in sorted(wanted - on_the_way)
+        ]
+
+
+def _is_open(review: Review, kind: ReviewKind) -> bool:
+    return review.kind is kind and review.status is ReviewStatus.OPEN
+
+
+def _drift_text(review: Review) -> str:
+    return f"after the resume the code asked for something else: {review.summary}"
+
+
+def _let_time_come(waiting: list[RunRecord], upstream: Upstream) -> bool:
+    """Go to the next moment at which a wait ends by itself; False if there is none."""
+    ends = [
+        wait.until
+        for run in waiting
+        for wait in run.waits
+        if wait.until is not None and wait.until > upstream.now
+    ]
+    with contextlib.suppress(ValueError):
+        upstream.now = min(ends)
+        return True
+    # Waits that are over already: whoever opens the run again finds it so.
+    return any(wait.until is not None for run in waiting for wait in run.waits)

@@ -1,0 +1,184 @@
+"""Stores and clock in a child: every ledger lies in the examination's own folder, every commit has
+a point before and after it, and waiting takes no time.
+
+All of it is patched in after the fork and dies with the child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from nottwice.engine.clock import SystemClock
+from nottwice.errors import UsageError
+from nottwice.guard import ledger
+from nottwice.model.run import HolderRecord, Life
+from nottwice.store import jsonfile, sqlite
+from nottwice.store.interface import Commit
+from nottwice.store.jsonfile import JsonFileStore
+from nottwice.store.sqlite import SqliteStore
+from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.points import Points
+from nottwice.testing.fatal import name_of
+
+STORES: tuple[type[Any], ...] = (SqliteStore, JsonFileStore)
+
+
+def install_clock(link: Link, *, now: float, ahead_seconds: float) -> None:
+    """Time stands still except for pauses, which are over at once. The parent keeps the time."""
+    clock = _Time(link, now, ahead_seconds)
+    SystemClock.now = lambda self: clock.read()  # type: ignore[method-assign]
+    SystemClock.pause = lambda self, seconds: clock.pass_by(seconds)  # type: ignore[method-assign]
+    SystemClock.pause_async = lambda self, seconds: clock.pass_by_async(seconds)  # type: ignore
+    SystemClock.random_unit = lambda self: 0.5  # type: ignore[method-assign]
+
+
+class _Time:
+    def __init__(self, link: Link, now: float, ahead_seconds: float) -> None:
+        self._link = link
+        self._now = now
+        self._ahead_seconds = ahead_seconds
+
+    def read(self) -> float:
+        return self._now + self._ahead_seconds
+
+    def pass_by(self, seconds: float) -> None:
+        self._now = self._link.ask("pause", seconds=max(0.0, seconds))["now"]
+
+    async def pass_by_async(self, seconds: float) -> None:
+        self.pass_by(seconds)
+        await asyncio.sleep(0)
+
+
+def install_stores(
+    folder: Path, link: Link, points: Points, *, elsewhere: bool, busy_seconds: float | None
+) -> None:
+    """Redirect every ledger into ``folder`` and count what is made durable.
+
+    With ``elsewhere`` nothing can be proven about other processes, as on another machine.
+    ``busy_seconds`` is how long to wait for one that is stopped while it writes.
+    """
+    redirect = Redirect(folder)
+    ledger._local_path = redirect.path_of
+    ledger.MemoryStore = _refuse_memory  # type: ignore[attr-defined, assignment]
+    ledger._shared.clear()
+    for kind in STORES:
+        _redirect_class(kind, redirect, busy_seconds)
+        _count_class(kind, link, points)
+        if elsewhere:
+            kind.life_of = _life_elsewhere
+    for opened in (*sqlite._stores, *jsonfile._stores):
+        _move(opened, redirect)
+
+
+class Redirect:
+    """Where the ledger that some code names lies in an examination."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._bare = ledger._local_path
+
+    def path_of(self, given: str | Path) -> Path:
+        if str(given) == ledger.MEMORY:
+            return Path(given)
+        path = self._bare(given).absolute()
+        if path.is_relative_to(self._folder):
+            return path
+        as_folder = str(given).startswith(ledger.FOLDER) or path.is_dir()
+        mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
+        moved = self._folder / f"{mark}-{path.name}"
+        if as_folder and path.is_dir():
+            # A folder is recognised by being one; the real one stays untouched.
+            moved.mkdir(exist_ok=True)
+        return moved
+
+
+def _redirect_class(kind: type[Any], redirect: Redirect, busy_seconds: float | None) -> None:
+    bare = kind.__init__
+
+    def redirected(self: Any, path: str | Path, **options: Any) -> None:
+        if busy_seconds is not None:
+            options["busy_seconds"] = busy_seconds
+        bare(self, redirect.path_of(path), **options)
+
+    kind.__init__ = redirected
+
+
+def _move(opened: Any, redirect: Redirect) -> None:
+    """A store that was opened before the fork: it opens anew, and is to do so in our folder."""
+    attribute = "_path" if isinstance(opened, SqliteStore) else "_folder"
+    path = redirect.path_of(getattr(opened, attribute))
+    setattr(opened, attribute, path)
+    opened.location = str(path)
+    if isinstance(opened, JsonFileStore):
+        opened._own = path / jsonfile.OWN_FOLDER
+    bare = opened._prepare
+    opened._prepare = lambda *, create: bare(create=True)
+
+
+def _refuse_memory(**options: Any) -> Any:
+    raise UsageError(
+        "A ledger in memory is gone with its process, so nothing can be resumed after a crash. "
+        "Nothing was opened. Give the crash test code that opens a ledger by its path."
+    )
+
+
+def _life_elsewhere(self: Any, holder_id: str) -> Life:
+    own: HolderRecord = self.holder()
+    return Life.ALIVE if own.holder_id == holder_id else Life.NOT_PROVEN
+
+
+def _count_class(kind: type[Any], link: Link, points: Points) -> None:
+    """Wrap the three methods that make something durable."""
+    commit, commit_soon, holder = kind.commit, kind.commit_soon, kind.holder
+
+    def counted_commit(self: Any, one: Commit) -> None:
+        with points.around(name_of(one)):
+            commit(self, one)
+            _tell_written(link, one)
+
+    def counted_commit_soon(self: Any, one: Commit) -> Future[None]:
+        points.reach(f"before {name_of(one)}")
+        inner: Future[None] = commit_soon(self, one)
+        outer: Future[None] = Future()
+        outer.set_running_or_notify_cancel()
+
+        def passed_on(done: Future[None]) -> None:
+            error = done.exception()
+            if error is not None:
+                outer.set_exception(error)
+                return
+            _tell_written(link, one)
+            # Only then: whoever waits must not run ahead of the point.
+            points.reach(f"after {name_of(one)}")
+            outer.set_result(None)
+
+        inner.add_done_callback(passed_on)
+        return outer
+
+    def counted_holder(self: Any) -> HolderRecord:
+        self._in_this_process()
+        if self._registered:
+            found: HolderRecord = holder(self)
+            return found
+        points.reach("before registering the process")
+        record: HolderRecord = holder(self)
+        points.reach("after registering the process")
+        return record
+
+    kind.commit, kind.commit_soon, kind.holder = counted_commit, counted_commit_soon, counted_holder
+
+
+def _tell_written(link: Link, commit: Commit) -> None:
+    """Tell the parent who wrote, so that it can judge who had the right to."""
+    if commit.claim is not None:
+        epoch = commit.claim.run.epoch
+    elif commit.fence is not None:
+        epoch = commit.fence.epoch
+    else:
+        return
+    link.note("wrote", process=os.getpid(), run=commit.workflow_id, epoch=epoch)

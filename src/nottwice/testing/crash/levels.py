@@ -1,0 +1,193 @@
+"""Where the faults are: one class per level, and all of them in ``LEVELS``.
+
+A level plans its points, and examines one point at a time. To add a level, write a class with the
+five members of :class:`Level` and put it into ``LEVELS``; what it needs is in :class:`Lab`:
+``new_moment``, ``copy``, ``live`` (with a fault or without) and, here, ``examine_moment``, which
+recovers what a fault left behind and checks every invariant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nottwice.testing.crash.course import Lab, Lived, Moment
+from nottwice.testing.crash.invariants import (
+    Case,
+    Violation,
+    check_after_crash,
+    check_after_resume,
+)
+from nottwice.testing.crash.points import Fault, PointKind
+from nottwice.testing.crash.stage import Examining
+
+Numbers = tuple[int, ...]
+"""A point of a level: the n-th boundary or line, and for a second fault its number, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What came of one point."""
+
+    level: str
+    numbers: Numbers
+    met: bool
+    """False: the work ended before it came to this point."""
+    where: str = ""
+    violations: tuple[Violation, ...] = ()
+
+
+class Level(Protocol):
+    """One kind of fault."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def sentence(self) -> str:
+        """What it does, for people who choose one."""
+
+    def why_not(self) -> str | None:
+        """Why it cannot be examined on this machine; None: it can."""
+
+    def plan(self, lab: Lab) -> Sequence[Numbers]:
+        """All its points. It may perform on the lab's stage to find them out."""
+
+    def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
+        """Let the fault happen at one point, recover, and check."""
+
+
+def examine_moment(lab: Lab, moment: Moment) -> Examining[tuple[Lived, tuple[Violation, ...]]]:
+    """Recover from what a fault left, without further faults, and check before and after."""
+    baseline = lab.baseline
+    assert baseline is not None
+    crashed = moment.upstream.copy()
+    lived = yield from lab.live(moment)
+    found = check_after_crash(Case(lived.before, crashed, baseline))
+    found += check_after_resume(Case(lived.after, moment.upstream, baseline, lived))
+    return lived, tuple(found)
+
+
+@dataclass(slots=True)
+class Boundaries:
+    """Killed before and after everything durable, every effect and every ``verify``."""
+
+    name: str = "boundaries"
+    sentence: str = "killed before and after every commit, effect and verify"
+
+    def why_not(self) -> str | None:
+        return None
+
+    def plan(self, lab: Lab) -> Sequence[Numbers]:
+        assert lab.baseline is not None
+        return [(number,) for number in range(1, lab.baseline.lived.passed + 1)]
+
+    def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
+        return (yield from _killed_once(lab, self.name, numbers, PointKind.BOUNDARY))
+
+
+@dataclass(slots=True)
+class Lines:
+    """Killed at every executed line of nottwice itself."""
+
+    name: str = "lines"
+    sentence: str = "killed at every line of nottwice that the work executes"
+
+    def why_not(self) -> str | None:
+        return None
+
+    def plan(self, lab: Lab) -> Sequence[Numbers]:
+        return [(number,) for number in range(1, count_lines(lab) + 1)]
+
+    def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
+        return (yield from _killed_once(lab, self.name, numbers, PointKind.LINE))
+
+
+@dataclass(slots=True)
+class Double:
+    """Killed once, and again at every boundary of the recovery."""
+
+    name: str = "double"
+    sentence: str = "killed at a boundary, and again at every boundary of the recovery"
+    crashes: dict[int, FirstCrash] = field(default_factory=dict)
+
+    def why_not(self) -> str | None:
+        return None
+
+    def plan(self, lab: Lab) -> Sequence[Numbers]:
+        assert lab.baseline is not None
+        firsts = range(1, lab.baseline.lived.passed + 1)
+        for crash in lab.stage.perform(first_crash(lab, number) for number in firsts):
+            if crash is not None:
+                self.crashes[crash.number] = crash
+        return [
+            (crash.number, second)
+            for crash in sorted(self.crashes.values(), key=lambda one: one.number)
+            for second in range(1, crash.recovery + 1)
+        ]
+
+    def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
+        first, second = numbers
+        if first not in self.crashes:
+            crash = yield from first_crash(lab, first)
+            if crash is None:
+                return Examined(self.name, numbers, met=False)
+            self.crashes[first] = crash
+        moment = lab.copy(self.crashes[first].moment)
+        lived = yield from lab.live(moment, fault=Fault(second))
+        if lived.met is None:
+            lab.discard(moment)
+            return Examined(self.name, numbers, met=False)
+        _, found = yield from examine_moment(lab, moment)
+        lab.discard(moment)
+        where = f"{self.crashes[first].where}, then {lived.met}"
+        return Examined(self.name, numbers, True, where, found)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCrash:
+    """What a first crash left, and how many points its recovery has."""
+
+    number: int
+    where: str
+    moment: Moment
+    recovery: int
+
+
+def first_crash(lab: Lab, number: int) -> Examining[FirstCrash | None]:
+    """Crash once, keep what is left, and recover from a copy of it to count its points."""
+    moment = lab.new_moment()
+    lived = yield from lab.live(moment, fault=Fault(number))
+    if lived.met is None:
+        lab.discard(moment)
+        return None
+    probe = lab.copy(moment)
+    recovered = yield from lab.live(probe)
+    lab.discard(probe)
+    return FirstCrash(number, lived.met, moment, recovered.passed)
+
+
+def count_lines(lab: Lab) -> int:
+    """How many lines of nottwice an uninterrupted run executes."""
+    moment = lab.new_moment()
+    lived = lab.stage.perform_one(lab.live(moment, counts=PointKind.LINE))
+    lab.discard(moment)
+    return lived.passed
+
+
+def _killed_once(lab: Lab, level: str, numbers: Numbers, kind: PointKind) -> Examining[Examined]:
+    moment = lab.new_moment()
+    (number,) = numbers
+    lived = yield from lab.live(moment, fault=Fault(number), counts=kind)
+    if lived.met is None:
+        lab.discard(moment)
+        trouble = () if lived.trouble is None else (_trouble(lived.trouble),)
+        return Examined(level, numbers, bool(trouble), "", trouble)
+    _, found = yield from examine_moment(lab, moment)
+    lab.discard(moment)
+    return Examined(level, numbers, True, lived.met, found)
+
+
+def _trouble(text: str) -> Violation:
+    return Violation("every run ends", "P36", text, "before the crash")

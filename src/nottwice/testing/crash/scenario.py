@@ -1,0 +1,123 @@
+"""What is examined: a piece of code, what the world answers it, and what people say (P2).
+
+The code under test never reaches the real world: every effectful tool is answered by the parent
+process, which counts. An effectful tool that nobody has an answer for is refused when it is asked
+for, and its function never runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nottwice.errors import UsageError
+from nottwice.model import values
+
+
+class CrashTestRefused(UsageError):
+    """The crash test cannot examine this code, and says why. Nothing real was called."""
+
+
+class NotDeterministic(CrashTestRefused):
+    """Two uninterrupted runs differed, so a difference after a crash would prove nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What the world is asked for: one attempt of one tool."""
+
+    tool: str
+    args: dict[str, Any]
+    key: str | None
+    call_id: str
+    attempt: int
+    earlier: int
+    """How many attempts of this very call the world has seen before, in all processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A canned answer: the effect takes place, and its response never arrives."""
+
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A canned answer: no response arrives, and the effect takes place that much later."""
+
+    result: Any = None
+    seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FailsFirst:
+    """A canned answer: the first attempts of each call fail without effect, then it succeeds."""
+
+    error: Exception
+    result: Any = None
+    times: int = 1
+
+    def __call__(self, args: dict[str, Any], asking: Asking) -> Any:
+        if asking.earlier < self.times:
+            raise self.error
+        return self.result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A piece of code and everything that it needs to run without the real world."""
+
+    work: Callable[[], Any]
+    """Starts or resumes; it is called again after every crash, and must not need arguments."""
+    tools: Mapping[str, Any] = field(default_factory=dict)
+    """By a tool's name: a canned result, or a function of the arguments that the parent calls."""
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """By question, event name or tool name: the answer, the payload, or ``"reject"``.
+
+    Without one, the first option is the answer, an approval is given, and an event never comes.
+    """
+    name: str = "the work"
+    """How a person would name it; commands that reproduce a failure use it."""
+
+    def __post_init__(self) -> None:
+        if not callable(self.work):
+            raise CrashTestRefused(
+                f"{self.work!r} cannot be called, so it cannot be killed while it runs. Nothing "
+                "was run. Give a function without arguments: lambda: handle('ticket-7')."
+            )
+        for name, answer in self.tools.items():
+            if not callable(answer):
+                _check_canned(name, answer)
+
+    def answer(self, asking: Asking) -> Any:
+        """What the world does about one attempt; an exception is the tool's failure."""
+        canned = self.tools[asking.tool]
+        if not callable(canned):
+            return canned
+        wanted = (asking.args, asking)[: _takes(canned)]
+        return canned(*wanted)
+
+
+def _check_canned(name: str, answer: Any) -> None:
+    result = answer.result if isinstance(answer, Lost | Late) else answer
+    if not values.is_plain(result):
+        raise CrashTestRefused(
+            f"The answer for tool {name!r} is a {type(result).__name__}, which is not plain data. "
+            "Nothing was run. Give it as JSON would have it; the tool's annotation makes its own "
+            "type of it."
+        )
+
+
+def _takes(function: Callable[..., Any]) -> int:
+    """How much of (arguments, asking) a function wants."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return 1
+    places = [
+        one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    return 2 if any(one.kind is one.VAR_POSITIONAL for one in parameters) else min(len(places), 2)

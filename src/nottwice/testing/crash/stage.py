@@ -1,0 +1,330 @@
+"""Forks the children of examinations, answers what they ask, and runs several side by side.
+
+An examination is a generator that yields what it needs (a child begun, awaited, woken), just as
+the engine does; so one thread serves them all, and forks them without a thread in the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import selectors
+import signal
+import time
+import warnings
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar, assert_never
+
+from nottwice.guard.registry import declared_tools
+from nottwice.testing.crash import view
+from nottwice.testing.crash.child import OUTPUT, Errand, run_errand
+from nottwice.testing.crash.link import Link, make_link
+from nottwice.testing.crash.scenario import Asking, CrashTestRefused, Scenario
+from nottwice.testing.crash.stubs import error_to_plain
+from nottwice.testing.crash.upstream import Answered, Upstream, Write
+from nottwice.testing.crash.view import View
+
+CHILD_LIMIT_SECONDS = 60.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the work ended in one child: what it returned, or what it raised."""
+
+    returned: str | None = None
+    error: str | None = None
+    text: str = ""
+    ours: bool = False
+    """The error is one of nottwice's own."""
+
+    @property
+    def shown(self) -> str:
+        return f"returned {self.returned}" if self.error is None else f"raised {self.error}"
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    """A forked process, and what it has told so far."""
+
+    pid: int
+    errand: Errand
+    upstream: Upstream
+    link: Link
+    give_up_at: float
+    met_at: str | None = None
+    """The name of the point at which it met its fault."""
+    stopped: bool = False
+    over: bool = False
+    before: View | None = None
+    after: View | None = None
+    ending: Ending | None = None
+    passed: int = 0
+    names: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+    broken: str | None = None
+    """Why it ended otherwise than it should: it hung, or the kit itself failed in it."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more will come of it unless somebody wakes it."""
+        return self.over or self.stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Fork a child. Answer: the child, under way."""
+
+    errand: Errand
+    upstream: Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Wait until a child is over or stopped. Answer: None."""
+
+    child: Child
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Let a stopped child go on. Answer: None."""
+
+    child: Child
+
+
+Want = Begin | Until | Wake
+Examining = Generator[Want, Any, T]
+
+
+class Stage:
+    """Where examinations are performed."""
+
+    def __init__(self, scenario: Scenario, *, side_by_side: int = 2) -> None:
+        self._scenario = scenario
+        self._side_by_side = side_by_side
+        self._selector = selectors.DefaultSelector()
+        self._children: list[Child] = []
+        _warm_up()
+
+    def perform(self, examinations: Iterable[Examining[T]]) -> Iterator[T]:
+        """Perform all, a few at a time; each outcome as soon as it is known."""
+        source = iter(examinations)
+        acts: list[_Act] = []
+        try:
+            while True:
+                while len(acts) < self._side_by_side and (one := next(source, None)) is not None:
+                    acts.append(_Act(one))
+                if not acts:
+                    return
+                for act in acts:
+                    self._go_on(act)
+                done = [act for act in acts if act.done]
+                acts = [act for act in acts if not act.done]
+                for act in done:
+                    yield act.outcome
+                if acts and not done:
+                    self._serve()
+        finally:
+            self._end_all()
+
+    def perform_one(self, examination: Examining[T]) -> T:
+        """Perform one and return its outcome."""
+        (outcome,) = self.perform([examination])
+        return outcome
+
+    def _go_on(self, act: _Act) -> None:
+        """Carry an examination as far as it comes without waiting."""
+        while not act.done and (act.waits_for is None or act.waits_for.idle):
+            act.waits_for = None
+            want = act.next_want()
+            match want:
+                case None:
+                    return
+                case Begin():
+                    act.answer = self._fork(want)
+                case Until():
+                    act.waits_for = want.child
+                case Wake():
+                    want.child.stopped = False
+                    os.kill(want.child.pid, signal.SIGCONT)
+                case _:
+                    assert_never(want)
+
+    def _fork(self, begin: Begin) -> Child:
+        ours, theirs = make_link()
+        with warnings.catch_warnings():
+            # The child does only what is described here; threads of the test runner stay behind.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            self._be_child(begin, ours, theirs)
+        theirs.close()
+        child = Child(
+            pid=pid,
+            errand=begin.errand,
+            upstream=begin.upstream,
+            link=ours,
+            give_up_at=time.monotonic() + CHILD_LIMIT_SECONDS,
+        )
+        self._children.append(child)
+        self._selector.register(ours, selectors.EVENT_READ, child)
+        return child
+
+    def _be_child(self, begin: Begin, ours: Link, theirs: Link) -> NoReturn:
+        ours.close()
+        for sibling in self._children:
+            sibling.link.close()
+        self._selector.close()
+        run_errand(
+            begin.errand,
+            self._scenario,
+            theirs,
+            now=begin.upstream.now,
+            limit=CHILD_LIMIT_SECONDS - 5,
+        )
+
+    def _serve(self) -> None:
+        """Wait until some child says something, and deal with it."""
+        for key, _ in self._selector.select(timeout=1.0):
+            child: Child = key.data
+            messages = child.link.read()
+            if messages is None:
+                self._bury(child)
+                continue
+            for message in messages:
+                self._hear(child, message)
+        for child in list(self._children):
+            if time.monotonic() > child.give_up_at and not child.stopped:
+                child.broken = f"it did not end within {CHILD_LIMIT_SECONDS:g} s"
+                os.kill(child.pid, signal.SIGKILL)
+                self._bury(child)
+
+    def _hear(self, child: Child, message: dict[str, Any]) -> None:
+        if "ask" in message:
+            child.link.reply(self._answer(child.upstream, message))
+            return
+        upstream = child.upstream
+        match message["tell"]:
+            case "wrote":
+                write = Write(message["process"], message["run"], message["epoch"])
+                upstream.writes.append(write)
+            case "seen":
+                setattr(child, message["moment"], view.from_plain(message["view"]))
+            case "dying":
+                child.met_at = message["at"]
+            case "stopping":
+                child.met_at = message["at"]
+                os.waitpid(child.pid, os.WUNTRACED)
+                child.stopped = True
+            case "refused":
+                raise _not_answered(message["tool"])
+            case "ended":
+                _take_ending(child, message)
+
+    def _answer(self, upstream: Upstream, message: dict[str, Any]) -> dict[str, Any]:
+        match message["ask"]:
+            case "effect":
+                asking = _asking(message)
+                window = message["window"]
+                return _plain(upstream.attempt(self._scenario, asking, window_seconds=window))
+            case "read":
+                return _plain(upstream.read(self._scenario, _asking(message)))
+            case "verify":
+                upstream.verified.append(message["call_id"])
+                found = upstream.find(message["call_id"])
+                return {"result_json": None if found is None else found.result_json}
+            case _:
+                upstream.now += message["seconds"]
+                return {"now": upstream.now}
+
+    def _bury(self, child: Child) -> None:
+        self._selector.unregister(child.link)
+        self._children.remove(child)
+        child.link.close()
+        _, status = os.waitpid(child.pid, 0)
+        child.over = True
+        met = child.met_at is not None
+        if child.ending is None and not met and child.broken is None:
+            child.broken = f"it ended with status {status} without a word"
+        if child.broken is not None:
+            with contextlib.suppress(OSError):
+                said = (child.errand.folder / OUTPUT).read_text(errors="replace")
+                child.broken += f"; its last words:\n{said[-3000:]}"
+
+    def _end_all(self) -> None:
+        for child in list(self._children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGKILL)
+            self._bury(child)
+
+
+def _warm_up() -> None:
+    """Do once, here, what every child would have to do again: read signatures, load plugins."""
+    for protected in declared_tools():
+        with contextlib.suppress(Exception):
+            # A signature that cannot be read is the business of whoever calls the tool.
+            protected.tool.result_type()  # type: ignore[attr-defined]
+    gc.collect()
+    # What is alive now stays; a child that looks for garbage must not copy all of it.
+    gc.freeze()
+
+
+class _Act:
+    """An examination under way."""
+
+    def __init__(self, examination: Examining[Any]) -> None:
+        self._examination = examination
+        self.answer: Any = None
+        self.outcome: Any = None
+        self.done = False
+        self.waits_for: Child | None = None
+
+    def next_want(self) -> Want | None:
+        """What it needs next; None: it is done."""
+        answer, self.answer = self.answer, None
+        try:
+            return self._examination.send(answer)
+        except StopIteration as stop:
+            self.outcome, self.done = stop.value, True
+            return None
+
+
+def _asking(message: dict[str, Any]) -> Asking:
+    return Asking(
+        tool=message["tool"],
+        args=message["args"],
+        key=message["key"],
+        call_id=message["call_id"],
+        attempt=message["attempt"],
+        earlier=0,
+    )
+
+
+def _plain(answered: Answered) -> dict[str, Any]:
+    error = None if answered.error is None else error_to_plain(answered.error)
+    return {"result_json": answered.result_json, "error": error}
+
+
+def _take_ending(child: Child, message: dict[str, Any]) -> None:
+    child.ending = Ending(
+        returned=message.get("returned"),
+        error=message.get("error"),
+        text=message.get("text", ""),
+        ours=message.get("ours", False),
+    )
+    child.passed = message["passed"]
+    child.names = tuple(message["names"])
+    child.used = tuple(message["used"])
+    child.declared = tuple(message["declared"])
+
+
+def _not_answered(tool: str) -> CrashTestRefused:
+    return CrashTestRefused(
+        f"Tool {tool!r} changes the world, and the crash test was given no answer for it. Its "
+        f"function was not run. Say what it returns: tools={{{tool!r}: ...}}, a result as plain "
+        "data or a function of its arguments."
+    )

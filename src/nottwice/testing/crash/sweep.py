@@ -1,0 +1,174 @@
+"""All points of all levels, within a budget: the crash test as users call it.
+
+First the work is run twice without any fault: if the two differ, nothing that happens after a crash
+could be judged. Then every level is examined, point by point, two at a time. Where the points do
+not fit into the budget they are sampled, with a seed that is printed.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nottwice.errors import UsageError
+from nottwice.testing.crash.course import Baseline, Lab, Lived
+from nottwice.testing.crash.determinism import check_deterministic
+from nottwice.testing.crash.levels import Boundaries, Double, Examined, Level, Lines, Numbers
+from nottwice.testing.crash.scenario import Scenario
+from nottwice.testing.crash.stage import Examining, Stage
+from nottwice.testing.crash.takeover import TakeOver
+from nottwice.testing.crash.upstream import Upstream
+from nottwice.testing.crash.verdict import Failure, Swept, Verdict
+
+LEVELS: tuple[Callable[[], Level], ...] = (Boundaries, Double, Lines, TakeOver)
+"""Every level, in the order in which they are examined."""
+MOST_FAILURES = 20
+"""A level with this many failing points has said enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sweep has come."""
+
+    level: str
+    done: int
+    total: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What to examine, and for how long."""
+
+    levels: tuple[str, ...] = ("boundaries",)
+    budget_seconds: float | None = None
+    points: tuple[Numbers, ...] = ()
+    """Only these, of the one level that is named."""
+    seed: int | None = None
+    side_by_side: int = 2
+    report: Callable[[Progress], None] = lambda progress: None
+    reproduce: Callable[[str, Numbers], str] = lambda level, numbers: (
+        f"--level {level} --points {','.join(map(str, numbers))}"
+    )
+
+
+def level_names() -> list[str]:
+    """The levels that exist, in their order."""
+    return [make().name for make in LEVELS]
+
+
+def sweep(scenario: Scenario, orders: Orders) -> Verdict:
+    """Examine a scenario and say what came of it."""
+    levels = _levels(orders)
+    root = Path(tempfile.mkdtemp(prefix="nottwice-crash-", dir=fast_folder()))
+    try:
+        stage = Stage(scenario, side_by_side=orders.side_by_side)
+        lab = Lab(scenario, stage, root)
+        began = time.monotonic()
+        lab.baseline = _baseline(lab)
+        swept = [
+            _sweep_level(lab, level, orders, _deadline(orders, began, index, len(levels)))
+            for index, level in enumerate(levels)
+        ]
+        return Verdict(
+            name=scenario.name,
+            levels=tuple(swept),
+            effects=tuple(effect.what for effect in lab.baseline.upstream.effects),
+            ending=lab.baseline.lived.ending.shown if lab.baseline.lived.ending else "",
+            seconds=time.monotonic() - began,
+        )
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def fast_folder() -> str | None:
+    """Memory, where there is a folder for that: a killed process needs no disk to be survived."""
+    shared = Path("/dev/shm")
+    return str(shared) if shared.is_dir() else None
+
+
+def _levels(orders: Orders) -> list[Level]:
+    known = {make().name: make for make in LEVELS}
+    for name in orders.levels:
+        if name not in known:
+            raise UsageError(
+                f"There is no level {name!r}. Nothing was run. Choose from: {', '.join(known)}."
+            )
+    if orders.points and len(orders.levels) != 1:
+        raise UsageError("Points belong to one level. Nothing was run. Name it with --level.")
+    return [make() for name, make in known.items() if name in orders.levels]
+
+
+def _baseline(lab: Lab) -> Baseline:
+    """Two uninterrupted runs; the first is what all others are compared with."""
+    (first, second) = lab.stage.perform(_uninterrupted(lab) for _ in range(2))
+    check_deterministic(lab.scenario, first, second)
+    return first
+
+
+def _uninterrupted(lab: Lab) -> Examining[Baseline]:
+    moment = lab.new_moment()
+    lived: Lived = yield from lab.live(moment)
+    lab.discard(moment)
+    upstream: Upstream = moment.upstream
+    return Baseline(lived, upstream)
+
+
+def _deadline(orders: Orders, began: float, index: int, count: int) -> float | None:
+    """When a level must stop: what is left of the budget is shared among the levels to come."""
+    if orders.budget_seconds is None:
+        return None
+    left = began + orders.budget_seconds - time.monotonic()
+    return time.monotonic() + max(0.0, left) / (count - index)
+
+
+def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None) -> Swept:
+    why_not = level.why_not()
+    if why_not is not None:
+        return Swept(level.name, level.sentence, skipped=why_not)
+    points: Sequence[Numbers] = orders.points or level.plan(lab)
+    seed = orders.seed if orders.seed is not None else random.randrange(10**6)
+    if deadline is not None and not orders.points:
+        # Whatever the budget allows is then a fair sample of all.
+        points = random.Random(seed).sample(list(points), len(points))
+    done, failures = 0, []
+    source = _until(deadline, (level.examine(lab, numbers) for numbers in points))
+    for examined in lab.stage.perform(source):
+        done += examined.met
+        if examined.violations:
+            failures.append(_failure(examined, orders))
+        orders.report(Progress(level.name, done, len(points), len(failures)))
+        if len(failures) >= MOST_FAILURES:
+            break
+    return Swept(
+        level.name,
+        level.sentence,
+        examined=done,
+        total=len(points),
+        seed=seed if done < len(points) and not orders.points else None,
+        failures=tuple(failures),
+    )
+
+
+def _until(
+    deadline: float | None, examinations: Iterator[Examining[Examined]]
+) -> Iterator[Examining[Examined]]:
+    for examination in examinations:
+        if deadline is not None and time.monotonic() >= deadline:
+            return
+        yield examination
+
+
+def _failure(examined: Examined, orders: Orders) -> Failure:
+    return Failure(
+        level=examined.level,
+        numbers=examined.numbers,
+        where=examined.where,
+        violations=examined.violations,
+        reproduce=orders.reproduce(examined.level, examined.numbers),
+    )

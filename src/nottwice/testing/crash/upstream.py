@@ -1,0 +1,142 @@
+"""The world of one examination: what took effect, in order, and what the clock says.
+
+It lives in the parent, so no crash of a child touches it; a second crash starts from a copy of it.
+It is honest: a key that it remembers does nothing twice, and ``verify`` is told what happened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nottwice.errors import Poison
+from nottwice.model import values
+from nottwice.testing.crash.scenario import Asking, Late, Lost, Scenario
+
+BEGINNING = 1_767_268_800.0
+"""When every examination begins: a fixed moment, so that two runs can be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldEffect:
+    """Something that happened in the world."""
+
+    number: int
+    tool: str
+    args_json: str
+    key: str | None
+    call_id: str
+    attempt: int
+    at: float
+    result_json: str
+
+    @property
+    def what(self) -> str:
+        """The effect as a person counts it, whoever caused it."""
+        return f"{self.tool}({self.args_json})"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A commit of a holder that the store accepted: who wrote, and by which claim."""
+
+    process: int
+    run_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the world tells the tool: a result, or an error to raise."""
+
+    result_json: str = "null"
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class Upstream:
+    """The world's memory. Append-only; ``copy`` is how a second crash gets the same past."""
+
+    now: float = BEGINNING
+    effects: list[WorldEffect] = field(default_factory=list)
+    attempts: list[Asking] = field(default_factory=list)
+    verified: list[str] = field(default_factory=list)
+    """The call ids that somebody asked about."""
+    writes: list[Write] = field(default_factory=list)
+
+    def copy(self) -> Upstream:
+        return Upstream(
+            self.now,
+            list(self.effects),
+            list(self.attempts),
+            list(self.verified),
+            list(self.writes),
+        )
+
+    def attempt(
+        self, scenario: Scenario, asking: Asking, *, window_seconds: float | None
+    ) -> Answered:
+        """One attempt of an effectful tool, carried out as the scenario says."""
+        earlier = sum(one.call_id == asking.call_id for one in self.attempts)
+        asking = replace(asking, earlier=earlier)
+        self.attempts.append(asking)
+        known = self._remembered(asking, window_seconds)
+        if known is not None:
+            if known.args_json != values.encode(asking.args):
+                return Answered(
+                    error=Poison(f"the key {asking.key!r} was used for another request")
+                )
+            return Answered(known.result_json)
+        try:
+            answer = scenario.answer(asking)
+        except Exception as error:
+            return Answered(error=error)
+        lost = ConnectionResetError("the response was lost on its way")
+        match answer:
+            case Late():
+                self._apply(asking, answer.result, at=self.now + answer.seconds)
+                return Answered(error=lost)
+            case Lost():
+                self._apply(asking, answer.result, at=self.now)
+                return Answered(error=lost)
+            case _:
+                return Answered(self._apply(asking, answer, at=self.now).result_json)
+
+    def read(self, scenario: Scenario, asking: Asking) -> Answered:
+        """The canned answer of a pure tool: nothing happens, so nothing is counted."""
+        try:
+            return Answered(values.encode(scenario.answer(asking)))
+        except Exception as error:
+            return Answered(error=error)
+
+    def find(self, call_id: str) -> WorldEffect | None:
+        """What ``verify`` sees now of a call; what applies later is not there yet."""
+        found = (one for one in self.effects if one.call_id == call_id and one.at <= self.now)
+        return next(found, None)
+
+    def settle(self) -> None:
+        """Let the time come at which everything that was sent has been applied."""
+        self.now = max([self.now, *(effect.at for effect in self.effects)])
+
+    def _remembered(self, asking: Asking, window_seconds: float | None) -> WorldEffect | None:
+        if asking.key is None:
+            return None
+        for effect in self.effects:
+            same = (effect.tool, effect.key) == (asking.tool, asking.key)
+            if same and self.now < effect.at + (window_seconds or float("inf")):
+                return effect
+        return None
+
+    def _apply(self, asking: Asking, result: Any, *, at: float) -> WorldEffect:
+        effect = WorldEffect(
+            number=len(self.effects) + 1,
+            tool=asking.tool,
+            args_json=values.encode(asking.args),
+            key=asking.key,
+            call_id=asking.call_id,
+            attempt=asking.attempt,
+            at=at,
+            result_json=values.encode(result),
+        )
+        self.effects.append(effect)
+        return effect

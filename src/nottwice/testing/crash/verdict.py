@@ -1,0 +1,109 @@
+"""What came of a crash test, for people and for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.testing.crash.invariants import INVARIANTS, Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A point at which something that must be true was not."""
+
+    level: str
+    numbers: tuple[int, ...]
+    where: str
+    violations: tuple[Violation, ...]
+    reproduce: str
+    """The command that examines just this point again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What came of one level."""
+
+    level: str
+    sentence: str
+    examined: int = 0
+    total: int = 0
+    seed: int | None = None
+    """What the sample was drawn with; None: every point was examined."""
+    failures: tuple[Failure, ...] = ()
+    skipped: str | None = None
+    """Why this level was not examined at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came of all levels."""
+
+    name: str
+    levels: tuple[Swept, ...]
+    effects: tuple[str, ...]
+    """What the world sees of the work when nothing happens to it."""
+    ending: str
+    seconds: float
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return tuple(failure for level in self.levels for failure in level.failures)
+
+    @property
+    def examined(self) -> int:
+        return sum(level.examined for level in self.levels)
+
+    def lines(self) -> list[str]:
+        """The verdict as text, one paragraph a failure."""
+        said = [
+            f"{self.name}: {self.examined:,} points in {self.seconds:.1f} s, "
+            f"{len(self.failures)} with something wrong"
+        ]
+        said += [f"  {_level_text(level)}" for level in self.levels]
+        said.append(f"  the world: {_effects_text(self.effects)}")
+        said.append(f"  checked after every crash and every resume: {len(INVARIANTS)} invariants")
+        for failure in self.failures:
+            said += ["", *_failure_lines(failure)]
+        return said
+
+    def to_plain(self) -> dict[str, Any]:
+        """The verdict for programs."""
+        return {
+            "name": self.name,
+            "passed": not self.failures,
+            "examined": self.examined,
+            "seconds": round(self.seconds, 3),
+            "effects": list(self.effects),
+            "ending": self.ending,
+            "levels": [dataclasses.asdict(level) for level in self.levels],
+        }
+
+
+def _level_text(level: Swept) -> str:
+    if level.skipped is not None:
+        return f"{level.level}: skipped, {level.skipped}"
+    how_many = f"{level.examined:,} of {level.total:,} points"
+    sampled = f" (sampled, seed {level.seed})" if level.seed is not None else ""
+    failed = f", {len(level.failures)} WRONG" if level.failures else ""
+    return f"{level.level}: {how_many}{sampled}, {level.sentence}{failed}"
+
+
+def _effects_text(effects: tuple[str, ...]) -> str:
+    if not effects:
+        return "saw no effect at all"
+    counted = Counter(effect.partition("(")[0] for effect in effects)
+    return "saw " + ", ".join(f"{tool} {count} times" for tool, count in counted.items())
+
+
+def _failure_lines(failure: Failure) -> list[str]:
+    point = ",".join(map(str, failure.numbers))
+    said = [f"{failure.level} {point}: {failure.where}"]
+    for violation in failure.violations:
+        said.append(
+            f"  {violation.promise} {violation.invariant}, {violation.moment}: {violation.text}"
+        )
+    said.append(f"  again: {failure.reproduce}")
+    return said

@@ -1,0 +1,110 @@
+"""What is durable: every ledger of an examination as records, read through the public store.
+
+Reading opens a ledger, which lets SQLite recover its log, and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nottwice.errors import NoLedger
+from nottwice.model.call import CallRow
+from nottwice.model.review import Evidence, Review
+from nottwice.model.run import CheckpointRecord, EventRecord, RunRecord, StepRecord
+from nottwice.store import jsonfile_document as document
+from nottwice.store.interface import Store
+from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
+from nottwice.store.sqlite import SqliteStore
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All ledgers of an examination together, at one moment."""
+
+    runs: tuple[RunRecord, ...] = ()
+    calls: tuple[CallRow, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
+    reviews: tuple[Review, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    events: tuple[EventRecord, ...] = ()
+    checkpoints: tuple[CheckpointRecord, ...] = ()
+    """Of each run what its newest version is rebuilt from, in order."""
+
+    def run(self, workflow_id: str) -> RunRecord | None:
+        return next((run for run in self.runs if run.workflow_id == workflow_id), None)
+
+    def row(self, call_id: str) -> CallRow | None:
+        return next((row for row in self.calls if row.call_id == call_id), None)
+
+
+NOTHING = View()
+
+_KINDS = {
+    "runs": document.RUNS,
+    "calls": document.CALLS,
+    "steps": document.STEPS,
+    "reviews": document.REVIEWS,
+    "evidence": document.EVIDENCE,
+    "events": document.EVENTS,
+    "checkpoints": document.CHECKPOINTS,
+}
+
+
+def look(folder: Path, *, now: float) -> View:
+    """Read everything that is durable in ``folder``; a ledger that was never finished is empty."""
+    found: dict[str, list[Any]] = {name: [] for name in _KINDS}
+    for path in ledgers_in(folder):
+        with contextlib.suppress(NoLedger):
+            kind = JsonFileStore if path.is_dir() else SqliteStore
+            store = kind(path, now=now, create=False)
+            _gather(store, found)
+    return View(**{name: tuple(records) for name, records in found.items()})
+
+
+def ledgers_in(folder: Path) -> list[Path]:
+    """The ledgers of an examination: JSON folders, and SQLite files without what lies beside."""
+    beside = ("-wal", "-shm", "-journal", ".holders")
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if (path.is_dir() and (path / OWN_FOLDER).is_dir())
+        or (path.is_file() and not path.name.endswith(beside))
+    ]
+
+
+def _gather(store: Store, found: dict[str, list[Any]]) -> None:
+    runs = store.runs()
+    found["runs"] += runs
+    found["reviews"] += store.reviews()
+    for run in runs:
+        found["calls"] += store.calls(run.workflow_id)
+        found["steps"] += store.steps(run.workflow_id)
+        found["evidence"] += store.evidence(run.workflow_id)
+        found["events"] += store.events(run.workflow_id)
+        found["checkpoints"] += store.checkpoint_chain(run.workflow_id)
+
+
+def to_plain(view: View) -> dict[str, Any]:
+    """The view as it travels from a child to its parent."""
+    return {
+        name: [[_run_of(record), kind.to_plain(record)] for record in getattr(view, name)]
+        for name, kind in _KINDS.items()
+    }
+
+
+def from_plain(plain: dict[str, Any]) -> View:
+    read: Callable[[str], tuple[Any, ...]] = lambda name: tuple(  # noqa: E731
+        _KINDS[name].from_plain(record, run_id) for run_id, record in plain[name]
+    )
+    return View(**{field.name: read(field.name) for field in dataclasses.fields(View)})
+
+
+def _run_of(record: Any) -> str:
+    identity = getattr(record, "identity", record)
+    run_id: str = identity.workflow_id
+    return run_id
