@@ -82,7 +82,11 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[NottwiceError | Non
     Durable: how far it came, when it returns. A node's own exception is raised after it was
     recorded as the failure of the run.
     """
-    session = yield from ownership.claim(opening)
+    try:
+        session = yield from ownership.claim(opening)
+    except RunBlocked as blocked:
+        # A doubt that only a person can end, or somebody aborted it: nothing else has happened.
+        return blocked
     try:
         flight = yield from _board(session, plan)
         yield from _fly(flight)

@@ -11,7 +11,13 @@ from nottwice.engine import ownership
 from nottwice.engine.advance import Plan, conduct
 from nottwice.engine.asks import Doing, Pause
 from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
-from nottwice.errors import RunAborted, RunBlocked, UnknownRun, UsageError, WorkflowVersionMismatch
+from nottwice.errors import (
+    NottwiceError,
+    RunAborted,
+    UnknownRun,
+    UsageError,
+    WorkflowVersionMismatch,
+)
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.graphs.readiness import is_ready
@@ -22,7 +28,7 @@ from nottwice.model.call import check_id, child_node
 from nottwice.model.checkpoint import restore
 from nottwice.model.graph import GraphDefinition, split_graph_id
 from nottwice.model.position import around
-from nottwice.model.run import GraphRecord, RunRecord, RunStatus, StepRecord, StepStatus
+from nottwice.model.run import GraphRecord, RunRecord, RunStatus, StepRecord, StepStatus, Wait
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 
@@ -76,45 +82,57 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
     while True:
         known = store.load_run(run_id)
         begins = _beginning(asked, known, now=clock.now())
-        if known is not None:
-            _check_whole(store, known)
         if known is not None and known.status is RunStatus.COMPLETED:
             return outcome_of(store, graph, run_id)
         if known is not None and known.status is RunStatus.ABORTED:
             # Whoever aborted it may have died before it came to the children.
             yield from _abort_children(seat, run_id)
             return outcome_of(store, graph, run_id)
-        opening = ownership.Opening(
-            store=store,
-            clock=clock,
-            run_id=run_id,
-            find_tool=registry.find_tool,
-            wait_seconds=asked.wait_seconds,
-            patience_seconds=parse_duration(asked.patience, what="patience"),
-            begins=begins,
-        )
-        bound = known.graph_id if known is not None and known.graph_id else graph.id
-        plan = Plan(
-            graph=graph.definition(),
-            graph_id=bound,
-            code=graph.code,
-            first_state=values.decode(begins.input_json),
-            cadence=graph.cadence,
-        )
-        try:
-            waits = yield from conduct(opening, plan)
-        except RunBlocked as blocked:
-            # The claim met a doubt that only a person can end: the run waits for that.
-            waits = blocked
+        was_ready = is_ready(store, run_id, now=clock.now())
+        waits = yield from _advance(seat, asked, known, begins)
         if isinstance(waits, RunAborted):
             yield from _abort_children(seat, run_id)
         if waits is None or isinstance(waits, RunAborted):
             return outcome_of(store, graph, run_id)
-        while not is_ready(store, run_id, now=clock.now()):
+        # Something that has come and that nobody used will not be used by trying at once again.
+        in_vain = was_ready and known is not None and known.waits == _waits(store, run_id)
+        while in_vain or not is_ready(store, run_id, now=clock.now()):
             left = deadline - clock.now()
             if left <= 0:
                 return outcome_of(store, graph, run_id)
             yield Pause(min(POLL_SECONDS, left))
+            in_vain = False
+
+
+def _advance(
+    seat: Seat, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
+) -> Doing[NottwiceError | None]:
+    """Drive the run as far as it goes now."""
+    graph = asked.graph
+    if known is not None:
+        _check_whole(seat.store, known)
+    opening = ownership.Opening(
+        store=seat.store,
+        clock=seat.clock,
+        run_id=asked.run_id,
+        find_tool=registry.find_tool,
+        wait_seconds=asked.wait_seconds,
+        patience_seconds=parse_duration(asked.patience, what="patience"),
+        begins=begins,
+    )
+    plan = Plan(
+        graph=graph.definition(),
+        graph_id=known.graph_id if known is not None and known.graph_id else graph.id,
+        code=graph.code,
+        first_state=values.decode(begins.input_json),
+        cadence=graph.cadence,
+    )
+    return (yield from conduct(opening, plan))
+
+
+def _waits(store: Store, run_id: str) -> tuple[Wait, ...]:
+    run = store.load_run(run_id)
+    return () if run is None else run.waits
 
 
 def _abort_children(seat: Seat, run_id: str) -> Doing[None]:
