@@ -61,6 +61,22 @@ def send_email(to: str, body: str) -> Mail:
     return Mail(id=nt.current_call().id, words=len(body.split()))
 
 
+@nt.tool("unsafe_on_replay", approve="24h")
+def pay_out(order_id: int, cents: int) -> str:
+    die_in("pay_out")
+    return f"paid out {cents}"
+
+
+def desk(run_id: str) -> None:
+    """Ask twice, need an approval, wait for an event: one after the other, each in its own time."""
+    with nt.run(run_id, store="agent.db"), nt.step("desk"):
+        nt.ask("Refund 4000 cents?", options=["approve", "not now"], about={"order": 7})
+        text = nt.ask("What shall we write?")
+        paid = pay_out(order_id=7, cents=4000)
+        seen = nt.receive("seen", within="7d")
+        print(json.dumps({"text": text, "paid": paid, "seen": seen}))
+
+
 def handle(run_id: str, to: str = "ann@example.com") -> None:
     with nt.run(run_id, store="agent.db"):
         order = get_order(order_id=7)
@@ -94,6 +110,8 @@ if __name__ == "__main__":
         handle(name, to=os.environ["AGENT_TO"])
     elif mode == "drift":
         drift(name)
+    elif mode == "desk":
+        desk(name)
     elif mode == "many":
         many(name, 120)
     else:

@@ -232,7 +232,7 @@ def test_an_application_of_the_project_that_cannot_be_imported_stops_nobody_on_c
         (["abort"], 2, "--why TEXT"),
         (["abort", "--why", "  "], 1, "needs --why"),
         (["abort", "--why", "x", "--by", ""], 1, "needs --by"),
-        (["maybe", "--why", "x"], 2, "'maybe' is not one of"),
+        (["maybe", "--why", "x"], 2, "'maybe' is no decision"),
     ],
 )
 def test_an_incomplete_decision_is_refused(

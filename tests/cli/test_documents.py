@@ -24,6 +24,8 @@ SHAPES = {
     "reviews": "review",
     "rechecked": "rechecked",
     "tools": "tool",
+    "waits": "wait",
+    "event": "event",
     "error": "error",
 }
 
@@ -33,6 +35,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
     """One document of every command, from a ledger that has something of every kind."""
     place = copy_workplace(killed, tmp_path_factory.mktemp("documents") / "place")
     place.agent("drift", "drift-1")
+    place.agent("desk", "desk-1")
     review_id = place.review_of("ticket-9")
 
     def printed(words: str) -> dict[str, Any]:
@@ -50,6 +53,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "decide, without a verb": printed(f"decide {review_id}"),
         "decide": printed(f"decide {review_id} happened --result null --why x"),
         "recheck": printed("recheck --app agent"),
+        "send": printed("send desk-1 paid --data 7"),
         "check": printed("check agent.py"),
         "error": printed("show nothing"),
     }
@@ -78,7 +82,7 @@ def _find(shape: str, value: Any) -> list[dict[str, Any]]:
         return []
     for name, inner in value.items():
         # Arguments and results are the user's: whatever they are called, they are no shape.
-        if name in ("arguments", "value"):
+        if name in ("arguments", "value", "about"):
             continue
         if SHAPES.get(name) == shape:
             items = inner if isinstance(inner, list) else [inner]

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from nottwice.cli.main import main
 from tests.cli.workplace import Workplace
 
-COMMANDS = ["runs", "show", "reviews", "decide", "recheck", "check", "demo"]
+COMMANDS = ["runs", "show", "reviews", "decide", "recheck", "send", "check", "demo"]
 
 
 def test_the_help_lists_every_command_and_the_exit_codes() -> None:
@@ -84,7 +84,7 @@ def test_a_command_in_an_error_text_is_completed_with_the_ledger(killed: Workpla
 
 
 def test_a_wrong_command_line_ends_with_2() -> None:
-    for words in (["shows"], ["show"], ["runs", "--state", "odd"], ["decide", "1", "maybe"]):
+    for words in (["shows"], ["show"], ["runs", "--state", "odd"], ["decide"]):
         assert CliRunner().invoke(main, words).exit_code == 2
 
 

@@ -18,13 +18,14 @@ def test_reviews_are_listed_with_run_call_and_the_next_command(killed: Workplace
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     table = [re.split(r"\s{2,}", line) for line in lines[:4]]
-    assert table[0] == ["REVIEW", "STATUS", "RUN", "CALL", "OPENED", "DECISION"]
-    assert [row[1:3] for row in table[1:]] == [
+    assert table[0] == ["REVIEW", "KIND", "STATUS", "RUN", "ABOUT", "OPENED", "DECISION"]
+    assert {row[1] for row in table[1:]} == {"unknown"}
+    assert [row[2:4] for row in table[1:]] == [
         ["open", "ticket-8"],
         ["open", "ticket-9"],
         ["open", "[red]evil[/red]"],
     ]
-    assert table[2][3] == "refund(order_id=7, cents=4000)"
+    assert table[2][4] == "refund(order_id=7, cents=4000)"
     assert lines[-1] == (
         f"Look at one and decide: nottwice decide {table[1][0]} --store {killed.store}"
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,12 +27,14 @@ from nottwice.cli.settings import Settings
 from nottwice.cli.views import Holders
 from nottwice.errors import NottwiceError
 from nottwice.guard.ledger import Ledger
+from nottwice.guard.report import duration_text
 from nottwice.model import values
-from nottwice.model.review import VERBS, ReviewStatus, Verb
+from nottwice.model.asked import UNDO as UNDO
+from nottwice.model.asked import Question, WantedCall, shown_in, words_of
+from nottwice.model.review import Decision, ReviewKind, ReviewStatus, Verb
 from nottwice.model.tool import Tool
 from nottwice.reviews.queue import Case
 
-UNDO = "undo"
 LATER = "later"
 MOST_ARGUMENT_CHARACTERS = 2000
 
@@ -43,24 +47,18 @@ def show_case(ledger: Ledger, case: Case, tool: Tool | None, settings: Settings)
         document = case_document(case, Holders(ledger.store), result_type=result_type)
         show_json({"ledger": ledger.location, **document, "commands": commands})
         return
-    review, identity = case.review, case.review.identity
+    review = case.review
     show_facts(
         f"Review {review.review_id}: {review.status.value}",
         (
-            ("run", identity.workflow_id),
-            ("why", review.summary),
+            ("run", review.identity.workflow_id),
+            ("why", _why_text(case)),
             ("since", f"{utc_text(review.opened_at)} UTC"),
-            ("tool", identity.tool_name),
-            ("step", identity.node_id),
-            ("call", review.call_id),
-            *_row_facts(case),
-            ("attempt", _attempt_text(case)),
-            ("returns", _type_text(tool)),
+            *_call_facts(case, tool),
             ("decided", _decided_text(case)),
         ),
     )
-    if case.row is not None:
-        _show_arguments(case.row.args_json)
+    _show_what_is_asked(case)
     if case.evidence:
         evidence = ((f"{utc_text(item.at)}", _evidence_text(item)) for item in case.evidence)
         show_facts("Evidence", evidence)
@@ -98,6 +96,27 @@ def ask_result(tool: Tool | None, parse: Callable[[str], Any]) -> str:
             return text
 
 
+def ask_answer(case: Case, parse: Callable[[str], Any]) -> str:
+    """The answer to a question, as JSON; asked for until it can be read."""
+    question = shown_in(case.review)
+    kind = question.answer_type if isinstance(question, Question) else "any plain data"
+    while True:
+        prompt = "Your answer" if kind == "str" else f"Your answer as JSON ({safe(kind)})"
+        text: str = click.prompt(encodable(prompt, sys.stderr), err=True)
+        text = json.dumps(text) if kind == "str" else text
+        try:
+            parse(text)
+        except click.UsageError as error:
+            show_note(error.message)
+        else:
+            return text
+
+
+def answer_text(decision: Decision) -> str:
+    """An answer as a person would read it."""
+    return "" if decision.result is None else shorten(decision.result.json)
+
+
 def ask_holder_stopped(case: Case) -> bool:
     """Whether the person stopped the old process; without that, one more attempt is refused."""
     who = "of unknown identity" if case.holder is None else case.holder.describe()
@@ -122,6 +141,49 @@ def login_name() -> str:
     except (OSError, KeyError, ImportError):
         # A container may run under a number that has no name.
         return f"uid {os.getuid()}"
+
+
+def _why_text(case: Case) -> str:
+    question = shown_in(case.review)
+    return question.text if isinstance(question, Question) else case.review.summary
+
+
+def _call_facts(case: Case, tool: Tool | None) -> Iterator[tuple[str, object]]:
+    review, identity = case.review, case.review.identity
+    if review.kind is not ReviewKind.QUESTION:
+        yield "tool", identity.tool_name
+    yield "step", identity.node_id
+    yield "call", review.call_id
+    shown = shown_in(review)
+    match shown:
+        case Question():
+            yield "answer", ", ".join(shown.options) or f"of type {shown.answer_type}"
+        case WantedCall():
+            lasts = shown.lasts_seconds
+            yield "class", shown.replay_class
+            yield "approval", "counts until it is used" if lasts is None else _lasts_text(lasts)
+        case None:
+            yield from _row_facts(case)
+            yield "attempt", _attempt_text(case)
+            yield "returns", _type_text(tool)
+
+
+def _lasts_text(seconds: float) -> str:
+    return f"counts for {duration_text(seconds)} after it was given"
+
+
+def _show_what_is_asked(case: Case) -> None:
+    shown = shown_in(case.review)
+    if isinstance(shown, WantedCall):
+        _show_arguments(values.encode(shown.args))
+    elif isinstance(shown, Question):
+        if shown.about is not None:
+            about = shown.about if isinstance(shown.about, dict) else {"about": shown.about}
+            _show_arguments(values.encode(about), title="About")
+        if shown.schema is not None:
+            _show_arguments(values.encode({"schema": shown.schema}), title="Expected")
+    elif case.row is not None:
+        _show_arguments(case.row.args_json)
 
 
 def _row_facts(case: Case) -> Iterator[tuple[str, object]]:
@@ -159,10 +221,11 @@ def _decided_text(case: Case) -> str | None:
         return None
     result = "" if decision.result is None else f", result {shorten(decision.result.json)}"
     when = f"{utc_text(decision.at)} UTC"
-    return f"{decision.verb.value} by {decision.by} at {when}{result}, because: {decision.why}"
+    because = f", because: {decision.why}" if decision.why else ""
+    return f"{decision.verb.value} by {decision.by} at {when}{result}{because}"
 
 
-def _show_arguments(args_json: str) -> None:
+def _show_arguments(args_json: str, *, title: str = "Arguments") -> None:
     arguments = values.decode(args_json)
     facts = []
     for name, value in arguments.items():
@@ -170,7 +233,7 @@ def _show_arguments(args_json: str) -> None:
         if len(text) > MOST_ARGUMENT_CHARACTERS:
             text = f"{text[:MOST_ARGUMENT_CHARACTERS]}… ({len(text):,} characters; all: --json)"
         facts.append((safe(name), text))
-    show_facts("Arguments", facts or [("", "none")])
+    show_facts(title, facts or [("", "none")])
 
 
 def _evidence_text(item: Any) -> str:
@@ -193,7 +256,7 @@ def _show_verbs(case: Case, commands: list[str]) -> None:
 def _verbs(case: Case) -> dict[str, str]:
     """What can be said now, each with its meaning."""
     if case.review.status is ReviewStatus.OPEN:
-        return {verb.value: meaning for verb, meaning in VERBS[case.review.kind].items()}
+        return words_of(case.review)
     if case.review.status is ReviewStatus.DECIDED:
         return {UNDO: "take the decision back; it has not been used yet"}
     return {}
@@ -201,11 +264,17 @@ def _verbs(case: Case) -> dict[str, str]:
 
 def _command_words(case: Case) -> list[str]:
     found = []
+    shown = shown_in(case.review)
+    options = shown.options if isinstance(shown, Question) else ()
     for verb in _verbs(case):
-        words = f"decide {case.review.review_id} {verb}"
+        words = f"decide {case.review.review_id} {shlex.quote(verb)}"
         if verb == Verb.HAPPENED.value:
             words += " --result JSON"
         if verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
             words += " --holder-stopped"
-        found.append(f"{words} --why TEXT")
+        if verb == Verb.ANSWER.value and isinstance(shown, Question):
+            words += " --text TEXT" if shown.answer_type == "str" else " --result JSON"
+        if verb not in (*options, Verb.ANSWER.value, Verb.APPROVE.value):
+            words += " --why TEXT"
+        found.append(words)
     return found

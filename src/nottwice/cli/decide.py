@@ -38,13 +38,16 @@ Verbs:
   happened        the effect took place; --result becomes the receipt
   did-not-happen  it did not; licenses exactly one more attempt
   accept          effects that the code no longer asks for may stay as they are
+  answer          the answer to a question: --text or --result; an option is a verb of its own
+  approve         the call may be made, with these arguments and no others
+  reject          the call is not made; the code gets the reason
   abort           stop this run for good
   undo            take back a decision that has not been used yet
 
-Look in the upstream first: the mailbox, the payment provider, the database. `did-not-happen` is
-refused while the old process may be alive, because it could still do it: stop that process, or
-say with --holder-stopped that you did. The decision changes nothing by itself: your program uses
-it when it opens the run again.
+If something may have happened, look in the upstream first: the mailbox, the payment provider, the
+database. `did-not-happen` is refused while the old process may be alive, because it could still do
+it: stop that process, or say with --holder-stopped that you did. The decision changes nothing by
+itself: your program uses it when it opens the run again.
 
 With --app the result is checked against what the tool returns; without it, only when the run is
 resumed. The same decision twice is harmless; a different one is refused.
@@ -54,6 +57,8 @@ Examples:
   nottwice decide 1a2b
   nottwice decide 1a2b happened --result '{"id": 7}' --why 'it is in the outbox'
   nottwice decide 1a2b did-not-happen --why 'no such refund at the bank'
+  nottwice decide 1a2b approve
+  nottwice decide 1a2b answer --text 'only the first parcel'
 """
 
 
@@ -63,6 +68,7 @@ class Wish:
 
     verb: str | None
     result_text: str | None
+    text: str | None
     by: str | None
     why: str | None
     holder_stopped: bool
@@ -71,18 +77,15 @@ class Wish:
 
 @click.command(cls=Command, help=_HELP, short_help="Decide what a run waits for.")
 @click.argument("review_id", metavar="ID")
-@click.argument(
-    "verb",
-    required=False,
-    metavar="[VERB]",
-    type=click.Choice([*(verb.value for verb in Verb), cases.UNDO]),
-)
+@click.argument("verb", required=False, metavar="[VERB]")
 @click.option(
     "--result",
     "result_text",
     metavar="JSON",
-    help="What the tool would have returned, as JSON; - reads it from stdin. For `happened`.",
+    help="What the tool would have returned, or the answer, as JSON; - reads it from stdin. For "
+    "`happened` and `answer`.",
 )
+@click.option("--text", metavar="TEXT", help="The answer as text, which needs no quotes of JSON.")
 @click.option("--by", metavar="NAME", help="Who decides. Else your login name.")
 @click.option("--why", metavar="TEXT", help="The reason; it is kept. Asked for on a terminal.")
 @click.option(
@@ -106,13 +109,14 @@ def decide(context: click.Context, settings: Settings, /, review_id: str, **give
     with settings.open_ledger() as ledger:
         case = find_case(ledger.store, review_id)
         tool = registry.find_tool(case.review.identity.tool_name)
+        wish = _understood(case, wish)
         if wish.verb is None:
             cases.show_case(ledger, case, tool, settings)
             if case.review.status not in (ReviewStatus.OPEN, ReviewStatus.DECIDED):
                 return
             if settings.as_json or not cases.can_ask():
                 context.exit(NOTHING_DECIDED)
-            wish = _asked(case, wish)
+            wish = _understood(case, _asked(case, wish))
         wish = _completed(case, tool, wish)
         after = _write(ledger, case, tool, wish)
         _show_outcome(ledger, case.review, after, tool, application, settings)
@@ -120,10 +124,17 @@ def decide(context: click.Context, settings: Settings, /, review_id: str, **give
 
 def _checked(wish: Wish) -> Wish:
     """Refuse what cannot be meant, before anything is opened."""
+    if wish.text is not None:
+        if wish.result_text is not None or wish.verb not in (None, Verb.ANSWER.value):
+            raise click.UsageError("--text belongs to the verb `answer`, without --result.")
+        text = parse_result(json.dumps(wish.text))
+        return replace(wish, verb=Verb.ANSWER.value, result_text=json.dumps(text))
     if wish.result_text is None:
         return wish
     if wish.verb is None:
-        raise click.UsageError("--result belongs to the verb `happened`: say that as well.")
+        raise click.UsageError(
+            "--result belongs to the verb `happened` or `answer`: say that as well."
+        )
     text = wish.result_text
     if text == "-":
         try:
@@ -134,7 +145,29 @@ def _checked(wish: Wish) -> Wish:
     return replace(wish, result_text=text)
 
 
+def _understood(case: Case, wish: Wish) -> Wish:
+    """The wish with a verb of this review: an option that it offers is an answer."""
+    if wish.verb is None or wish.verb == cases.UNDO:
+        return wish
+    try:
+        verb, option = decisions.read_verb(case.review, wish.verb)
+    except UsageError as error:
+        if wish.verb in [known.value for known in Verb]:
+            raise
+        raise click.UsageError(safe(error)) from None
+    if option is not None:
+        if wish.result_text is not None:
+            raise click.UsageError(f"{option!r} is the answer already: leave --result out.")
+        wish = replace(wish, result_text=json.dumps(option))
+    return replace(wish, verb=verb.value)
+
+
 def parse_result(text: str) -> Any:
+    """Read what was given as a result."""
+    return read_json(text, option="--result", outcome="Nothing was decided.")
+
+
+def read_json(text: str, *, option: str, outcome: str) -> Any:
     """Read strict JSON: no NaN, no name twice in one object, nothing that cannot be kept."""
     try:
         # Python would take NaN and Infinity; the check for plain data does not.
@@ -142,8 +175,8 @@ def parse_result(text: str) -> Any:
         values.check_plain(value, root="$")
     except (ValueError, RecursionError, NottwiceError) as error:
         raise click.UsageError(
-            f"--result is not JSON that can be kept: {safe(error)}. Nothing was decided. Text "
-            "needs its own quotes, as in --result '\"sent\"'; null stands for None."
+            f"{option} is not JSON that can be kept: {safe(error)}. {outcome} Text needs its own "
+            f"quotes, as in {option} '\"sent\"'; null stands for None."
         ) from None
     return value
 
@@ -180,11 +213,17 @@ def _completed(case: Case, tool: Tool | None, wish: Wish) -> Wish:
     if cases.can_ask():
         if wish.verb == Verb.HAPPENED.value and wish.result_text is None:
             wish = replace(wish, result_text=cases.ask_result(tool, parse_result))
+        if wish.verb == Verb.ANSWER.value and wish.result_text is None:
+            wish = replace(wish, result_text=cases.ask_answer(case, parse_result))
         if wish.verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
             stopped = wish.holder_stopped or cases.ask_holder_stopped(case)
             wish = replace(wish, holder_stopped=stopped)
     by = cases.login_name() if wish.by is None else wish.by
-    return replace(wish, by=by, why=cases.ask_why() if wish.why is None else wish.why)
+    verb = None if wish.verb == cases.UNDO else Verb(wish.verb)
+    why = wish.why
+    if why is None:
+        why = cases.ask_why() if decisions.needs_reason(verb) else ""
+    return replace(wish, by=by, why=why)
 
 
 def _write(ledger: Ledger, case: Case, tool: Tool | None, wish: Wish) -> Review:
@@ -235,8 +274,10 @@ def _show_outcome(
         show_line(f"Review {after.review_id} is open again.")
     else:
         decision = after.decision
-        show_line(f"Review {after.review_id}: {decision.verb.value}, by {safe(decision.by)}.")
-        if decision.result is not None and tool is None:
+        said = "" if decision.verb is not Verb.ANSWER else f" {cases.answer_text(decision)}"
+        by = safe(decision.by)
+        show_line(f"Review {after.review_id}: {decision.verb.value}{said}, by {by}.")
+        if decision.result is not None and tool is None and not after.kind.asks_first:
             why = "no --app was given" if application is None else "the app does not declare it"
             show_line(f"The result is only checked when the run is resumed, because {why}.")
     show_line(safe(last))

@@ -12,10 +12,11 @@ from nottwice.cli.output import iso_text
 from nottwice.cli.views import CallView, Holders, Overview, RunDetails, RunView
 from nottwice.guard.report import Finding, ToolReport
 from nottwice.model import values
+from nottwice.model.asked import words_of
 from nottwice.model.call import CallRow, StoredResult
 from nottwice.model.failure import Failure
-from nottwice.model.review import VERBS, Decision, Evidence, Review
-from nottwice.model.run import StepRecord
+from nottwice.model.review import Decision, Evidence, Review
+from nottwice.model.run import StepRecord, Wait
 from nottwice.reviews.queue import Case
 
 _LEDGER = "the absolute path of the ledger"
@@ -70,6 +71,10 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "rechecked": "the reviews that were asked about; see rechecked",
         "open": "how many reviews nobody has decided, in the whole ledger",
     },
+    "send": {
+        "ledger": _LEDGER,
+        "event": "the event as the run finds it; see event",
+    },
     "check": {
         "module": "what was imported",
         "tools": "the tools that the import declared, by name; see tool",
@@ -91,6 +96,13 @@ FIELDS: dict[str, dict[str, str]] = {
         "holder": "the process that holds it, or null",
         "holder_life": "alive, dead, not proven, or null",
         "failure": "the error that ended it, or null; see failure",
+        "waits": "everything that it waits for; see wait",
+    },
+    "wait": {
+        "kind": "review, timer, event or child",
+        "subject": "the review's id, the event's name, the child run's id, or where the timer is",
+        "step": "the step that waits",
+        "until": "when it ends by itself, or null",
     },
     "step": {
         "step": "its name, with those of the steps around it",
@@ -143,7 +155,8 @@ FIELDS: dict[str, dict[str, str]] = {
     "review": {
         "review_id": "what `nottwice decide` takes",
         "run_id": "the run that waits",
-        "kind": "unknown: did it happen? drift: may effects stay unasked for?",
+        "kind": "unknown: did it happen? drift: may effects stay unasked for? question: what is "
+        "the answer? approval: may the call be made?",
         "status": "open, decided, used or closed",
         "version": "grows with every change; see --shown-version",
         "call_id": "the call it is about",
@@ -151,10 +164,19 @@ FIELDS: dict[str, dict[str, str]] = {
         "step": "the step of that call",
         "summary": "why a person is needed",
         "opened_at": "since when the run waits",
+        "about": "what is asked, or null: of a question `question`, `options`, `about`, "
+        "`answer_type`, `schema`; of an approval `tool`, `args`, `replay_class`, `lasts_seconds`",
         "verbs": "what can be decided, each with its meaning",
         "decision": "an object with `verb`, `by`, `why`, `at`, `result`, `holder_stopped`; or null",
         "closed_by": "what closed it, or null",
         "closed_at": "when it was closed, or null",
+    },
+    "event": {
+        "event_id": "its own id; the same one sent twice is one event",
+        "run_id": "the run that was told",
+        "name": "what `nt.receive` asks for",
+        "received": "whether the run has taken it already",
+        "run_exists": "whether there is such a run yet",
     },
     "rechecked": {
         "answer": "what the verify hook says now, or why it was not asked",
@@ -220,6 +242,16 @@ def run_document(view: RunView) -> dict[str, Any]:
         "holder": view.holder,
         "holder_life": None if view.holder_life is None else view.holder_life.value,
         "failure": failure_document(run.failure),
+        "waits": [wait_document(wait) for wait in run.waits],
+    }
+
+
+def wait_document(wait: Wait) -> dict[str, Any]:
+    return {
+        "kind": wait.kind.value,
+        "subject": wait.subject,
+        "step": wait.node_id,
+        "until": iso_text(wait.until),
     }
 
 
@@ -331,7 +363,8 @@ def review_document(review: Review) -> dict[str, Any]:
         "step": review.identity.node_id,
         "summary": review.summary,
         "opened_at": iso_text(review.opened_at),
-        "verbs": {verb.value: meaning for verb, meaning in VERBS[review.kind].items()},
+        "about": None if review.about is None else values.decode(review.about),
+        "verbs": words_of(review),
         "decision": _decision_document(review.decision),
         "closed_by": review.closed_by,
         "closed_at": iso_text(review.closed_at),

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from nottwice.cli import check, decide, reviews, show, status
+from nottwice.cli import check, decide, reviews, send, show, status
 from nottwice.cli.output import show_error, show_json, show_note
 from nottwice.cli.settings import Settings, common_options, format_options, pass_settings, show_log
 from nottwice.errors import NoLedger, NottwiceError
@@ -93,6 +93,7 @@ for _command in (
     reviews.reviews,
     decide.decide,
     reviews.recheck,
+    send.send,
     check.check,
 ):
     main.add_command(_command)

@@ -11,12 +11,12 @@ from nottwice.cli.application import need_application
 from nottwice.cli.documents import case_document, review_document
 from nottwice.cli.output import age_text, safe, shorten, show_json, show_line, show_table
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.views import Holders, is_pending
+from nottwice.cli.views import Holders, is_pending, subject_text
 from nottwice.engine.blocking import call_text
 from nottwice.errors import DecisionConflict
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
-from nottwice.model.review import Review, ReviewStatus
+from nottwice.model.review import Review, ReviewStatus, Verb
 from nottwice.reviews.queue import open_cases
 from nottwice.reviews.recheck import Rechecked
 from nottwice.reviews.recheck import recheck as ask_again
@@ -37,8 +37,9 @@ def reviews(context: click.Context, settings: Settings, show_all: bool, fail_if_
     """List what waits for a person: reviews that are open, or decided and not used yet.
 
     A review is written when an effect may or may not have happened and only a person can tell, or
-    when the code no longer asks for effects that the ledger holds. Its run sends nothing new until
-    somebody decides.
+    when the code no longer asks for effects that the ledger holds: its run sends nothing new until
+    somebody decides. Questions (nt.ask) and calls that need approval (approve=True) are reviews as
+    well: they hold back only the code that asked.
 
     \b
     Examples:
@@ -65,6 +66,7 @@ def _show_reviews(ledger: Ledger, found: list[Review], settings: Settings) -> No
     rows = [
         (
             review.review_id,
+            review.kind.value,
             review.status.value,
             review.identity.workflow_id,
             _call_of(ledger, review),
@@ -73,7 +75,7 @@ def _show_reviews(ledger: Ledger, found: list[Review], settings: Settings) -> No
         )
         for review in found
     ]
-    show_table(("review", "status", "run", "call", "opened", "decision"), rows)
+    show_table(("review", "kind", "status", "run", "about", "opened", "decision"), rows)
     undecided = [review for review in found if review.status is ReviewStatus.OPEN]
     if undecided:
         show_line()
@@ -85,12 +87,14 @@ def _show_reviews(ledger: Ledger, found: list[Review], settings: Settings) -> No
 
 
 def _call_of(ledger: Ledger, review: Review) -> str:
-    row = ledger.store.load_call(review.identity)
-    return shorten(review.identity.tool_name if row is None else call_text(row), 80)
+    return shorten(subject_text(review, ledger.store.load_call(review.identity)), 80)
 
 
 def _outcome_of(review: Review) -> str | None:
     if review.decision is not None:
+        if review.decision.verb is Verb.ANSWER and review.decision.result is not None:
+            said = shorten(review.decision.result.json, 40)
+            return f"answer {said} by {shorten(review.decision.by, 40)}"
         return f"{review.decision.verb.value} by {shorten(review.decision.by, 40)}"
     return None if review.closed_by is None else f"closed by {shorten(review.closed_by, 40)}"
 

@@ -24,11 +24,12 @@ from nottwice.cli.views import (
     RunDetails,
     find_run,
     look_into,
+    wait_text,
 )
 from nottwice.engine.blocking import call_text
 from nottwice.model.call import ROOT_NODE, CallRow, CallStatus, ResultKind
 from nottwice.model.review import Review, ReviewStatus
-from nottwice.model.run import Life, StepRecord
+from nottwice.model.run import Life, StepRecord, WaitKind
 
 MOST_CALLS = 50
 DATE_CHARACTERS = len("2026-01-31")
@@ -97,6 +98,11 @@ def _show_summary(details: RunDetails, location: str) -> None:
             ("failure", failure),
             *(("cut off", text) for text in _cut_off(details)),
             *(("waits for", _waiting_text(review)) for review in details.waits_for),
+            *(
+                ("waits for", wait_text(wait))
+                for wait in run.waits
+                if wait.kind is not WaitKind.REVIEW
+            ),
         ),
     )
 
@@ -258,6 +264,6 @@ def _review_details(review: Review) -> Iterator[tuple[float, str]]:
     if review.decision is not None:
         decision = review.decision
         text = f"review {review.review_id} decided: {decision.verb.value} by {decision.by}"
-        yield decision.at, f"{text}, because: {decision.why}"
+        yield decision.at, f"{text}, because: {decision.why}" if decision.why else text
     if review.closed_at is not None:
         yield review.closed_at, f"review {review.review_id} ended, by {review.closed_by}"

@@ -5,14 +5,31 @@ from __future__ import annotations
 import click
 
 from nottwice.cli.documents import run_document, status_document
-from nottwice.cli.output import age_text, safe, show_facts, show_json, show_line, show_table
+from nottwice.cli.output import (
+    age_text,
+    safe,
+    shorten,
+    show_facts,
+    show_json,
+    show_line,
+    show_table,
+)
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.views import STATES, Overview, count_text, list_runs, look_over
-from nottwice.engine.blocking import call_text
+from nottwice.cli.views import (
+    STATES,
+    Overview,
+    count_text,
+    list_runs,
+    look_over,
+    subject_text,
+    wait_text,
+)
+from nottwice.model.run import Wait
 from nottwice.reviews.queue import Case
 
 MOST_ROWS = 50
 MOST_HINTS = 5
+MOST_WAITS = 2
 
 
 def show_status(settings: Settings) -> None:
@@ -57,7 +74,8 @@ def runs(settings: Settings, prefix: str, states: tuple[str, ...], show_all: boo
     """List runs, last changed first; with PREFIX those whose id begins with it.
 
     A run is *interrupted* when its status is running and its process is dead: run your program
-    again, and it continues by itself. It is *waiting* when a person must decide.
+    again, and it continues by itself. It is *waiting* when a person must decide, or for a time, an
+    event or a child run; the last column says for what.
 
     \b
     Examples:
@@ -77,12 +95,24 @@ def runs(settings: Settings, prefix: str, states: tuple[str, ...], show_all: boo
         show_line("No runs." if not (prefix or states) else "No such runs.")
         return
     rows = [
-        (view.run.workflow_id, view.state, age_text(now - view.run.updated_at), view.holder)
+        (
+            view.run.workflow_id,
+            view.state,
+            age_text(now - view.run.updated_at),
+            view.holder,
+            _waits_text(view.run.waits),
+        )
         for view in shown
     ]
-    show_table(("run", "state", "changed", "holder"), rows)
+    show_table(("run", "state", "changed", "holder", "waits for"), rows)
     if omitted:
         show_line(f"… and {omitted} more: {safe(settings.command('runs --all', prefix))}")
+
+
+def _waits_text(waits: tuple[Wait, ...]) -> str | None:
+    shown = [shorten(wait_text(wait), 60) for wait in waits[:MOST_WAITS]]
+    more = [f"{len(waits) - MOST_WAITS} more"] if len(waits) > MOST_WAITS else []
+    return ", ".join([*shown, *more]) or None
 
 
 def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
@@ -118,5 +148,7 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
 
 
 def _question(case: Case) -> str:
-    what = case.review.identity.tool_name if case.row is None else call_text(case.row)
-    return f"{what} in run {case.review.identity.workflow_id!r}: {case.review.summary}"
+    review, run_id = case.review, case.review.identity.workflow_id
+    if review.kind.asks_first:
+        return f"run {run_id!r} asks: {review.summary}"
+    return f"{subject_text(review, case.row)} in run {run_id!r}: {review.summary}"

@@ -9,13 +9,24 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
+from nottwice.cli.output import utc_text
+from nottwice.engine.blocking import call_text, written_call
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import Ledger
+from nottwice.model.asked import Question, WantedCall, shown_in
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.review import Evidence, Review, ReviewStatus
-from nottwice.model.run import HolderRecord, Life, RunRecord, RunStatus, StepRecord
+from nottwice.model.run import (
+    HolderRecord,
+    Life,
+    RunRecord,
+    RunStatus,
+    StepRecord,
+    Wait,
+    WaitKind,
+)
 from nottwice.reviews.queue import Case, open_cases
 from nottwice.store.interface import Store
 
@@ -196,6 +207,36 @@ def look_into(ledger: Ledger, run: RunRecord, *, limit: int | None) -> RunDetail
         omitted_steps=len(steps) - len(kept_steps),
         holders=holders,
     )
+
+
+def subject_text(review: Review, row: CallRow | None) -> str:
+    """What a review is about, in one line: a question, or a call."""
+    shown = shown_in(review)
+    match shown:
+        case Question():
+            return shown.text
+        case WantedCall():
+            return written_call(shown.tool, shown.args)
+        case None:
+            return review.identity.tool_name if row is None else call_text(row)
+        case _:
+            assert_never(shown)
+
+
+def wait_text(wait: Wait) -> str:
+    """One reason why a run waits, in words."""
+    until = "" if wait.until is None else f" until {utc_text(wait.until)} UTC"
+    match wait.kind:
+        case WaitKind.REVIEW:
+            return f"review {wait.subject}"
+        case WaitKind.TIMER:
+            return f"timer {wait.subject}{until}"
+        case WaitKind.EVENT:
+            return f"event {wait.subject}{until}"
+        case WaitKind.CHILD:
+            return f"child run {wait.subject}"
+        case _:
+            assert_never(wait.kind)
 
 
 def is_pending(review: Review) -> bool:

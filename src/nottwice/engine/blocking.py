@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nottwice.engine import stops
 from nottwice.engine.asks import Doing, Read
@@ -141,11 +142,15 @@ def decide_command(review_id: str, location: str) -> str:
 
 def call_text(row: CallRow) -> str:
     """A call as a person would write it, shortened."""
-    plain = values.decode(row.args_json)
-    inside = ", ".join(f"{name}={value!r}" for name, value in plain.items())
+    return written_call(row.identity.tool_name, values.decode(row.args_json))
+
+
+def written_call(tool_name: str, args: Mapping[str, Any]) -> str:
+    """The same for a call that has no row yet."""
+    inside = ", ".join(f"{name}={value!r}" for name, value in args.items())
     if len(inside) > MOST_ARGUMENT_CHARACTERS:
         inside = inside[:MOST_ARGUMENT_CHARACTERS] + "…"
-    return f"{row.identity.tool_name}({inside})"
+    return f"{tool_name}({inside})"
 
 
 def closing_reviews(session: Session, row: CallRow, *, by: str) -> Doing[tuple[ReviewWrite, ...]]:

@@ -13,7 +13,7 @@ from typing import Any
 from nottwice.errors import LedgerCorrupt, UsageError
 from nottwice.model import values
 from nottwice.model.call import check_id
-from nottwice.model.review import Review, ReviewKind, Verb
+from nottwice.model.review import VERBS, Review, ReviewKind, Verb
 
 UNDO = "undo"
 RESERVED = frozenset({*(verb.value for verb in Verb), UNDO, "later"})
@@ -103,6 +103,16 @@ def options_of(review: Review) -> tuple[str, ...]:
     """The answers that a question offers; none if any answer of its type will do."""
     shown = shown_in(review)
     return shown.options if isinstance(shown, Question) else ()
+
+
+def words_of(review: Review) -> dict[str, str]:
+    """What a person can say about a review, each with its meaning."""
+    options = options_of(review)
+    words = dict.fromkeys(options, VERBS[ReviewKind.QUESTION][Verb.ANSWER])
+    for verb, meaning in VERBS[review.kind].items():
+        if not (options and verb is Verb.ANSWER):
+            words[verb.value] = meaning
+    return words
 
 
 def check_options(options: Sequence[str] | None) -> tuple[str, ...]:
