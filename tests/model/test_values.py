@@ -31,6 +31,7 @@ from nottwice.model.values import (
     encode,
     hash_of,
     is_plain,
+    parse_each,
 )
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "jcs"
@@ -367,6 +368,18 @@ def same_with_types(left: Any, right: Any) -> bool:
 @example({"b": 1, "a": {"d": 1, "c": 2}})
 def test_decode_gives_back_what_encode_got_with_types_and_order(value: Any) -> None:
     assert same_with_types(decode(encode(value)), value)
+
+
+@given(st.lists(PLAIN_VALUES, max_size=5))
+def test_texts_that_are_read_at_once_give_back_what_encode_got(each: list[Any]) -> None:
+    assert same_with_types(parse_each([encode(value) for value in each]), each)
+
+
+def test_of_texts_that_are_read_at_once_an_unsound_one_is_not_believed() -> None:
+    for text in ("", "{", "1,2", "]", '{"a":1}}', "["):
+        with pytest.raises(LedgerCorrupt):
+            parse_each(["[1]", text, "[3]"])
+    assert parse_each([]) == []
 
 
 def test_text_at_rest_is_compact_and_readable() -> None:
