@@ -10,6 +10,9 @@ import asyncio
 from typing import Any
 
 import nottwice as nt
+from nottwice.model.review import Verb
+from nottwice.reviews.decide import decide
+from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
 
 
@@ -71,3 +74,18 @@ def crash(host: Host, flow: nt.Graph[Any], given: Any = None, *, run_id: str = "
     except Crash as error:
         return str(error)
     raise AssertionError("no node broke")
+
+
+def answer(host: Host, result: Any) -> None:
+    """Answer the one open question, as a person would."""
+    (review,) = host.open_reviews
+    decide(
+        MemoryStore(host.data),
+        host.clock,
+        review.review_id,
+        Verb.ANSWER,
+        by="ann",
+        why="asked",
+        result=result,
+        has_result=True,
+    )

@@ -14,9 +14,8 @@ from nottwice.graphs import running
 from nottwice.model.graph import DeclaredNode, Version, define
 from nottwice.model.review import Verb
 from nottwice.model.run import StepRecord, StepStatus
-from nottwice.reviews.decide import decide
 from tests.fakes import Host, MortalStore
-from tests.graphs.effects import Crash, Effects, arun, crash, graph, run
+from tests.graphs.effects import Crash, Effects, answer, arun, crash, graph, run
 
 
 def line(effects: Effects, *names: str, **options: Any) -> nt.Graph[Any]:
@@ -364,18 +363,7 @@ def test_a_run_whose_last_answer_is_there_is_advanced_by_whoever_comes(
         effects.act("pay")
 
     assert run(host, flow).status == "waiting"
-    (review,) = host.open_reviews
-    with host.process() as ledger:
-        decide(
-            ledger.store,
-            host.clock,
-            review.review_id,
-            Verb.ANSWER,
-            by="ann",
-            why="it is due",
-            result="yes",
-            has_result=True,
-        )
+    answer(host, "yes")
     assert run(host, flow).status == "completed"
     assert effects.done == ["pay"]
 

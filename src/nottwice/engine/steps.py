@@ -30,6 +30,8 @@ from nottwice.model.run import StepRecord, StepStatus
 from nottwice.store.interface import Outdated, ReviewWrite
 
 TWIN_SECONDS = 5.0
+SPAWN = "nottwice.spawn"
+"""The call that starts a child run; its row is how the child ended."""
 
 
 def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
@@ -237,4 +239,6 @@ def _next_ordinal(session: Session) -> Doing[int]:
 
 
 def _is_effect(row: CallRow) -> bool:
-    return row.replay_class.effectful and row.status is CallStatus.DONE
+    """Whether code that no longer asks for a call has drifted; a child run is made of effects."""
+    effectful = row.replay_class.effectful or row.identity.tool_name == SPAWN
+    return effectful and row.status is CallStatus.DONE

@@ -36,7 +36,6 @@ from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.store.interface import CallWrite
 
 S = TypeVar("S")
-SPAWN = "nottwice.spawn"
 
 
 def spawn(
@@ -122,7 +121,7 @@ def _identify(
     args = {"graph": graph.name, "input": graph.state.stable(given), "label": label}
     run_id = scope.session.run_id
     return (
-        CallIdentity(run_id, scope.node_id, scope.checkpoint_id, SPAWN, values.hash_of(args)),
+        CallIdentity(run_id, scope.node_id, scope.checkpoint_id, steps.SPAWN, values.hash_of(args)),
         values.encode(args),
     )
 

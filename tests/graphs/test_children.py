@@ -1,0 +1,401 @@
+"""A child run is started once, and how it ended is a receipt in its parent (A5, P29)."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+import nottwice as nt
+from nottwice.errors import ChildFailed
+from nottwice.graphs.children import child_run_id
+from nottwice.model.call import MAX_ID_CHARACTERS, CallIdentity
+from tests.fakes import Host
+from tests.graphs.effects import Crash, Effects, answer, arun, crash, graph, run
+
+State = dict[str, Any]
+
+
+def child_of(effects: Effects) -> nt.Graph[Any]:
+    child = graph("child")
+
+    @child.node
+    def work(state: State) -> Any:
+        effects.visit("child")
+        return {"result": effects.act(f"child {state.get('order')}")}
+
+    return child
+
+
+def parent_of(
+    effects: Effects, spawn: Callable[[State], Any], name: str = "parent"
+) -> nt.Graph[Any]:
+    """Spawns, then breaks if told to, then has an effect of its own."""
+    parent = graph(name)
+
+    @parent.node
+    def coordinate(state: State) -> Any:
+        outcome = spawn(state)
+        effects.visit("parent")
+        return {"status": outcome.status, "result": (outcome.state or {}).get("result")}
+
+    parent.node(name="last")(lambda state: effects.act("parent") and None)
+    return parent
+
+
+def children(host: Host) -> list[Any]:
+    return [record for record in host.data.runs.values() if record.parent_id is not None]
+
+
+def test_a_child_runs_to_its_end_and_its_state_is_its_result(host: Host, effects: Effects) -> None:
+    child = child_of(effects)
+    outcome = run(host, parent_of(effects, lambda state: nt.spawn(child, {"order": 7})))
+    assert outcome.state == {"status": "completed", "result": "did child 7"}
+    (record,) = children(host)
+    assert (record.parent_id, record.root_id, record.graph_id) == ("r", "r", "child@1.0.0")
+    assert record.workflow_id.startswith("r.")
+
+
+def test_a_child_can_be_awaited(host: Host, effects: Effects) -> None:
+    child, parent = graph("child"), graph("parent")
+
+    @child.node
+    async def work(state: State) -> Any:
+        await asyncio.sleep(0)
+        return {"result": effects.act("child")}
+
+    @parent.node
+    async def coordinate(state: State) -> Any:
+        outcomes = await nt.gather(nt.aspawn(child, {"n": 1}), nt.aspawn(child, {"n": 2}))
+        return {"results": [outcome.state["result"] for outcome in outcomes]}
+
+    assert arun(host, parent).state == {"results": ["did child"] * 2}
+    assert len(children(host)) == 2
+
+
+def test_an_async_child_without_await_is_refused_before_it_exists(host: Host) -> None:
+    child, parent = graph("child"), graph("parent")
+
+    @child.node
+    async def work(state: State) -> None: ...
+
+    @parent.node
+    async def coordinate(state: State) -> None:
+        with pytest.raises(nt.UsageError, match=r"await nt\.aspawn"):
+            nt.spawn(child)
+
+    assert arun(host, parent).status == "completed"
+    assert children(host) == []
+
+
+def test_a_resumed_parent_gets_the_receipt_and_starts_no_second_child(
+    host: Host, effects: Effects
+) -> None:
+    child = child_of(effects)
+    parent = parent_of(effects, lambda state: nt.spawn(child, {"order": 7}))
+    effects.broken = {"parent"}
+    crash(host, parent)
+    effects.broken = set()
+    assert run(host, parent).state == {"status": "completed", "result": "did child 7"}
+    assert effects.visited == ["child", "parent", "parent"]
+    assert effects.done == ["child 7", "parent"]
+    assert len(children(host)) == 1
+
+
+def test_the_envelope_is_the_same_live_and_replayed(host: Host, effects: Effects) -> None:
+    child, seen = child_of(effects), list[Any]()
+
+    def spawn(state: State) -> Any:
+        seen.append(nt.spawn(child, {"order": 7}))
+        return seen[-1]
+
+    parent = parent_of(effects, spawn)
+    effects.broken = {"parent"}
+    crash(host, parent)
+    effects.broken = set()
+    run(host, parent)
+    assert seen[0] == seen[1]
+
+
+def test_the_same_child_asked_for_twice_is_one_and_a_label_makes_another(
+    host: Host, effects: Effects
+) -> None:
+    child, parent = child_of(effects), graph("parent")
+
+    @parent.node
+    def coordinate(state: State) -> Any:
+        outcomes = [
+            nt.spawn(child, {"order": 1}),
+            nt.spawn(child, {"order": 1}),
+            nt.spawn(child, {"order": 1}, label="second"),
+            nt.spawn(child, {"order": 2}),
+        ]
+        return {"ids": [outcome.run_id for outcome in outcomes]}
+
+    ids = run(host, parent).state["ids"]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 3
+    assert effects.done == ["child 1", "child 1", "child 2"]
+
+
+def test_every_visit_and_every_branch_has_children_of_its_own(host: Host, effects: Effects) -> None:
+    child, parent = child_of(effects), graph("parent", append=["ids"])
+
+    @parent.node(then={"again": "coordinate", "on": nt.END})
+    def coordinate(state: State) -> Any:
+        outcomes = nt.map(lambda order: nt.spawn(child, {"order": 1}), [1, 2])
+        ids = [outcome.run_id for outcome in outcomes]
+        return nt.go("on" if state.get("ids") else "again", {"ids": ids})
+
+    assert len(set(run(host, parent).state["ids"])) == 4
+    assert effects.done == ["child 1"] * 4
+
+
+class Marked(BaseModel):
+    order: int
+    token: str = Field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def test_what_a_factory_fills_in_does_not_make_another_child(host: Host, effects: Effects) -> None:
+    child: nt.Graph[Marked] = nt.Graph("child", version="1.0.0", state=Marked)
+    child.node(name="work")(lambda state: effects.act(state.token) and None)
+    parent = graph("parent")
+
+    @parent.node
+    def coordinate(state: State) -> Any:
+        token = nt.spawn(child, {"order": 7}).state.token
+        effects.visit("parent")
+        return {"token": token}
+
+    effects.broken = {"parent"}
+    crash(host, parent)
+    effects.broken = set()
+    assert run(host, parent).state == {"token": effects.done[0]}
+    assert len(effects.done) == 1
+
+
+def test_a_child_that_waits_makes_its_parent_wait(host: Host, effects: Effects) -> None:
+    child = graph("child")
+
+    @child.node
+    def wait(state: State) -> Any:
+        return {"result": nt.ask("Go on?", options=["yes"])}
+
+    parent = parent_of(effects, lambda state: nt.spawn(child))
+    outcome = run(host, parent)
+    (record,) = children(host)
+    assert outcome.status == "waiting"
+    assert [(wait.kind.value, wait.subject) for wait in outcome.waits] == [
+        ("child", record.workflow_id)
+    ]
+    assert run(host, parent).status == "waiting"
+    answer(host, "yes")
+    assert run(host, parent).state == {"status": "completed", "result": "yes"}
+    assert effects.done == ["parent"]
+
+
+def test_a_grandchild_that_waits_makes_all_of_them_wait(host: Host, effects: Effects) -> None:
+    leaf = graph("leaf")
+    leaf.node(name="wait")(lambda state: nt.sleep("1h"))
+    middle = parent_of(effects, lambda state: nt.spawn(leaf), "middle")
+    root = parent_of(effects, lambda state: nt.spawn(middle), "root")
+    assert run(host, root).status == "waiting"
+    assert {record.root_id for record in children(host)} == {"r"}
+    assert run(host, root).status == "waiting"
+    host.clock.advance(3600)
+    assert run(host, root).status == "completed"
+    assert effects.done == ["parent", "parent"]
+
+
+def test_nothing_new_is_done_behind_a_child_that_waits(host: Host, effects: Effects) -> None:
+    leaf, parent = graph("leaf"), graph("parent")
+    leaf.node(name="wait")(lambda state: nt.sleep("1h"))
+
+    @parent.node
+    def swallow(state: State) -> None:
+        try:
+            nt.spawn(leaf)
+        except nt.RunWaits:
+            effects.act("behind it")
+
+    assert run(host, parent).status == "waiting"
+    assert effects.done == []
+    host.clock.advance(3600)
+    assert run(host, parent).status == "completed"
+
+
+def test_a_child_that_fails_fails_its_parent_and_both_are_resumed_together(
+    host: Host, effects: Effects
+) -> None:
+    child = child_of(effects)
+    parent = parent_of(effects, lambda state: nt.spawn(child, {"order": 7}))
+    effects.broken = {"child"}
+    with pytest.raises(ChildFailed, match="failed: child") as caught:
+        run(host, parent)
+    assert isinstance(caught.value.__cause__, Crash)
+    assert {record.status.value for record in host.data.runs.values()} == {"failed"}
+    effects.broken = set()
+    assert run(host, parent).state["result"] == "did child 7"
+    assert len(children(host)) == 1
+
+
+def test_a_failed_child_can_be_taken_as_a_result(host: Host, effects: Effects) -> None:
+    child = child_of(effects)
+    parent = parent_of(effects, lambda state: nt.spawn(child, {"order": 7}, check=False))
+    effects.broken = {"child", "parent"}
+    crash(host, parent)
+    effects.broken = set()
+    outcome = run(host, parent)
+    assert outcome.state == {"status": "failed", "result": None}
+    assert effects.visited == ["child", "parent", "parent"], "its failure is on record"
+
+
+def test_a_recorded_failure_is_raised_by_code_that_checks(host: Host, effects: Effects) -> None:
+    child, checks = child_of(effects), [False]
+    parent = parent_of(effects, lambda state: nt.spawn(child, check=checks[0]))
+    effects.broken = {"child", "parent"}
+    crash(host, parent)
+    effects.broken = set()
+    checks[0] = True
+    with pytest.raises(ChildFailed, match="was failed"):
+        run(host, parent)
+
+
+def test_an_aborted_child_is_on_record_with_its_parent(host: Host, effects: Effects) -> None:
+    child = graph("child")
+    child.node(name="wait")(lambda state: nt.sleep("1h"))
+    parent = parent_of(effects, lambda state: nt.spawn(child))
+    app = nt.App(graphs=[child, parent])
+    run(host, parent)
+    (record,) = children(host)
+    with host.process() as ledger:
+        nt.App(graphs=app.graphs, store=ledger).cancel(record.workflow_id, by="ann", why="no")
+    for _ in range(2):
+        with pytest.raises(ChildFailed, match="was aborted"):
+            run(host, parent)
+    with host.process() as ledger:
+        assert parent.outcome("r", store=ledger).status == "failed"
+
+
+def test_a_child_that_somebody_else_drives_makes_its_parent_wait(
+    host: Host, effects: Effects
+) -> None:
+    child = graph("child")
+    child.node(name="wait")(lambda state: effects.visit("child"))
+    parent = parent_of(effects, lambda state: nt.spawn(child))
+    effects.broken = {"child"}
+    with pytest.raises(ChildFailed):
+        run(host, parent)
+    effects.broken = set()
+    (record,) = children(host)
+
+    # Another process holds the child for as long as it is at this node.
+    other = graph("child", version="1.0.1")
+
+    @other.node
+    def wait(state: State) -> None:
+        outcome = run(host, parent)
+        assert outcome.status == "waiting"
+        assert [wait.subject for wait in outcome.waits] == [record.workflow_id]
+
+    assert run(host, other, run_id=record.workflow_id).status == "completed"
+    assert run(host, parent).status == "completed"
+
+
+def test_a_child_is_no_way_around_a_doubt(host: Host, effects: Effects) -> None:
+    """While a review of the parent is open, no child of it does anything new (D11)."""
+    child, parent = child_of(effects), graph("parent")
+
+    @nt.tool("unsafe_on_replay")
+    def lose(at: int) -> None:
+        raise RuntimeError("the answer was lost")
+
+    @parent.node
+    def swallow(state: State) -> None:
+        try:
+            lose(at=1)
+        except nt.ReplayUnsafeError:
+            nt.spawn(child)
+
+    assert run(host, parent).status == "waiting"
+    assert effects.done == []
+    assert children(host) == []
+
+
+def test_another_child_than_the_one_on_record_is_drift(host: Host, effects: Effects) -> None:
+    child, orders = child_of(effects), [1]
+    parent = parent_of(effects, lambda state: nt.spawn(child, {"order": orders[0]}))
+    effects.broken = {"parent"}
+    crash(host, parent)
+    effects.broken = set()
+    orders[0] = 2
+    outcome = run(host, parent)
+    assert outcome.status == "waiting"
+    assert [review.kind.value for review in outcome.reviews] == ["drift"]
+    assert effects.done == ["child 1"]
+    orders[0] = 1
+    assert run(host, parent).status == "waiting", "the review must be decided"
+
+
+def test_a_child_that_code_no_longer_asks_for_first_is_drift(host: Host, effects: Effects) -> None:
+    """A new child is a new effect: it is refused while one on record was not asked for again."""
+    child, parent = child_of(effects), graph("parent")
+    acts = [True]
+
+    @parent.node
+    def work(state: State) -> None:
+        if acts[0]:
+            effects.act("first")
+            effects.visit("parent")
+        nt.spawn(child)
+
+    effects.broken = {"parent"}
+    crash(host, parent)
+    acts[0] = False
+    outcome = run(host, parent)
+    assert outcome.status == "waiting"
+    assert [review.kind.value for review in outcome.reviews] == ["drift"]
+    assert children(host) == []
+
+
+@pytest.mark.parametrize("length", [10, MAX_ID_CHARACTERS])
+def test_the_id_of_a_child_follows_from_the_call_and_always_fits(length: int) -> None:
+    def identity(tool: str) -> CallIdentity:
+        return CallIdentity("p" * length, "node", "g@1.0.0/1", tool, "hash")
+
+    found = child_run_id("p" * length, identity("spawn"))
+    assert found == child_run_id("p" * length, identity("spawn"))
+    assert found != child_run_id("p" * length, identity("other"))
+    assert len(found) <= MAX_ID_CHARACTERS
+
+
+def test_a_label_that_cannot_be_kept_is_refused(host: Host, effects: Effects) -> None:
+    child = child_of(effects)
+    with pytest.raises(nt.InvalidId, match="label"):
+        run(host, parent_of(effects, lambda state: nt.spawn(child, label="")))
+    assert children(host) == []
+
+
+def test_an_input_that_does_not_fit_starts_no_child(host: Host, effects: Effects) -> None:
+    child: nt.Graph[Marked] = nt.Graph("child", version="1.0.0", state=Marked)
+    child.node(name="work")(lambda state: None)
+    with pytest.raises(nt.InvalidGraph, match="does not fit"):
+        run(host, parent_of(effects, lambda state: nt.spawn(child, {"order": "many"})))
+    assert children(host) == []
+
+
+def test_a_child_is_spawned_inside_a_run() -> None:
+    with pytest.raises(nt.NotInRun, match=r"nt\.spawn"):
+        nt.spawn(graph("child"))
+
+
+def test_a_plain_run_can_have_children_too(host: Host, effects: Effects) -> None:
+    child = child_of(effects)
+    for _ in range(2):
+        with host.process() as ledger, ledger.run("r"), nt.step("work"):
+            assert nt.spawn(child, {"order": 7}).status == "completed"
+    assert effects.done == ["child 7"]
