@@ -84,7 +84,7 @@ def decode(text: str) -> Any:
     except RecursionError as error:
         # Text that is shallow enough is innocent: the caller's own stack is used up, and calling
         # a sound ledger corrupt would stop the run for good.
-        if _nesting(text) <= MAX_DEPTH:
+        if nesting(text) <= MAX_DEPTH:
             raise
         _distrust(f"it is nested deeper than {MAX_DEPTH} levels", cause=error)
     if _survey(value) < 0:
@@ -276,7 +276,7 @@ _parse = json.JSONDecoder(object_pairs_hook=_refuse_twins).decode
 _parse_unseen = json.JSONDecoder().decode
 
 
-def _nesting(text: str) -> int:
+def nesting(text: str) -> int:
     """How deep the brackets of a JSON text go; those inside of strings do not count."""
     marks = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text)
     return max(accumulate((mark in "[{") - (mark in "]}") for mark in marks), default=0)

@@ -29,6 +29,8 @@ from nottwice.store.jsonfile_phases import overview
 from nottwice.store.rules import MemoryData
 
 FORMAT = 1
+# How deep a value lies in a file: the file, a section, a record.
+_OUR_DEPTH = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -152,7 +154,7 @@ def write(file: RunFile) -> bytes:
 def read(content: bytes, *, where: str) -> RunFile:
     """What a file holds; LedgerCorrupt for anything that nottwice cannot have written."""
     try:
-        plain = json.loads(content.decode())
+        plain = _parse(content)
         check_format(plain["nottwice"], where=where)
         workflow_id = plain["workflow_id"]
         file = RunFile(workflow_id, folded=plain["folded"])
@@ -161,7 +163,7 @@ def read(content: bytes, *, where: str) -> RunFile:
         _read_records(file, plain)
     except SchemaTooNew:
         raise
-    except (*rows.UNREADABLE, NottwiceError, RecursionError) as error:
+    except (*rows.UNREADABLE, NottwiceError) as error:
         raise corrupt(where, error) from error
     return file
 
@@ -180,6 +182,17 @@ def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
     data.evidence = dict.fromkeys(found(EVIDENCE))
     data.audit = dict.fromkeys(found(AUDIT))
     data.graphs = {record.graph_id: record for record in found(GRAPHS)}
+
+
+def _parse(content: bytes) -> Any:
+    text = content.decode()
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        # Text that is shallow enough is innocent: the caller's own stack is used up.
+        if values.nesting(text) <= values.MAX_DEPTH + _OUR_DEPTH:
+            raise
+        raise ValueError("it is nested too deep") from error
 
 
 def check_format(number: object, *, where: str) -> None:
@@ -201,7 +214,7 @@ def write_mark() -> bytes:
 def check_mark(content: bytes, *, where: str) -> None:
     """Refuse a folder of a newer nottwice, or one that says nothing that we understand."""
     try:
-        check_format(json.loads(content.decode())["nottwice"], where=where)
+        check_format(_parse(content)["nottwice"], where=where)
     except rows.UNREADABLE as error:
         raise corrupt(where, error) from error
 
@@ -209,8 +222,8 @@ def check_mark(content: bytes, *, where: str) -> None:
 def read_holder(line: bytes, *, where: str) -> HolderRecord:
     """One line of the list of processes."""
     try:
-        record: HolderRecord = HOLDERS.from_plain(json.loads(line.decode()), "")
-    except (*rows.UNREADABLE, RecursionError) as error:
+        record: HolderRecord = HOLDERS.from_plain(_parse(line), "")
+    except rows.UNREADABLE as error:
         raise corrupt(where, error) from error
     return record
 
@@ -237,7 +250,7 @@ def write_line(commit: Commit, number: int) -> bytes:
 def read_line(line: bytes, *, where: str) -> tuple[int, Commit]:
     """A line of an inbox: its number, and the commit. Its preconditions held when it was made."""
     try:
-        plain = json.loads(line.decode())
+        plain = _parse(line)
         number, run = plain["number"], plain["workflow_id"]
         if type(number) is not int or not isinstance(run, str):
             raise ValueError("it has no number or no run")
@@ -254,7 +267,7 @@ def read_line(line: bytes, *, where: str) -> tuple[int, Commit]:
             audit=tuple(found(AUDIT)),
             graph=graphs[0] if graphs else None,
         )
-    except (*rows.UNREADABLE, NottwiceError, RecursionError) as error:
+    except (*rows.UNREADABLE, NottwiceError) as error:
         raise corrupt(where, error) from error
 
 

@@ -1,0 +1,185 @@
+"""Does the head of a file say where a run is, as a person would? (B2)"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nottwice.model.call import CallRow, ResultKind, StoredResult
+from nottwice.model.run import RunStatus, StepRecord, StepStatus
+from nottwice.store.jsonfile_phases import overview, phase_of
+from nottwice.store.rules import MemoryData
+from tests.store.samples import FAILURE, NOW, graph, identity, pending, run_record, step
+
+DONE, FAILED, IN_PROGRESS = StepStatus.DONE, StepStatus.FAILED, StepStatus.IN_PROGRESS
+BEGAN = "2023-11-14T22:13:20+00:00"
+
+
+def data(
+    *steps: StepRecord, calls: tuple[CallRow, ...] = (), nodes: str | None = None, **run: Any
+) -> MemoryData:
+    graph_id = "fix@1.3.0" if nodes is not None else None
+    record = run_record(graph_id=graph_id, **run)
+    found = MemoryData(runs={"run": record})
+    for one in steps:
+        found.steps[(one.workflow_id, one.node_id, one.checkpoint_id)] = one
+    for row in calls:
+        found.calls[row.identity] = row
+    if nodes is not None:
+        names = ",".join(f'{{"name":"{name}"}}' for name in nodes.split())
+        found.graphs["fix@1.3.0"] = graph("fix@1.3.0", f'{{"nodes":[{names}]}}')
+    return found
+
+
+def marked(node: str, status: StepStatus, ordinal: int = 1, **more: Any) -> StepRecord:
+    finished = None if status is IN_PROGRESS else NOW + ordinal
+    return step(node=node, status=status, ordinal=ordinal, finished_at=finished, **more)
+
+
+def test_a_run_in_the_middle_of_its_phases_reads_like_the_pattern_it_follows() -> None:
+    result = StoredResult(ResultKind.PLAIN, '{"output_file":"bug_info.json"}')
+    shown = overview(
+        data(
+            marked("collect", DONE, 1),
+            marked("fix", IN_PROGRESS, 2),
+            marked("fix/candidate", DONE, 3),
+            marked("fix/review", IN_PROGRESS, 4),
+            calls=(pending(identity(node="collect")).done(result, now=NOW),),
+            nodes="collect fix publish",
+        )
+    )
+    assert shown == {
+        "workflow_version": "1.3.0",
+        "started_at": BEGAN,
+        "status": "running",
+        "phase": "fix",
+        "phases": {
+            "collect": {
+                "status": "done",
+                "completed_at": "2023-11-14T22:13:21+00:00",
+                "output_file": "bug_info.json",
+            },
+            "fix": {
+                "status": "in_progress",
+                "step": "review",
+                "steps": {
+                    "candidate": {
+                        "status": "done",
+                        "completed_at": "2023-11-14T22:13:23+00:00",
+                    },
+                    "review": {"status": "in_progress"},
+                },
+            },
+            "publish": {"status": "pending"},
+        },
+    }
+
+
+def test_a_failed_phase_says_why() -> None:
+    shown = overview(data(marked("fix", FAILED, failure=FAILURE), status=RunStatus.FAILED))
+    assert shown["status"] == "failed"
+    assert shown["phase"] == "fix"
+    assert shown["phases"]["fix"]["error"] == "ValueError: no such account"
+
+
+def test_a_run_without_steps_or_graph_has_no_phases() -> None:
+    shown = overview(data())
+    assert (shown["workflow_version"], shown["phase"], shown["phases"]) == (None, None, {})
+
+
+def test_a_run_that_nobody_has_claimed_has_not_started() -> None:
+    assert overview(MemoryData()) == {
+        "workflow_version": None,
+        "started_at": None,
+        "status": None,
+        "phase": None,
+        "phases": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("statuses", "current"),
+    [
+        ({"a": DONE, "b": IN_PROGRESS}, "b"),
+        ({"a": IN_PROGRESS, "b": DONE}, "a"),
+        ({"a": FAILED, "b": DONE}, "a"),
+        ({"a": DONE, "b": DONE}, "c"),
+        ({"a": DONE, "b": DONE, "c": DONE}, "c"),
+        ({}, "a"),
+    ],
+)
+def test_the_phase_is_where_the_work_is(statuses: dict[str, StepStatus], current: str) -> None:
+    steps = [marked(name, status, n) for n, (name, status) in enumerate(statuses.items())]
+    assert overview(data(*steps, nodes="a b c"))["phase"] == current
+
+
+def test_the_last_visit_of_a_loop_counts() -> None:
+    first = marked("a", DONE, 1, checkpoint_id="start/1")
+    again = marked("a", IN_PROGRESS, 2, checkpoint_id="start/2")
+    assert overview(data(again, first))["phases"] == {"a": {"status": "in_progress"}}
+
+
+def test_a_node_in_a_parallel_branch_is_the_phase_of_its_name() -> None:
+    shown = overview(data(marked("/[0]/send", DONE, 1), marked("/[1]/print", IN_PROGRESS, 2)))
+    assert list(shown["phases"]) == ["send", "print"]
+    assert shown["phase"] == "print"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"),
+    [
+        ({"a/x": DONE, "a/y": IN_PROGRESS}, "in_progress"),
+        ({"a/x": DONE, "a/y": FAILED}, "failed"),
+        ({"a/x": DONE, "a/y": DONE}, "done"),
+        ({"a/x": DONE}, "in_progress"),
+        ({}, "pending"),
+    ],
+)
+def test_a_phase_without_a_mark_of_its_own_stands_where_its_steps_stand(
+    statuses: dict[str, StepStatus], status: str
+) -> None:
+    steps = [marked(name, mark, n) for n, (name, mark) in enumerate(statuses.items())]
+    shown = overview(data(*steps, nodes="a/x a/y"))
+    assert shown["phases"]["a"]["status"] == status
+    assert list(shown["phases"]["a"]["steps"]) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("node", "phase", "inside"),
+    [
+        ("a", "a", ""),
+        ("a/b", "a", "b"),
+        ("a/b/c", "a", "b/c"),
+        ("a[0]", "a", "[0]"),
+        ("a[0]/b", "a", "[0]/b"),
+        ("/", "/", ""),
+        ("/[3]", "/", "[3]"),
+        ("/[3]/a/b", "a", "b"),
+        ("a%2Fb", "a%2Fb", ""),
+    ],
+)
+def test_a_node_belongs_to_one_phase(node: str, phase: str, inside: str) -> None:
+    assert phase_of(node) == (phase, inside)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"nodes":7}', '{"nodes":[7]}', "nothing"])
+def test_a_graph_of_another_shape_is_no_reason_to_fail(text: str) -> None:
+    found = data(nodes="")
+    found.graphs["fix@1.3.0"] = graph("fix@1.3.0", text)
+    assert overview(found)["phases"] == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["7", "{}", '{"output_file":7}', '"output_file"', '{"output_file"']
+)
+def test_a_result_that_names_no_file_names_none(text: str) -> None:
+    row = pending(identity(node="a")).done(StoredResult(ResultKind.PLAIN, text), now=NOW)
+    assert overview(data(marked("a", DONE), calls=(row,)))["phases"]["a"].keys() == {
+        "status",
+        "completed_at",
+    }
+
+
+def test_a_time_that_no_calendar_holds_is_left_out() -> None:
+    assert overview(data(created_at=1e18))["started_at"] is None
