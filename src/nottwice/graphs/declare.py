@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, overload
 
 from typing_extensions import TypeVar
 
+from nottwice.engine import history
 from nottwice.engine.advance import Cadence, Ending, NodeCode
+from nottwice.engine.history import Version
 from nottwice.errors import InvalidGraph
 from nottwice.graphs import fork as forking
 from nottwice.graphs import running
@@ -19,6 +21,7 @@ from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.state import StateType
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model.call import check_id
+from nottwice.model.changes import Change
 from nottwice.model.graph import (
     END,
     MOST_VISITS,
@@ -165,6 +168,24 @@ class Graph(Generic[S]):
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:
         """How far a run came, without running anything."""
         return running.outcome_of(ledger_of(store).store, self, run_id)
+
+    def history(self, run_id: str, *, store: AnyStore = None) -> list[Version]:
+        """All versions of a run that are kept: number, node and time of each."""
+        return history.history(ledger_of(store).store, run_id)
+
+    def load(self, run_id: str, version: int | None = None, *, store: AnyStore = None) -> S:
+        """The state as of a version, in its declared type; the newest one without a number."""
+        image = history.load(ledger_of(store).store, run_id, version)
+        state: S = self.state.hand_out(image["state"])
+        return state
+
+    def compare(self, run_id: str, one: int, other: int, *, store: AnyStore = None) -> list[Change]:
+        """What changed in the state from one version to another: path, before and after."""
+        return history.compare(ledger_of(store).store, run_id, one, other)
+
+    def prune(self, run_id: str, *, versions: Collection[int], store: AnyStore = None) -> None:
+        """Remove versions of a run; all others load as they did."""
+        history.prune(ledger_of(store).store, run_id, versions=versions)
 
     def fork(
         self,

@@ -1,0 +1,63 @@
+"""The same loop as the other files of this kind, as a DBOS workflow on SQLite."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dbos import DBOS, SetWorkflowID
+
+BODY = "x" * 500
+
+
+def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
+    """A workflow whose steps each return 500 bytes; DBOS records every step's result."""
+    dies_at = {"step": -1}
+    logging.disable(logging.CRITICAL)
+    DBOS(
+        config={
+            "name": "bench",
+            "system_database_url": f"sqlite:///{folder / 'dbos.db'}",
+            "run_admin_server": False,
+            "log_level": "CRITICAL",
+        }
+    )
+
+    @DBOS.step()
+    def step(number: int) -> str:
+        if number == dies_at["step"]:
+            os._exit(9)
+        return BODY
+
+    @DBOS.workflow()
+    def loop(steps: int) -> int:
+        return len([step(number) for number in range(steps)])
+
+    launched = time.perf_counter()
+    DBOS.launch()
+
+    def run(run_id: str, steps: int, *, dies: int = -1) -> float:
+        nonlocal launched
+        dies_at["step"] = dies
+        began = time.perf_counter()
+        known = DBOS.get_workflow_status(run_id)
+        if known is not None:
+            # It was resumed by launch(), which is when the resume began.
+            assert DBOS.retrieve_workflow(run_id).get_result() == steps
+            return time.perf_counter() - launched
+        with SetWorkflowID(run_id):
+            assert loop(steps) == steps
+        return time.perf_counter() - began
+
+    return "one record a step", run
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    import graph_worker
+
+    graph_worker.serve({"graph": open_graph})

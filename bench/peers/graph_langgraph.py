@@ -1,0 +1,66 @@
+"""The same loop as the other files of this kind, as a LangGraph graph with its SqliteSaver."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypedDict
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import END, START, StateGraph
+
+BODY = "x" * 500
+
+
+class State(TypedDict):
+    """What the loop keeps."""
+
+    number: int
+    steps: int
+    log: Annotated[list[str], operator.add]
+
+
+def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
+    """Nodes that add 500 bytes to the state, durability="sync"."""
+    dies_at = {"step": -1}
+
+    def step(state: State) -> dict:
+        if state["number"] == dies_at["step"]:
+            os._exit(9)
+        return {"number": state["number"] + 1, "log": [BODY]}
+
+    def more(state: State) -> str:
+        return END if state["number"] >= state["steps"] else "step"
+
+    builder = StateGraph(State)
+    builder.add_node("step", step)
+    builder.add_edge(START, "step")
+    builder.add_conditional_edges("step", more)
+    connection = sqlite3.connect(folder / "langgraph.db", check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    graph = builder.compile(checkpointer=SqliteSaver(connection))
+
+    def run(run_id: str, steps: int, *, dies: int = -1) -> float:
+        dies_at["step"] = dies
+        config = {"configurable": {"thread_id": run_id}, "recursion_limit": 100_000}
+        began = time.perf_counter()
+        known = graph.get_state(config).values
+        given = None if known else {"number": 0, "steps": steps, "log": []}
+        state = graph.invoke(given, config, durability="sync")
+        assert state["number"] == steps
+        return time.perf_counter() - began
+
+    return 'durability="sync"', run
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    import graph_worker
+
+    graph_worker.serve({"graph": open_graph})

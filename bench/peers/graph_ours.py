@@ -1,0 +1,59 @@
+"""The same loop as the other files of this kind, as a graph of nottwice."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import nottwice as nt
+
+BODY = "x" * 500
+
+
+def open_graph(
+    folder: Path, *, checkpoints: str = "every_step", effect: bool = False
+) -> tuple[str, Callable[..., float]]:
+    """Nodes that add 500 bytes to the state; every node's end is durable before the next one."""
+    dies_at = {"step": -1}
+
+    @nt.tool("unsafe_on_replay", name="bench_effect")
+    def send(number: int) -> str:
+        return BODY
+
+    flow = nt.Graph("loop", version="1.0.0", append=("log",), checkpoints=checkpoints)
+
+    @flow.node(then={"more": "step", "done": nt.END}, most=10**9)
+    def step(state: dict) -> nt.go:
+        number = state["number"]
+        if number == dies_at["step"]:
+            os._exit(9)
+        added = send(number=number) if effect else BODY
+        to = "done" if number + 1 >= state["steps"] else "more"
+        return nt.go(to, {"number": number + 1, "log": [added]})
+
+    def run(run_id: str, steps: int, *, dies: int = -1) -> float:
+        dies_at["step"] = dies
+        began = time.perf_counter()
+        outcome = flow.run(
+            run_id, {"number": 0, "steps": steps, "log": []}, store=folder / "ours.db"
+        )
+        assert outcome.state["number"] == steps
+        return time.perf_counter() - began
+
+    return "one commit a step", run
+
+
+def open_graph_with_effects(folder: Path) -> tuple[str, Callable[..., float]]:
+    """The same with one unsafe call a node, which none of the others protects."""
+    _, run = open_graph(folder, checkpoints="effects", effect=True)
+    return "one protected effect a step", run
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    import graph_worker
+
+    graph_worker.serve({"graph": open_graph, "effects": open_graph_with_effects})
