@@ -1,0 +1,127 @@
+"""An app is what is deployed together: graphs, some in several versions, and their ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.errors import InvalidGraph, UnknownRun, UsageError, WorkflowVersionMismatch
+from tests.fakes import Host
+from tests.graphs.effects import Crash, Effects, graph
+
+
+def flow(effects: Effects, version: str = "1.0.0", name: str = "flow") -> nt.Graph[Any]:
+    made = graph(name, version=version)
+
+    @made.node
+    def work(state: dict[str, Any]) -> Any:
+        effects.visit(version)
+        return {"by": effects.act(version)}
+
+    return made
+
+
+def test_an_app_runs_its_graphs_by_name_in_its_ledger(host: Host, effects: Effects) -> None:
+    one, other = flow(effects), flow(effects, name="other")
+    with host.process() as ledger:
+        app = nt.App(graphs=[one, other], store=ledger)
+        assert app.ledger is ledger
+        assert app.run("other", "r").status == "completed"
+        assert app.outcome("r").graph == "other@1.0.0"
+        assert asyncio.run(app.arun("flow", "s", {"x": 1})).state == {"x": 1, "by": "did 1.0.0"}
+
+
+def test_a_new_run_takes_the_newest_version(host: Host, effects: Effects) -> None:
+    versions = [flow(effects, version) for version in ("1.9.0", "1.10.0", "1.2.3")]
+    with host.process() as ledger:
+        app = nt.App(graphs=versions, store=ledger)
+        assert app.run("flow", "r").graph == "flow@1.10.0"
+        assert app.run("flow@1.2.3", "s").graph == "flow@1.2.3"
+
+
+def test_a_run_in_flight_finishes_on_its_own_version(host: Host, effects: Effects) -> None:
+    old, new = flow(effects, "1.0.0"), flow(effects, "2.0.0")
+    effects.broken = {"1.0.0"}
+    with host.process() as ledger, pytest.raises(Crash):
+        nt.App(graphs=[old], store=ledger).run("flow", "r")
+    effects.broken = set()
+    with host.process() as ledger:
+        app = nt.App(graphs=[new, old], store=ledger)
+        assert app.run("flow", "r").state == {"by": "did 1.0.0"}
+        assert app.run("flow", "s").state == {"by": "did 2.0.0"}
+
+
+def test_a_run_in_flight_takes_the_newest_patch_of_its_version(
+    host: Host, effects: Effects
+) -> None:
+    effects.broken = {"1.0.0"}
+    with host.process() as ledger, pytest.raises(Crash):
+        nt.App(graphs=[flow(effects)], store=ledger).run("flow", "r")
+    versions = [flow(effects, version) for version in ("1.0.0", "1.0.2", "1.0.1", "1.1.0")]
+    with host.process() as ledger:
+        outcome = nt.App(graphs=versions, store=ledger).run("flow", "r")
+    assert (outcome.graph, outcome.state) == ("flow@1.0.0", {"by": "did 1.0.2"})
+
+
+def test_a_run_that_no_deployed_version_can_take_says_so(host: Host, effects: Effects) -> None:
+    with host.process() as ledger:
+        nt.App(graphs=[flow(effects)], store=ledger).run("flow", "r")
+        app = nt.App(graphs=[flow(effects, "2.0.0")], store=ledger)
+        with pytest.raises(WorkflowVersionMismatch, match="no deployed graph can take it"):
+            app.run("flow", "r")
+        with pytest.raises(WorkflowVersionMismatch, match="no deployed graph can take it"):
+            app.outcome("r")
+
+
+def test_two_graphs_of_one_name_and_version_are_refused(effects: Effects) -> None:
+    one = flow(effects)
+    nt.App(graphs=[one, one])
+    with pytest.raises(InvalidGraph, match=r"two graphs 'flow@1\.0\.0'"):
+        nt.App(graphs=[one, flow(effects)])
+
+
+def test_a_graph_that_is_not_whole_is_refused_with_the_app(effects: Effects) -> None:
+    broken = graph()
+    broken.node(name="a", then="gone")(lambda state: None)
+    with pytest.raises(InvalidGraph, match="'gone'"):
+        nt.App(graphs=[broken])
+
+
+def test_only_graphs_can_be_in_an_app() -> None:
+    not_a_graph: Any = "flow"
+    with pytest.raises(UsageError, match="is none"):
+        nt.App(graphs=[not_a_graph])
+
+
+def test_an_unknown_graph_or_run_is_named(host: Host, effects: Effects) -> None:
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow(effects)], store=ledger)
+        with pytest.raises(UsageError, match=r"no graph 'other'.*It has: flow"):
+            app.run("other", "r")
+        with pytest.raises(UnknownRun, match="No run 'r'"):
+            app.outcome("r")
+        with ledger.run("plain"):
+            pass
+        with pytest.raises(UsageError, match="not a run of a graph"):
+            app.outcome("plain")
+
+
+def test_a_run_of_another_graph_is_not_taken(host: Host, effects: Effects) -> None:
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow(effects), flow(effects, name="other")], store=ledger)
+        app.run("flow", "r")
+        with pytest.raises(UsageError, match="is a run of graph 'flow', not of 'other'"):
+            app.run("other", "r")
+
+
+def test_an_app_cancels_its_runs(host: Host) -> None:
+    waits = graph()
+    waits.node(name="wait")(lambda state: nt.sleep("1h"))
+    with host.process() as ledger:
+        app = nt.App(graphs=[waits], store=ledger)
+        app.run("flow", "r")
+        assert app.cancel("r", by="ann", why="not needed") is True
+        assert app.outcome("r").status == "aborted"

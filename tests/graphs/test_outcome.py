@@ -1,0 +1,59 @@
+"""An outcome says how far a run came; the same to whoever asks, and as plain data."""
+
+from __future__ import annotations
+
+import pytest
+
+import nottwice as nt
+from nottwice.graphs.outcome import Outcome, plain_outcome
+from nottwice.model import values
+from nottwice.model.failure import Failure, FailureClass
+from nottwice.model.run import Wait, WaitKind
+from tests.fakes import Host
+from tests.graphs.effects import graph, run
+
+
+def outcome(status: str, **more: object) -> Outcome[dict[str, int]]:
+    return Outcome("r", "flow@1.0.0", status, {"x": 1}, 3, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("status", "finished"),
+    [
+        ("running", False),
+        ("waiting", False),
+        ("failed", False),
+        ("completed", True),
+        ("aborted", True),
+    ],
+)
+def test_a_run_is_finished_when_nothing_more_will_happen(status: str, finished: bool) -> None:
+    assert outcome(status).finished is finished
+
+
+def test_an_outcome_shows_what_the_run_waits_for() -> None:
+    waits = (Wait(WaitKind.TIMER, "tea", "a", 5.0), Wait(WaitKind.CHILD, "r.1", "a"))
+    assert repr(outcome("waiting", waits=waits)) == (
+        "<Outcome of 'r': waiting for timer tea, child r.1, flow@1.0.0>"
+    )
+    assert repr(outcome("completed")) == "<Outcome of 'r': completed, flow@1.0.0>"
+
+
+def test_an_outcome_as_plain_data_can_be_kept() -> None:
+    failure = Failure(FailureClass.POISON, "builtins.ValueError", "no")
+    plain = plain_outcome(outcome("failed", failure=failure), {"x": 1})
+    assert values.decode(values.encode(plain)) == plain
+    assert plain.keys() == {"run_id", "graph", "status", "state", "version", "failure"}
+    assert Failure.from_plain(plain["failure"]) == failure
+
+
+def test_everybody_gets_an_equal_outcome_and_a_state_of_their_own(host: Host) -> None:
+    flow: nt.Graph[dict[str, list[int]]] = graph()
+    flow.node(name="a")(lambda state: {"numbers": [1]})
+    first = run(host, flow)
+    with host.process() as ledger:
+        second = flow.outcome("r", store=ledger)
+    assert first == second
+    second.state["numbers"].append(2)
+    with host.process() as ledger:
+        assert flow.outcome("r", store=ledger) == first
