@@ -87,10 +87,8 @@ class Host:
             by="ann",
             why=why,
             result=result,
-            has_result=verb is Verb.HAPPENED,
+            has_result=verb in (Verb.HAPPENED, Verb.ANSWER),
         )
-
-
 
 
 class MortalStore(MemoryStore):

@@ -118,9 +118,7 @@ def build_environment() -> Path:
 
 def install(command: list[str]) -> None:
     try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=INSTALL_LIMIT_SECONDS
-        )
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
         pytest.skip(f"The frameworks were not installed within {INSTALL_LIMIT_SECONDS} s.")
     if ran.returncode != 0:

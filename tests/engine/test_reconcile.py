@@ -71,9 +71,7 @@ def kill_then_resume(host: Host, program: Program, dies_at: int) -> object:
 
 
 @pytest.mark.parametrize("dies_at", [BEFORE_THE_INTENT, AFTER_THE_RESULT])
-def test_without_doubt_the_run_simply_goes_on(
-    host: Host, upstream: Upstream, dies_at: int
-) -> None:
+def test_without_doubt_the_run_simply_goes_on(host: Host, upstream: Upstream, dies_at: int) -> None:
     assert kill_then_resume(host, protect(upstream), dies_at) == {"to": "ann"}
     assert upstream.effects == ["ann"]
 
@@ -189,9 +187,7 @@ def test_a_keyed_call_is_reissued_with_its_stored_key(
 
 
 def test_past_its_window_a_keyed_call_is_not_reissued(host: Host, upstream: Upstream) -> None:
-    program = protect(
-        upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h"
-    )
+    program = protect(upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h")
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
         program(ledger)
     host.clock.advance(24 * 3600 - 30)
@@ -200,12 +196,8 @@ def test_past_its_window_a_keyed_call_is_not_reissued(host: Host, upstream: Upst
     assert upstream.keys == ["mail-ann"]
 
 
-def test_a_clock_that_jumped_back_does_not_reopen_a_window(
-    host: Host, upstream: Upstream
-) -> None:
-    program = protect(
-        upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h"
-    )
+def test_a_clock_that_jumped_back_does_not_reopen_a_window(host: Host, upstream: Upstream) -> None:
+    program = protect(upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h")
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
         program(ledger)
     host.clock.advance(-3600)
@@ -219,18 +211,14 @@ def test_new_code_cannot_loosen_the_class_of_a_call_in_doubt(
 ) -> None:
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
         protect(upstream)(ledger)
-    loosened = protect(
-        upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h"
-    )
+    loosened = protect(upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h")
     with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
         loosened(ledger)
     assert upstream.effects == ["ann"]
 
 
 def test_new_code_can_tighten_it(host: Host, upstream: Upstream) -> None:
-    keyed = protect(
-        upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h"
-    )
+    keyed = protect(upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h")
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
         keyed(ledger)
     with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:

@@ -111,9 +111,7 @@ def check_durable_state(agent: Agent) -> None:
         assert what.split()[0] in rows, f"{what} is in the world, and the ledger knows nothing"
     for row in rows.values():
         marks = [
-            step
-            for step in agent.host.data.steps.values()
-            if step.node_id == row.identity.node_id
+            step for step in agent.host.data.steps.values() if step.node_id == row.identity.node_id
         ]
         assert marks, f"{row.identity.tool_name} has a row, and its step has no mark"
     assert not agent.without_intent

@@ -130,9 +130,7 @@ def test_after_the_block_the_run_is_over_even_for_those_who_kept_its_context(
 # When two calls are one (L5)
 
 
-def test_each_axis_of_the_identity_tells_calls_apart(
-    ledger: nt.Ledger, upstream: Upstream
-) -> None:
+def test_each_axis_of_the_identity_tells_calls_apart(ledger: nt.Ledger, upstream: Upstream) -> None:
     """Run, step, visit, tool and arguments: two calls that differ in one are two effects."""
 
     @nt.tool("unsafe_on_replay", name="request axis one")

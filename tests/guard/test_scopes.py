@@ -383,9 +383,10 @@ def test_gather_does_the_same_in_one_loop(host: Host, sender: Sender) -> None:
     async def main(ledger: nt.Ledger) -> None:
         async with ledger.run("r"):
             for _ in range(2):
-                assert await nt.gather(branch("ann"), branch("ann")) == [
-                    "sent to annsent to ann again"
-                ] * 2
+                assert (
+                    await nt.gather(branch("ann"), branch("ann"))
+                    == ["sent to annsent to ann again"] * 2
+                )
             assert await nt.gather(name="none") == []
 
     with host.process() as ledger:

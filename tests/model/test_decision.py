@@ -148,9 +148,7 @@ def test_did_not_happen_without_a_declared_settle_time_goes_to_a_person() -> Non
 
 
 def test_waiting_for_an_answer_ends_when_patience_does() -> None:
-    assert all(
-        facts.patience for facts in ALL if decide(facts) is Action.WAIT_AND_ASK_AGAIN
-    )
+    assert all(facts.patience for facts in ALL if decide(facts) is Action.WAIT_AND_ASK_AGAIN)
 
 
 def test_verify_is_asked_only_if_there_is_one_and_only_once_a_look() -> None:

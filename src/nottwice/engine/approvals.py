@@ -23,6 +23,7 @@ from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite, Outdated, ReviewWrite, RunUpdate
 
 FUTURE_SECONDS = 60.0
+_PENDING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
 _REJECTED = f"{Rejected.__module__}.{Rejected.__qualname__}"
 
 
@@ -37,11 +38,11 @@ def authorise(
     session, identity = scope.session, intent.identity
     found = yield Read(lambda store: store.reviews(session.run_id))
     about = [one for one in found if one.kind is ReviewKind.APPROVAL and one.identity == identity]
-    last = about[-1] if about else None
-    if last is None or last.status is ReviewStatus.CLOSED or _was_used_up(last, before):
-        raise (yield from _need(scope, tool, intent, expired=None))
-    if last.status is ReviewStatus.USED:
+    last = next((one for one in about if one.status in _PENDING), None)
+    if last is None and _covers(about, before):
         return ()
+    if last is None:
+        raise (yield from _need(scope, tool, intent, expired=None))
     decision = last.decision
     if decision is None:
         raise (yield from _still_open(scope, last))
@@ -58,16 +59,15 @@ def authorise(
     return (ReviewWrite(last.used(now=session.clock.now()), last.version),)
 
 
-def _was_used_up(review: Review, before: CallRow | None) -> bool:
-    """Whether what a person said was carried out, so that a new wish needs a new word.
+def _covers(about: list[Review], before: CallRow | None) -> bool:
+    """Whether an approval that was used covers one more attempt of the call that it was for.
 
-    An approval goes with its call, whose row was written by the commit that used it. A rejection is
-    that row; whoever wants the call all the same must ask again.
+    A rejection is a row as well; whoever wants that call all the same must ask again.
     """
-    if review.status is not ReviewStatus.USED:
+    if before is None or (before.failure is not None and before.failure.error_type == _REJECTED):
         return False
-    rejected = review.decision is not None and review.decision.verb is Verb.REJECT
-    return rejected or before is None
+    used = [one.decision for one in about if one.status is ReviewStatus.USED]
+    return any(decision is not None and decision.verb is Verb.APPROVE for decision in used)
 
 
 def _is_void(decision: Decision, tool: Tool, *, now: float) -> bool:
