@@ -71,6 +71,21 @@ def test_the_project_is_looked_for_in_the_folders_above_and_its_paths_are_its_ow
     assert Settings(app="other").application() == "other"
 
 
+def test_a_folder_of_json_files_is_named_like_any_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_project(tmp_path, '[tool.nottwice]\nstore = "file:runs"\n')
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "deep")
+    with pytest.raises(NoLedger, match="in " + str(tmp_path / "runs")):
+        Settings().open_ledger()
+    with nt.run("ticket-7", store=f"file:{tmp_path / 'runs'}"):
+        pass
+    for words in (["runs"], ["show", "ticket-7"], ["runs", "--store", str(tmp_path / "runs")]):
+        shown = CliRunner().invoke(main, words)
+        assert (shown.exit_code, "ticket-7" in shown.stdout) == (0, True), shown
+
+
 @pytest.mark.parametrize(
     "text", ["[tool.nottwice\n", "[tool.nottwice]\nstore = 7\n", "[tool.nottwice]\nstore = ['a']\n"]
 )
