@@ -27,7 +27,7 @@ Exit codes:
 
 
 class Program(click.Group):
-    """The group of all commands; the demo is loaded only when somebody wants it."""
+    """The group of all commands; what starts processes is loaded only when somebody wants it."""
 
     def make_context(
         self,
@@ -40,10 +40,16 @@ class Program(click.Group):
         return super().make_context("nottwice", args, parent, **extra)
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [*self.commands, "demo"]
+        return [*self.commands, "crash", "demo"]
 
     def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:
-        return _load_demo() if cmd_name == "demo" else super().get_command(context, cmd_name)
+        match cmd_name:
+            case "demo":
+                return _load_demo()
+            case "crash":
+                return _load_crash()
+            case _:
+                return super().get_command(context, cmd_name)
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(context, formatter)
@@ -109,6 +115,12 @@ def _report(error: Exception, settings: Settings) -> None:
         show_note(f"Name the ledger in that command as well:{settings.store_words()}")
     if settings.as_json:
         show_json({"error": {"type": type(error).__name__, "message": text}})
+
+
+def _load_crash() -> click.Command:
+    """The crash test, whose kit no other command needs."""
+    command: click.Command = importlib.import_module("nottwice.cli.crash").crash
+    return command
 
 
 def _load_demo() -> click.Command:

@@ -5,6 +5,16 @@ Everything here is public and meant for tests; production code never imports it.
 
 from __future__ import annotations
 
+from nottwice.testing.crash.entry import crash_test
+from nottwice.testing.crash.scenario import (
+    Asking,
+    CrashTestRefused,
+    FailsFirst,
+    Late,
+    Lost,
+    NotDeterministic,
+)
+from nottwice.testing.crash.verdict import Verdict
 from nottwice.testing.world import (
     Effect,
     Verification,
@@ -15,10 +25,18 @@ from nottwice.testing.world import (
 )
 
 __all__ = [
+    "Asking",
+    "CrashTestRefused",
     "Effect",
+    "FailsFirst",
+    "Late",
+    "Lost",
+    "NotDeterministic",
+    "Verdict",
     "Verification",
     "World",
     "WorldClient",
     "WorldNotStarted",
     "WorldRefused",
+    "crash_test",
 ]

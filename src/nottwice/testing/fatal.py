@@ -91,10 +91,23 @@ def name_of(commit: Commit) -> str:
     if commit.run is not None and commit.run.release:
         return "leaving the run"
     if not commit.calls:
-        return "another commit"
+        return _name_without_calls(commit)
     row = commit.calls[-1].row
     what = "intent" if row.status is CallStatus.PENDING else "receipt"
     return f"recording the {what} of {row.identity.tool_name}"
+
+
+def _name_without_calls(commit: Commit) -> str:
+    for records, name in (
+        (commit.reviews, "writing a review"),
+        (commit.events, "telling of an event"),
+        (commit.evidence, "keeping evidence"),
+        (commit.checkpoints, "saving a checkpoint"),
+        (commit.steps, "marking a step"),
+    ):
+        if records:
+            return name
+    return "another commit"
 
 
 def without_intents(commit: Commit) -> Commit:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
+import random
 import shutil
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,7 +84,15 @@ class Lab:
     stage: Stage
     root: Path
     baseline: Baseline | None = None
+    chance: random.Random = field(default_factory=random.Random)
+    """What samples are drawn with; its seed is printed."""
+    deadline: float | None = None
+    """When the level under way must stop, by the monotonic clock; None: when it is done."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def seconds_left(self) -> float:
+        """How long the level under way may still take."""
+        return math.inf if self.deadline is None else self.deadline - time.monotonic()
 
     def new_moment(self) -> Moment:
         """An empty disk and a world in which nothing has happened."""

@@ -196,6 +196,8 @@ def doubts_are_settled_once(case: Case) -> Iterator[str]:
         name = row.identity.tool_name
         if row.status.in_doubt and not (known is not None and known.status.in_doubt):
             yield f"{name} is still in doubt"
+        if not row.replay_class.effectful:
+            continue
         said = [
             review
             for review in case.view.reviews

@@ -38,6 +38,15 @@ class Examined:
     violations: tuple[Violation, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The points of a level."""
+
+    points: Sequence[Numbers]
+    whole: bool = True
+    """False: there are more, but the budget did not allow to find them all."""
+
+
 class Level(Protocol):
     """One kind of fault."""
 
@@ -51,8 +60,9 @@ class Level(Protocol):
     def why_not(self) -> str | None:
         """Why it cannot be examined on this machine; None: it can."""
 
-    def plan(self, lab: Lab) -> Sequence[Numbers]:
-        """All its points. It may perform on the lab's stage to find them out."""
+    def plan(self, lab: Lab) -> Plan:
+        """All its points. It may perform on the lab's stage to find them out, but not for longer
+        than about half of the time until ``lab.deadline``."""
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         """Let the fault happen at one point, recover, and check."""
@@ -79,9 +89,9 @@ class Boundaries:
     def why_not(self) -> str | None:
         return None
 
-    def plan(self, lab: Lab) -> Sequence[Numbers]:
+    def plan(self, lab: Lab) -> Plan:
         assert lab.baseline is not None
-        return [(number,) for number in range(1, lab.baseline.lived.passed + 1)]
+        return Plan([(number,) for number in range(1, lab.baseline.lived.passed + 1)])
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         return (yield from _killed_once(lab, self.name, numbers, PointKind.BOUNDARY))
@@ -97,8 +107,8 @@ class Lines:
     def why_not(self) -> str | None:
         return None
 
-    def plan(self, lab: Lab) -> Sequence[Numbers]:
-        return [(number,) for number in range(1, count_lines(lab) + 1)]
+    def plan(self, lab: Lab) -> Plan:
+        return Plan([(number,) for number in range(1, count_lines(lab) + 1)])
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         return (yield from _killed_once(lab, self.name, numbers, PointKind.LINE))
@@ -115,17 +125,21 @@ class Double:
     def why_not(self) -> str | None:
         return None
 
-    def plan(self, lab: Lab) -> Sequence[Numbers]:
+    def plan(self, lab: Lab) -> Plan:
         assert lab.baseline is not None
-        firsts = range(1, lab.baseline.lived.passed + 1)
-        for crash in lab.stage.perform(first_crash(lab, number) for number in firsts):
+        firsts = list(range(1, lab.baseline.lived.passed + 1))
+        lab.chance.shuffle(firsts)
+        half = lab.seconds_left() / 2
+        source = (first_crash(lab, number) for number in firsts if lab.seconds_left() > half)
+        for crash in lab.stage.perform(source):
             if crash is not None:
                 self.crashes[crash.number] = crash
-        return [
+        points = [
             (crash.number, second)
             for crash in sorted(self.crashes.values(), key=lambda one: one.number)
             for second in range(1, crash.recovery + 1)
         ]
+        return Plan(points, whole=len(self.crashes) == len(firsts))
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         first, second = numbers

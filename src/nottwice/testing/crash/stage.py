@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar, assert_never
 
 from nottwice.guard.registry import declared_tools
+from nottwice.store.sqlite_schema import known_scripts
 from nottwice.testing.crash import view
 from nottwice.testing.crash.child import OUTPUT, Errand, run_errand
 from nottwice.testing.crash.link import Link, make_link
@@ -42,6 +43,7 @@ class Ending:
 
     @property
     def shown(self) -> str:
+        """How it ended, in a form that can be compared."""
         return f"returned {self.returned}" if self.error is None else f"raised {self.error}"
 
 
@@ -221,7 +223,7 @@ class Stage:
                 os.waitpid(child.pid, os.WUNTRACED)
                 child.stopped = True
             case "refused":
-                raise _not_answered(message["tool"])
+                raise CrashTestRefused(message["text"])
             case "ended":
                 _take_ending(child, message)
 
@@ -268,6 +270,7 @@ def _warm_up() -> None:
         with contextlib.suppress(Exception):
             # A signature that cannot be read is the business of whoever calls the tool.
             protected.tool.result_type()  # type: ignore[attr-defined]
+    known_scripts()
     gc.collect()
     # What is alive now stays; a child that looks for garbage must not copy all of it.
     gc.freeze()
@@ -320,11 +323,3 @@ def _take_ending(child: Child, message: dict[str, Any]) -> None:
     child.names = tuple(message["names"])
     child.used = tuple(message["used"])
     child.declared = tuple(message["declared"])
-
-
-def _not_answered(tool: str) -> CrashTestRefused:
-    return CrashTestRefused(
-        f"Tool {tool!r} changes the world, and the crash test was given no answer for it. Its "
-        f"function was not run. Say what it returns: tools={{{tool!r}: ...}}, a result as plain "
-        "data or a function of its arguments."
-    )

@@ -11,10 +11,11 @@ import builtins
 import os
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import nottwice.errors
 from nottwice.engine.session import current_attempt
+from nottwice.errors import NottwiceError
 from nottwice.guard import recorded, registry
 from nottwice.model import values
 from nottwice.model.call import Call, ReplayClass
@@ -54,7 +55,7 @@ class Stubs:
         if tool.name in self._named:
             function = self._effect if tool.replay_class.effectful else self._read
         elif tool.replay_class.effectful:
-            function = self._refuse
+            function = self._not_answered
         else:
             return
         _set(tool, function=_like(tool, function))
@@ -66,14 +67,33 @@ class Stubs:
         self.used.add(tool.name)
         with self._points.around(f"the effect of {tool.name}"):
             reply = self._link.ask("effect", window=tool.window_seconds, **_order(tool, call))
-        return _result(tool, reply)
+        return self._result(tool, reply)
 
     def _read(self, tool: Tool) -> Any:
         self.used.add(tool.name)
-        return _result(tool, self._link.ask("read", **_order(tool, _call())))
+        return self._result(tool, self._link.ask("read", **_order(tool, _call())))
 
-    def _refuse(self, tool: Tool) -> Any:
-        self._link.tell("refused", tool=tool.name)
+    def _not_answered(self, tool: Tool) -> Any:
+        self._refuse(
+            f"Tool {tool.name!r} changes the world, and the crash test was given no answer for it. "
+            f"Its function was not run. Say what it returns: tools={{{tool.name!r}: ...}}, a "
+            "result as plain data or a function of its arguments."
+        )
+
+    def _result(self, tool: Tool, reply: dict[str, Any]) -> Any:
+        if reply.get("error") is not None:
+            raise error_from(reply["error"])
+        try:
+            return _typed(tool, reply["result_json"])
+        except NottwiceError as error:
+            self._refuse(
+                f"The answer for tool {tool.name!r} is not what the tool returns: {error} The tool "
+                "was not run."
+            )
+
+    def _refuse(self, text: str) -> NoReturn:
+        """This work cannot be examined; the parent says so."""
+        self._link.tell("refused", text=text)
         os._exit(0)
 
     def _verifier(self, tool: Tool) -> Callable[[Call], Any]:
@@ -118,12 +138,6 @@ def _order(tool: Tool, call: Call) -> dict[str, Any]:
         "call_id": call.id,
         "attempt": call.attempt,
     }
-
-
-def _result(tool: Tool, reply: dict[str, Any]) -> Any:
-    if reply.get("error") is not None:
-        raise error_from(reply["error"])
-    return _typed(tool, reply["result_json"])
 
 
 def _typed(tool: Tool, result_json: str) -> Any:

@@ -11,14 +11,14 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nottwice.errors import UsageError
 from nottwice.testing.crash.course import Baseline, Lab, Lived
 from nottwice.testing.crash.determinism import check_deterministic
-from nottwice.testing.crash.levels import Boundaries, Double, Examined, Level, Lines, Numbers
+from nottwice.testing.crash.levels import Boundaries, Double, Examined, Level, Lines, Numbers, Plan
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.crash.stage import Examining, Stage
 from nottwice.testing.crash.takeover import TakeOver
@@ -27,6 +27,8 @@ from nottwice.testing.crash.verdict import Failure, Swept, Verdict
 
 LEVELS: tuple[Callable[[], Level], ...] = (Boundaries, Double, Lines, TakeOver)
 """Every level, in the order in which they are examined."""
+LEAST_POINTS = 10
+"""So many are examined however small the budget is."""
 MOST_FAILURES = 20
 """A level with this many failing points has said enough."""
 
@@ -79,7 +81,7 @@ def sweep(scenario: Scenario, orders: Orders) -> Verdict:
             name=scenario.name,
             levels=tuple(swept),
             effects=tuple(effect.what for effect in lab.baseline.upstream.effects),
-            ending=lab.baseline.lived.ending.shown if lab.baseline.lived.ending else "",
+            ending=_ending(lab.baseline),
             seconds=time.monotonic() - began,
         )
     finally:
@@ -119,6 +121,13 @@ def _uninterrupted(lab: Lab) -> Examining[Baseline]:
     return Baseline(lived, upstream)
 
 
+def _ending(baseline: Baseline) -> str:
+    ending = baseline.lived.ending
+    if ending is None:
+        return "did not end"
+    return ending.shown if ending.error is None else f"{ending.shown} ({ending.text})"
+
+
 def _deadline(orders: Orders, began: float, index: int, count: int) -> float | None:
     """When a level must stop: what is left of the budget is shared among the levels to come."""
     if orders.budget_seconds is None:
@@ -131,13 +140,15 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
     why_not = level.why_not()
     if why_not is not None:
         return Swept(level.name, level.sentence, skipped=why_not)
-    points: Sequence[Numbers] = orders.points or level.plan(lab)
     seed = orders.seed if orders.seed is not None else random.randrange(10**6)
+    lab.chance, lab.deadline = random.Random(seed), deadline
+    plan = Plan(orders.points) if orders.points else level.plan(lab)
+    points = plan.points
     if deadline is not None and not orders.points:
         # Whatever the budget allows is then a fair sample of all.
-        points = random.Random(seed).sample(list(points), len(points))
+        points = lab.chance.sample(list(points), len(points))
     done, failures = 0, []
-    source = _until(deadline, (level.examine(lab, numbers) for numbers in points))
+    source = _until_deadline(lab, (level.examine(lab, numbers) for numbers in points))
     for examined in lab.stage.perform(source):
         done += examined.met
         if examined.violations:
@@ -150,16 +161,18 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
         level.sentence,
         examined=done,
         total=len(points),
-        seed=seed if done < len(points) and not orders.points else None,
+        whole=plan.whole,
+        seed=None if orders.points or (plan.whole and done >= len(points)) else seed,
         failures=tuple(failures),
     )
 
 
-def _until(
-    deadline: float | None, examinations: Iterator[Examining[Examined]]
+def _until_deadline(
+    lab: Lab, examinations: Iterator[Examining[Examined]]
 ) -> Iterator[Examining[Examined]]:
-    for examination in examinations:
-        if deadline is not None and time.monotonic() >= deadline:
+    """As many as the time allows, and a few in any case: a test of nothing must not pass."""
+    for number, examination in enumerate(examinations):
+        if number >= LEAST_POINTS and lab.seconds_left() <= 0:
             return
         yield examination
 

@@ -8,12 +8,11 @@ first one has ended, because nobody can say what a living process has not done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nottwice.testing.crash.child import Errand
 from nottwice.testing.crash.course import Lab, Moment
-from nottwice.testing.crash.levels import Examined, Numbers, count_lines, examine_moment
+from nottwice.testing.crash.levels import Examined, Numbers, Plan, count_lines, examine_moment
 from nottwice.testing.crash.points import Fault, PointKind
 from nottwice.testing.crash.stage import Begin, Child, Examining, Until, Wake
 
@@ -48,9 +47,9 @@ class TakeOver:
     def why_not(self) -> str | None:
         return None
 
-    def plan(self, lab: Lab) -> Sequence[Numbers]:
+    def plan(self, lab: Lab) -> Plan:
         lines = range(1, count_lines(lab) + 1)
-        return [(line, other) for line in lines for other in range(1, len(OTHERS) + 1)]
+        return Plan([(line, other) for line in lines for other in range(1, len(OTHERS) + 1)])
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         line, which = numbers

@@ -30,6 +30,8 @@ class Swept:
     sentence: str
     examined: int = 0
     total: int = 0
+    whole: bool = True
+    """False: there are more points than ``total``; the budget did not allow to find them all."""
     seed: int | None = None
     """What the sample was drawn with; None: every point was examined."""
     failures: tuple[Failure, ...] = ()
@@ -63,7 +65,8 @@ class Verdict:
             f"{len(self.failures)} with something wrong"
         ]
         said += [f"  {_level_text(level)}" for level in self.levels]
-        said.append(f"  the world: {_effects_text(self.effects)}")
+        seen = _effects_text(self.effects)
+        said.append(f"  without a crash it {self.ending}, and the world {seen}")
         said.append(f"  checked after every crash and every resume: {len(INVARIANTS)} invariants")
         for failure in self.failures:
             said += ["", *_failure_lines(failure)]
@@ -85,7 +88,8 @@ class Verdict:
 def _level_text(level: Swept) -> str:
     if level.skipped is not None:
         return f"{level.level}: skipped, {level.skipped}"
-    how_many = f"{level.examined:,} of {level.total:,} points"
+    of = "of" if level.whole else "of more than"
+    how_many = f"{level.examined:,} {of} {level.total:,} points"
     sampled = f" (sampled, seed {level.seed})" if level.seed is not None else ""
     failed = f", {len(level.failures)} WRONG" if level.failures else ""
     return f"{level.level}: {how_many}{sampled}, {level.sentence}{failed}"
@@ -95,7 +99,7 @@ def _effects_text(effects: tuple[str, ...]) -> str:
     if not effects:
         return "saw no effect at all"
     counted = Counter(effect.partition("(")[0] for effect in effects)
-    return "saw " + ", ".join(f"{tool} {count} times" for tool, count in counted.items())
+    return "saw " + ", ".join(f"{tool} ×{count}" for tool, count in counted.items())
 
 
 def _failure_lines(failure: Failure) -> list[str]:

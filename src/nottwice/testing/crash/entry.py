@@ -1,0 +1,70 @@
+"""The crash test as Python code calls it: ``crash_test(work, tools=...)`` (P2).
+
+The pytest fixture and the command line are thin layers over this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from nottwice.errors import UsageError
+from nottwice.model.tool import parse_duration
+from nottwice.testing.crash.levels import Numbers
+from nottwice.testing.crash.scenario import Scenario
+from nottwice.testing.crash.sweep import Orders, Progress, sweep
+from nottwice.testing.crash.verdict import Verdict
+
+DEFAULT_LEVELS = ("boundaries",)
+DEFAULT_BUDGET = "60s"
+
+
+def crash_test(
+    work: Callable[[], Any],
+    *,
+    tools: Mapping[str, Any] | None = None,
+    answers: Mapping[str, Any] | None = None,
+    levels: Iterable[str] = DEFAULT_LEVELS,
+    budget: str | float | None = DEFAULT_BUDGET,
+    points: Iterable[Numbers] = (),
+    seed: int | None = None,
+    name: str = "the work",
+    report: Callable[[Progress], None] = lambda progress: None,
+    reproduce: Callable[[str, Numbers], str] | None = None,
+) -> Verdict:
+    """Kill ``work`` at every point of the ``levels``, resume it each time, and say what differed.
+
+    ``work`` takes no arguments; it starts or resumes. ``tools``: what each effectful tool returns,
+    as plain data or as a function of its arguments; the parent answers and counts, and no tool runs
+    for real. ``answers``: what people answer, and what events carry. Ledgers are redirected into a
+    folder of the test, clocks jump instead of waiting. Raises CrashTestRefused, before anything is
+    killed, for code that cannot be judged.
+    """
+    scenario = Scenario(work=work, tools=tools or {}, answers=answers or {}, name=name)
+    orders = Orders(
+        levels=tuple(levels),
+        budget_seconds=None if budget is None else parse_duration(budget, what="The budget"),
+        points=tuple(points),
+        seed=seed,
+        report=report,
+        reproduce=reproduce or _call_again(name),
+    )
+    return sweep(scenario, orders)
+
+
+def parse_points(text: str) -> Numbers:
+    """The numbers of a point as people write them: ``12``, or ``68,12``."""
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise UsageError(
+            f"{text!r} is not a point. Nothing was run. Write its number, as in 12, or the numbers "
+            "of both faults, as in 68,12."
+        )
+    return numbers
+
+
+def _call_again(name: str) -> Callable[[str, Numbers], str]:
+    return lambda level, numbers: f"crash_test({name}, levels=[{level!r}], points=[{numbers}])"

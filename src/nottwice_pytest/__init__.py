@@ -1,0 +1,132 @@
+"""The pytest plugin: the fixture ``kill_everywhere`` and its options (P2).
+
+It is loaded into every suite of an environment that has nottwice, so it does nothing until a test
+asks for the fixture: not even nottwice itself is imported, and no hook slows a suite down. That is
+why it is a package of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from nottwice.testing.crash.levels import Numbers
+    from nottwice.testing.crash.verdict import Verdict
+
+PROPERTY = "nottwice crash"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let people choose where to kill, and for how long."""
+    group = parser.getgroup("nottwice", "crash tests (the fixture kill_everywhere)")
+    group.addoption(
+        "--kill-at",
+        metavar="POINT",
+        help="examine only this point, as the verdict names it: 12, or 68,12",
+    )
+    group.addoption(
+        "--kill-level",
+        action="append",
+        metavar="LEVEL",
+        help="boundaries, double, lines, takeover ...; can be given several times",
+    )
+    group.addoption(
+        "--kill-budget",
+        metavar="TIME",
+        help="how long one crash test may take, as in 60s; what does not fit is sampled",
+    )
+
+
+class KillEverywhere:
+    """What the fixture is: call it with the work; it asserts by itself."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._request = request
+        self._config = request.config
+
+    def __call__(
+        self,
+        work: Callable[[], Any],
+        *,
+        tools: Mapping[str, Any] | None = None,
+        answers: Mapping[str, Any] | None = None,
+        levels: Iterable[str] | None = None,
+        budget: str | float | None = None,
+        seed: int | None = None,
+    ) -> Verdict:
+        """Kill ``work`` everywhere and resume it; fail the test if anything differs.
+
+        See ``nottwice.testing.crash_test`` for the arguments. The options of the command line
+        override ``levels`` and ``budget``.
+        """
+        __tracebackhide__ = True
+        from nottwice.testing.crash.entry import (
+            DEFAULT_BUDGET,
+            DEFAULT_LEVELS,
+            crash_test,
+            parse_points,
+        )
+
+        at = self._config.getoption("--kill-at")
+        with self._progress() as report:
+            verdict = crash_test(
+                work,
+                tools=tools,
+                answers=answers,
+                levels=self._config.getoption("--kill-level") or levels or DEFAULT_LEVELS,
+                budget=self._config.getoption("--kill-budget") or budget or DEFAULT_BUDGET,
+                points=[parse_points(at)] if at else (),
+                seed=seed,
+                name=self._request.node.name,
+                report=report,
+                reproduce=self._reproduce,
+            )
+        text = "\n".join(verdict.lines())
+        self._request.node.user_properties.append((PROPERTY, text))
+        if verdict.failures:
+            pytest.fail(text, pytrace=False)
+        return verdict
+
+    def _reproduce(self, level: str, numbers: Numbers) -> str:
+        node = shlex.quote(self._request.node.nodeid)
+        chosen = "" if level == "boundaries" else f" --kill-level {level}"
+        return f"pytest {node} --kill-at {','.join(map(str, numbers))}{chosen}"
+
+    @contextlib.contextmanager
+    def _progress(self) -> Iterator[Any]:
+        """A bar, past pytest's capture, where a person watches the terminal."""
+        from nottwice.testing.crash.progress import progress_bar
+
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        aside = contextlib.nullcontext()
+        if capture is not None:
+            aside = capture.global_and_fixture_disabled()
+        with aside, progress_bar(sys.stderr) as report:
+            yield report
+
+
+@pytest.fixture
+def kill_everywhere(request: pytest.FixtureRequest) -> KillEverywhere:
+    """Kill some work at every point it has, and check that nothing happens twice or is lost."""
+    return KillEverywhere(request)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Show the verdict of every crash test that passed; a failed one shows its own."""
+    found = [
+        text
+        for report in terminalreporter.getreports("passed")
+        if report.when == "call"
+        for name, text in report.user_properties
+        if name == PROPERTY
+    ]
+    if found:
+        terminalreporter.section("crash tests")
+        for text in found:
+            terminalreporter.line(text)
