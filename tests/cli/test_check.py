@@ -28,7 +28,8 @@ def look(order_id: int, hint: str = "") -> dict: ...
 @nt.tool("unsafe_on_replay", verify=found, settles="30s", time_limit="90s")
 async def send(to: str) -> None: ...
 
-@nt.tool("idempotent_with_key", key="pay-{order_id}", window="24h", retry=nt.RetryPolicy(1))
+@nt.tool("idempotent_with_key", key="pay-{order_id}", window="24h", retry=nt.RetryPolicy(1),
+         approve="24h", keep="90d", rate="bank")
 def pay(order_id: int) -> str:
     return nt.current_call().key
 """
@@ -105,6 +106,10 @@ def test_everything_that_a_tool_declares_is_listed(check: Check) -> None:
     assert facts["pay"]["window"] == "24h"
     assert facts["pay"]["verify"] == "none"
     assert facts["pay"]["retry"] == "never"
+    assert facts["pay"]["approval"] == "needed, counts for 24h"
+    assert facts["pay"]["keep"] == "90d"
+    assert facts["pay"]["rate"] == "bank"
+    assert "approval" not in facts["send"]
 
 
 def test_the_four_answers_are_given_for_every_tool(check: Check) -> None:

@@ -151,3 +151,63 @@ def test_what_fits_together_is_declared_as_it_was_said() -> None:
     assert (declared.time_limit_seconds, declared.verify_limit_seconds) == (90, 60)
     assert (declared.volatile, declared.tags) == (("note",), ("money",))
     assert (declared.verify, declared.retry.attempts) == (verify, 2)
+
+
+# Approval, retention and rate
+
+
+def tool_of(name: str, replay_class: str, **declared: Any) -> Any:
+    """What a tool declares that says this."""
+
+    def act(order_id: int) -> None: ...
+
+    return declare(replay_class, name=name, **declared)(act).tool
+
+
+@pytest.mark.parametrize(
+    ("approve", "expected"),
+    [(False, (False, None)), (True, (True, None)), ("24h", (True, 86400.0)), (90, (True, 90.0))],
+)
+def test_an_approval_is_needed_or_not_and_may_expire(approve: Any, expected: Any) -> None:
+    tool = tool_of("refund with approval", "unsafe_on_replay", approve=approve)
+    assert (tool.approve, tool.approval_seconds) == expected
+
+
+@pytest.mark.parametrize("approve", [0, "soon", None, -1, "0s"])
+def test_an_approval_that_could_never_count_is_refused(approve: Any) -> None:
+    assert "approve" in refuse("unsafe_on_replay", approve=approve)
+
+
+def test_a_pure_tool_has_nothing_to_approve() -> None:
+    text = refuse("pure", approve=True)
+    assert "a pure tool changes nothing, so there is nothing to approve" in text
+
+
+def test_every_effectful_class_can_need_approval() -> None:
+    assert tool_of("keyed with approval", "idempotent_with_key", approve=True, **KEYED).approve
+
+
+def test_retention_and_rate_class_are_recorded_with_the_tool() -> None:
+    kept = tool_of("kept for long", "idempotent_with_key", keep="90d", rate="bank", **KEYED)
+    assert (kept.keep_seconds, kept.rate_class) == (7776000.0, "bank")
+    usual = tool_of("kept as usual", "pure")
+    assert (usual.keep_seconds, usual.rate_class) == (None, None)
+
+
+def test_rows_are_not_removed_while_the_upstream_remembers_their_keys() -> None:
+    text = refuse("idempotent_with_key", keep="23h", **KEYED)
+    assert "its rows would be removed (keep='23h')" in text
+    assert "(window='24h')" in text
+    enough = tool_of("kept just long enough", "idempotent_with_key", keep="24h", **KEYED)
+    assert enough.keep_seconds == 86400.0
+
+
+@pytest.mark.parametrize("keep", ["long", 0])
+def test_a_retention_that_is_no_duration_is_refused(keep: Any) -> None:
+    assert "keep" in refuse("pure", keep=keep)
+
+
+@pytest.mark.parametrize("rate", ["", 7, "a\nb"])
+def test_a_rate_class_that_is_no_name_is_refused(rate: Any) -> None:
+    with pytest.raises(nt.InvalidId, match="rate"):
+        tool_of("limited by nothing", "pure", rate=rate)

@@ -366,6 +366,9 @@ def test_the_report_repeats_what_was_declared() -> None:
         time_limit="90s",
         retry=nt.RetryPolicy(2),
         tags=("money",),
+        approve="24h",
+        keep="90d",
+        rate="bank",
     )
     assert found.name == "declared"
     assert found.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY
@@ -373,6 +376,8 @@ def test_the_report_repeats_what_was_declared() -> None:
     assert (found.verify, found.settles_seconds) == ("found_by_id", 30)
     assert (found.time_limit_seconds, found.retry.attempts) == (90, 2)
     assert found.tags == ("money",)
+    assert (found.approve, found.approval_seconds) == (True, 86400)
+    assert (found.keep_seconds, found.rate_class) == (7776000, "bank")
     assert found.result_type == "str | None"
     assert found.place == f"{__file__}:{with_key.__code__.co_firstlineno}"
 

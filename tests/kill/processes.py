@@ -200,6 +200,12 @@ class Case:
     def evidence(self) -> list[dict[str, Any]]:
         return self._select("SELECT * FROM evidence WHERE workflow_id = ? ORDER BY at", self.run)
 
+    def events(self) -> list[dict[str, Any]]:
+        """What the run was told, oldest first."""
+        return self._select(
+            "SELECT * FROM events WHERE workflow_id = ? ORDER BY sent_at, event_id", self.run
+        )
+
     def run_record(self) -> dict[str, Any]:
         (record,) = self._select("SELECT * FROM runs WHERE workflow_id = ?", self.run)
         return record

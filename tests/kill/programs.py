@@ -130,6 +130,57 @@ def decide(process: Process) -> None:
 
 
 @program
+def desk(process: Process) -> None:
+    """Wait for one thing after the other, in a step, and say what came of each."""
+    act = process.tool()
+    with process.reporting():
+        if process.plan.is_async:
+            asyncio.run(_desk_async(process, act))
+            return
+        with process.open_run(process.open()), nt.step("desk"):
+            for wait in process.plan.more["waits"]:
+                if wait == "act":
+                    process.say_receipt(act.receipt(order=ORDER))
+                else:
+                    _wait_for(process, wait)
+
+
+async def _desk_async(process: Process, act: Any) -> None:
+    async with process.open_run(process.open()), nt.step("desk"):
+        for wait in process.plan.more["waits"]:
+            if wait == "act":
+                process.say_receipt(await act.receipt(order=ORDER))
+            else:
+                _wait_for(process, wait)
+
+
+def _wait_for(process: Process, wait: str) -> None:
+    match wait:
+        case "ask":
+            process.say(answer=nt.ask("Go on?", options=["yes", "no"], about={"order": ORDER}))
+        case "sleep":
+            nt.sleep("1h")
+            process.say(slept=True)
+        case "receive":
+            process.say(event=nt.receive("paid"))
+        case "values":
+            process.say(now=nt.now().isoformat(), uuid=str(nt.uuid()), random=nt.random())
+        case _:
+            raise ValueError(wait)
+
+
+@program
+def send(process: Process) -> None:
+    """Tell the run of an event, as ``nottwice send`` does."""
+    more = process.plan.more
+    with process.reporting():
+        sent = process.open().send(
+            process.plan.run, "paid", more["payload"], event_id=more["event_id"]
+        )
+        process.say(sent=sent)
+
+
+@program
 def retry(process: Process) -> None:
     """Ask for new attempts at a call whose failure is on record."""
     act = process.tool()

@@ -66,5 +66,9 @@ def kinds_of(commit: Commit) -> Iterator[str]:
         yield "decision"
     if ReviewStatus.USED in statuses:
         yield "use"
+    if any(write.row.identity.tool_name == "nottwice.sleep" for write in commit.calls):
+        yield "timer"
+    for event_write in commit.events:
+        yield "sending" if event_write.event.received_by is None else "taking"
     if commit.run is not None and commit.run.release:
         yield "release"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import nottwice as nt
-from nottwice.model.review import ReviewStatus, Verb
-from nottwice.reviews.decide import decide, undo
+from nottwice.model.review import Review, ReviewStatus, Verb
+from nottwice.reviews.decide import decide, read_verb, undo
 from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
 
@@ -151,3 +153,86 @@ def test_somebody_who_decides_at_the_same_moment_wins_or_loses_whole(host: Host)
     decision = host.open_reviews[0].decision
     assert decision is not None
     assert decision.by == "the other"
+
+
+# What is asked first
+
+
+def asking(**words: Any) -> Host:
+    host = Host()
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.QuestionOpen):
+        nt.ask("How many?", **words)
+    return host
+
+
+def answer(host: Host, **words: Any) -> Review:
+    (review,) = host.open_reviews
+    words = {"by": "ann", "why": "", **words}
+    return decide(MemoryStore(host.data), host.clock, review.review_id, Verb.ANSWER, **words)
+
+
+@pytest.mark.parametrize(
+    ("returns", "given"), [(int, "many"), (str, 7), (bool, "perhaps"), (float, []), (str, None)]
+)
+def test_an_answer_of_another_type_is_refused_when_it_is_given(returns: Any, given: Any) -> None:
+    host = asking(returns=returns)
+    with pytest.raises(nt.InvalidArguments, match="It was not used"):
+        answer(host, result=given, has_result=True)
+    assert [review.status for review in host.open_reviews] == [ReviewStatus.OPEN]
+
+
+def test_an_answer_that_was_not_offered_is_refused() -> None:
+    host = asking(options=["one", "two"])
+    with pytest.raises(nt.UsageError, match="none of the answers that were offered: one, two"):
+        answer(host, result="three", has_result=True)
+    with pytest.raises(nt.UsageError, match="It is one of: one, two"):
+        answer(host)
+    assert answer(host, result="two", has_result=True).status is ReviewStatus.DECIDED
+
+
+def test_two_different_answers_conflict_and_the_same_one_does_not() -> None:
+    host = asking(returns=int)
+    answer(host, result=1, has_result=True)
+    assert answer(host, result=1, has_result=True).version == 2
+    with pytest.raises(nt.DecisionConflict, match="already decided"):
+        answer(host, result=2, has_result=True)
+
+
+def test_an_answer_says_who_and_needs_no_reason() -> None:
+    host = asking()
+    with pytest.raises(nt.UsageError, match="needs --by"):
+        answer(host, by=" ", result="x", has_result=True)
+    decided = answer(host, result="x", has_result=True)
+    assert decided.decision is not None
+    assert (decided.decision.by, decided.decision.why) == ("ann", "")
+
+
+@pytest.mark.parametrize(
+    ("word", "meaning"),
+    [("one", (Verb.ANSWER, "one")), ("answer", (Verb.ANSWER, None)), ("abort", (Verb.ABORT, None))],
+)
+def test_a_word_means_an_option_before_it_means_a_verb(word: str, meaning: Any) -> None:
+    (review,) = asking(options=["one", "two"]).open_reviews
+    assert read_verb(review, word) == meaning
+
+
+@pytest.mark.parametrize("word", ["three", "approve", "happened", "", "ONE"])
+def test_a_word_that_the_review_does_not_know_is_refused(word: str) -> None:
+    (review,) = asking(options=["one", "two"]).open_reviews
+    with pytest.raises(nt.UsageError, match="Choose one of: one, two, answer, abort"):
+        read_verb(review, word)
+
+
+def test_an_answer_to_what_is_no_question_is_refused(host: Host) -> None:
+    (review,) = host.open_reviews
+    with pytest.raises(nt.UsageError, match="is no question"):
+        decide(
+            MemoryStore(host.data),
+            host.clock,
+            review.review_id,
+            Verb.ANSWER,
+            by="ann",
+            why="",
+            result="x",
+            has_result=True,
+        )

@@ -92,3 +92,37 @@ def test_a_word_that_is_no_verb_is_refused(path: Path) -> None:
     assert caught.value.review_id is not None
     with pytest.raises(nt.UsageError, match="Choose one of: happened, did-not-happen"):
         nt.Reviews(path).decide(caught.value.review_id, "maybe", by="ann", why="?")
+
+
+def test_questions_and_approvals_are_decided_by_their_own_words(path: Path) -> None:
+    sent: list[str] = []
+
+    @nt.tool("unsafe_on_replay", approve=True, name="send what was approved")
+    def send(to: str) -> str:
+        sent.append(to)
+        return to
+
+    def work() -> str:
+        with nt.run("r", store=path), nt.step("s"):
+            to = nt.ask("To whom?", options=["ann", "bob"])
+            note = nt.ask("With which words?", returns=list[str])
+            return f"{send(to)} {note}"
+
+    with pytest.raises(nt.QuestionOpen) as asked:
+        work()
+    reviews = nt.Reviews(path)
+    assert asked.value.review_id is not None
+    with pytest.raises(nt.UsageError, match="Choose one of: ann, bob, answer, abort"):
+        reviews.decide(asked.value.review_id, "eve", by="me")
+    reviews.decide(asked.value.review_id, "ann", by="me")
+    with pytest.raises(nt.QuestionOpen) as asked:
+        work()
+    reviews.decide(str(asked.value.review_id), "answer", by="me", result=["Hello"])
+    with pytest.raises(nt.ApprovalNeeded) as needed:
+        work()
+    with pytest.raises(nt.UsageError, match="needs --why"):
+        reviews.decide(str(needed.value.review_id), "reject", by="me")
+    reviews.decide(str(needed.value.review_id), "approve", by="me")
+    assert work() == "ann ['Hello']"
+    assert sent == ["ann"]
+    assert reviews.open() == []
