@@ -115,6 +115,30 @@ class Endurance(Bench):
             writing.result()
         expect(torn, [], "Commits that a reader saw half of")
 
+    def test_a_reader_never_misses_what_was_durable_before_it_looked(self) -> None:
+        """Others write beside a holder; whatever a store does to bring both together shows here."""
+        holder, other, reader = self.open(), self.open(), self.open()
+        fence = claim(holder)
+        durable: list[int] = []
+        missed: list[str] = []
+
+        def write() -> None:
+            for number in range(40):
+                other.commit(note(number))
+                durable.append(number)
+                row = pending(identity(arguments=f"{number}"))
+                holder.commit(intent(row, fence))
+
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(write)
+            while not writing.done():
+                told_before = len(durable)
+                seen = len(noted(reader))
+                if seen < told_before:
+                    missed.append(f"{seen} of {told_before}")
+            writing.result()
+        expect(missed, [], "What a reader missed")
+
     @needs("durable")
     def test_what_was_committed_is_there_after_closing_and_opening_again(self) -> None:
         first = self.open()
