@@ -70,7 +70,7 @@ class OtherProcess:
     """
 
     def __init__(self, author: type[Any], place: Path) -> None:
-        file = inspect.getsourcefile(author)
+        file = _file_of(author)
         if file is None or "." in author.__qualname__:
             raise OtherFailed(
                 f"{author.__qualname__} cannot be found by another process. Nothing was tested. "
@@ -121,3 +121,11 @@ class OtherProcess:
             raise OtherFailed("The other process ended unexpectedly; what it said is on stderr.")
         heard: dict[str, Any] = json.loads(line)
         return heard
+
+
+def _file_of(author: type[Any]) -> str | None:
+    try:
+        return inspect.getsourcefile(author)
+    except TypeError:
+        # It was typed into an interpreter, or made by other code.
+        return None
