@@ -14,11 +14,13 @@ from collections.abc import Iterator
 
 import click
 
-from nottwice.cli.documents import DOCUMENTS, FIELDS
+from nottwice.cli import documents, graph_documents
 from nottwice.cli.main import main
 from nottwice.cli.settings import COMMON
 from tests.tidy.source import ROOT
 
+DOCUMENTS = {**documents.DOCUMENTS, **graph_documents.DOCUMENTS}
+FIELDS = {**documents.FIELDS, **graph_documents.FIELDS}
 PAGE = ROOT / "docs" / "reference" / "cli.md"
 
 INTRODUCTION = """\
@@ -26,8 +28,8 @@ INTRODUCTION = """\
 
 <!-- Made by `python -m tests.cli.reference_page`; change the commands, not this page. -->
 
-`nottwice` looks at a ledger, takes decisions, and checks declarations. No command runs a tool of
-yours, and none creates a ledger that is not there.
+`nottwice` runs graphs, looks at a ledger, takes decisions, and checks declarations. Only `run` and
+`crash` run tools of yours, and only `run` creates a ledger that is not there.
 
 On a terminal it prints tables, in a pipe plain lines that are never cut; `--json` prints exactly
 one JSON document to stdout, in pure ASCII, and its fields are only ever added to. Remarks and
@@ -40,7 +42,7 @@ not say is taken from the `pyproject.toml` of this folder or of one above it:
 ```toml
 [tool.nottwice]
 store = "agent.db"      # relative to this file
-app = "agent"           # the module that declares your tools, or the path of a .py file
+app = "agent:app"       # your tools and graphs: a module, module:name, or the path of a .py file
 ```
 
 ## Exit codes
@@ -50,7 +52,8 @@ app = "agent"           # the module that declares your tools, or the path of a 
 | 0 | done |
 | 1 | an error that has a name; its text says what happened, what did not, and what to do |
 | 2 | the command line was wrong, or nothing was decided |
-| 3 | a check found something: `nottwice check`, `nottwice reviews --fail-if-open` |
+| 3 | something needs somebody: a `run` that waits, `check`, `reviews --fail-if-open` |
+| 130 | Ctrl-C in `nottwice run`; the same line resumes the run |
 
 With `--json`, an error with exit code 1 is a document, too: `{"error": {"type": …, "message": …}}`.
 """

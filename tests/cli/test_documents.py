@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.cli.documents import DOCUMENTS, FIELDS
+from tests.cli.reference_page import DOCUMENTS, FIELDS
 from tests.cli.workplace import HOSTILE, Workplace, copy_workplace
 
 # Where a documented shape is found inside a document: the field that holds it, or a list of it.
@@ -26,6 +26,11 @@ SHAPES = {
     "tools": "tool",
     "waits": "wait",
     "event": "event",
+    "nodes": "node",
+    "checkpoints": "checkpoint",
+    "events": "told",
+    "children": "run",
+    "changes": "change",
     "error": "error",
 }
 
@@ -55,8 +60,28 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "recheck": printed("recheck --app agent"),
         "send": printed("send desk-1 paid --data 7"),
         "check": printed("check agent.py"),
+        **_graph_documents(place),
         "error": printed("show nothing"),
     }
+
+
+def _graph_documents(place: Workplace) -> dict[str, Any]:
+    """The same of what only runs of graphs have."""
+    lines = {
+        "run": "run listening --id told-1 --app flows",
+        "show, of a graph": "show told-1",
+        "run, of a parent": "run parent --id parent-1 --app flows",
+        "show, of a parent": "show parent-1",
+        "run, that ends": """run order --id order-1 --input '{"order_id": 1}' --app flows""",
+        "history": "history told-1",
+        "history, with --at": "history order-1 --at 1",
+        "history, with --diff": "history order-1 --diff 0 1",
+        "fork": "fork order-1 --to fork-1 --app flows",
+        "cancel": "cancel told-1 --why x",
+    }
+    place.lines("send told-1 news --data 7 --store agent.db")
+    printed = place.lines(*(f"{line} --store agent.db --json" for line in lines.values()))
+    return {name: json.loads(one.stdout) for name, one in zip(lines, printed, strict=True)}
 
 
 @pytest.mark.parametrize("name", list(DOCUMENTS))
@@ -81,8 +106,8 @@ def _find(shape: str, value: Any) -> list[dict[str, Any]]:
     if not isinstance(value, dict):
         return []
     for name, inner in value.items():
-        # Arguments and results are the user's: whatever they are called, they are no shape.
-        if name in ("arguments", "value", "about"):
+        # Arguments, results and state are the user's: whatever they are called, they are no shape.
+        if name in ("arguments", "value", "about", "state", "data", "before", "after"):
             continue
         if SHAPES.get(name) == shape:
             items = inner if isinstance(inner, list) else [inner]

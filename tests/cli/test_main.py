@@ -17,7 +17,21 @@ from click.testing import CliRunner
 from nottwice.cli.main import main
 from tests.cli.workplace import Workplace
 
-COMMANDS = ["runs", "show", "reviews", "decide", "recheck", "send", "check", "demo"]
+COMMANDS = [
+    "run",
+    "runs",
+    "show",
+    "history",
+    "reviews",
+    "decide",
+    "recheck",
+    "send",
+    "cancel",
+    "fork",
+    "check",
+    "crash",
+    "demo",
+]
 
 
 def test_the_help_lists_every_command_and_the_exit_codes() -> None:
@@ -73,7 +87,7 @@ def test_an_error_is_a_json_document_for_those_who_read_json(killed: Workplace) 
     result = killed.cli("show", "nothing", "--json")
     assert result.exit_code == 1
     error = json.loads(result.stdout)["error"]
-    assert error["type"] == "UsageError"
+    assert error["type"] == "UnknownRun"
     assert error["message"] in result.stderr
 
 

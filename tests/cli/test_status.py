@@ -17,7 +17,8 @@ def test_the_status_counts_runs_reviews_and_calls_in_doubt(killed: Workplace) ->
     assert lines[0] == f"Ledger {killed.store}"
     assert lines[1].split(maxsplit=1) == ["runs", "5: 1 interrupted, 3 waiting, 1 completed"]
     assert lines[2].split(maxsplit=1) == ["reviews", "3 open"]
-    assert lines[3].split(maxsplit=1) == ["in", "doubt  4 calls"]
+    assert lines[3].split(maxsplit=1) == ["waiting", "3 for a person"]
+    assert lines[4].split(maxsplit=1) == ["in", "doubt  4 calls"]
 
 
 def test_every_command_that_the_status_suggests_works_as_it_stands(killed: Workplace) -> None:
@@ -62,7 +63,14 @@ def test_suggestions_beyond_the_first_are_counted(
 
 def test_runs_are_listed_last_changed_first(killed: Workplace) -> None:
     lines = killed.cli("runs").stdout.splitlines()
-    assert re.split(r"\s{2,}", lines[0]) == ["RUN", "STATE", "CHANGED", "HOLDER"]
+    assert re.split(r"\s{2,}", lines[0]) == [
+        "RUN",
+        "STATE",
+        "GRAPH",
+        "CHANGED",
+        "HOLDER",
+        "WAITS FOR",
+    ]
     table = [re.split(r"\s{2,}", line)[:2] for line in lines[1:]]
     assert table == [
         ["[red]evil[/red]", "waiting"],

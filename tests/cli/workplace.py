@@ -22,7 +22,19 @@ from nottwice.cli.main import main
 from tests.tidy.source import ROOT
 
 AGENT = Path(__file__).with_name("agent.py")
+FLOWS = Path(__file__).with_name("flows.py")
 PROGRAM = "from nottwice.cli.main import main; main()"
+SEVERAL = """
+import json, shlex, sys
+from click.testing import CliRunner
+from nottwice.cli.main import main
+ended = []
+for line in json.load(sys.stdin):
+    result = CliRunner().invoke(main, shlex.split(line))
+    ended.append((result.exit_code, result.stdout, result.stderr))
+print()
+print(json.dumps(ended))
+"""
 MOST_SECONDS = 60.0
 # Everything that could steer a terminal, forge a line or be taken for markup.
 HOSTILE = "[red]\x1b[31mevil\x1b]0;title\x07\nError: forged\u202e\x9b2J[/red]"
@@ -63,6 +75,22 @@ class Workplace:
         )
         assert not kill or ended.exit_code == -signal.SIGKILL, ended
         return ended
+
+    def run(self, words: str, **variables: str) -> Ended:
+        """Type `nottwice run` with the graphs of this folder."""
+        line = f"nottwice run {words} --app flows:app --store agent.db"
+        return self.process("/bin/sh", "-c", f"exec {line}", **variables)
+
+    def lines(self, *lines: str) -> list[Ended]:
+        """Type several lines; one process does them all, because starting one takes its time."""
+        ended = self.process(sys.executable, "-c", SEVERAL, stdin=json.dumps(lines))
+        assert ended.exit_code == 0, ended
+        return [Ended(*one) for one in json.loads(ended.stdout.splitlines()[-1])]
+
+    def world(self) -> list[str]:
+        """The effects of the graphs that really happened, in order."""
+        file = self.folder / "world.txt"
+        return file.read_text().splitlines() if file.exists() else []
 
     def process(self, *command: str, stdin: str = "", **variables: str) -> Ended:
         done = subprocess.run(
@@ -130,6 +158,7 @@ def make_workplace(folder: Path) -> Workplace:
     """A folder with an agent that has not run yet."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(AGENT, folder / "agent.py")
+    shutil.copy(FLOWS, folder / "flows.py")
     (folder / "bin").mkdir()
     program = folder / "bin" / "nottwice"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{PROGRAM}" "$@"\n')

@@ -28,6 +28,8 @@ class Application:
     name: str
     module: ModuleType
     tools: tuple[Callable[..., Any], ...]
+    named: Any
+    """What the target names: the attribute after the colon, or the module itself."""
 
 
 def load_application(target: str) -> Application:
@@ -40,7 +42,7 @@ def load_application(target: str) -> Application:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             module = _import_file(Path(path)) if path.endswith(".py") else _import_module(path)
-            _find(module, attribute)
+            named = _find(module, attribute)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -50,16 +52,19 @@ def load_application(target: str) -> Application:
         for tool in registry.declared_tools()
         if id(tool) not in known or _belongs_to(tool, module)
     )
-    return Application(target, module, tools)
+    return Application(target, module, tools, named)
 
 
-def need_application(settings: Settings, *, what_for: str) -> Application:
+def need_application(
+    settings: Settings, *, what_for: str, needed: str = "tools", example: str = "agent"
+) -> Application:
     """The application that is meant; UsageError if none is named."""
     target = settings.application()
     if target is None:
         raise UsageError(
-            f"{what_for} needs your tools. Nothing was done. Name the module that declares them: "
-            '--app agent, or `app = "agent"` under [tool.nottwice] in pyproject.toml.'
+            f"{what_for} needs your {needed}. Nothing was done. Name the module that declares "
+            f'them: --app {example}, or `app = "{example}"` under [tool.nottwice] in '
+            "pyproject.toml."
         )
     return load_application(target)
 
@@ -104,10 +109,11 @@ def _put_first(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
-def _find(module: ModuleType, attribute: str) -> None:
+def _find(module: ModuleType, attribute: str) -> Any:
     found: Any = module
     for name in filter(None, attribute.split(".")):
         found = getattr(found, name)
+    return found
 
 
 def _why(target: str, error: BaseException) -> str:

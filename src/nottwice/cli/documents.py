@@ -28,6 +28,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "runs": "how many runs are in each state",
         "reviews": "how many reviews are `open`, and `decided` but not used yet",
         "calls_in_doubt": "how many calls may or may not have taken effect",
+        "waiting": "how many runs wait for a `review`, a `timer`, an `event`, a `child` run",
         "next": "commands worth typing now",
     },
     "runs": {
@@ -44,6 +45,10 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "calls": "the calls, oldest first; see call",
         "reviews": "all reviews of the run; see review",
         "omitted": "how many `calls` and `steps` are not printed; --all prints them",
+        "nodes": "the nodes of its graph; see node; empty if it is not a run of a graph",
+        "checkpoints": "its saved versions, oldest first; see checkpoint",
+        "events": "what it was told, in order of arrival; see told",
+        "children": "the runs that it spawned, oldest first; see run",
     },
     "reviews": {
         "ledger": _LEDGER,
@@ -97,6 +102,9 @@ FIELDS: dict[str, dict[str, str]] = {
         "holder_life": "alive, dead, not proven, or null",
         "failure": "the error that ended it, or null; see failure",
         "waits": "everything that it waits for; see wait",
+        "graph": "the graph that it is bound to, name@version; null if it is not of a graph",
+        "parent": "the run that spawned it, or null",
+        "origin": "the run that it was forked from, or null",
     },
     "wait": {
         "kind": "review, timer, event or child",
@@ -227,6 +235,7 @@ def status_document(overview: Overview, commands: list[str]) -> dict[str, Any]:
             "decided": len(overview.decided_cases),
         },
         "calls_in_doubt": overview.calls_in_doubt,
+        "waiting": overview.waiting,
         "next": commands,
     }
 
@@ -243,6 +252,9 @@ def run_document(view: RunView) -> dict[str, Any]:
         "holder_life": None if view.holder_life is None else view.holder_life.value,
         "failure": failure_document(run.failure),
         "waits": [wait_document(wait) for wait in run.waits],
+        "graph": run.graph_id,
+        "parent": run.parent_id,
+        "origin": run.origin,
     }
 
 

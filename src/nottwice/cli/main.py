@@ -1,7 +1,7 @@
 """The program `nottwice`: its commands, and how an error reaches the person at the keyboard.
 
 Exit codes: 0 done, 1 a typed error of nottwice, 2 the command line was wrong, 3 a check found
-something. No traceback is ever shown for an error that has a name.
+something or a run waits. No traceback is ever shown for an error that has a name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ from typing import Any
 
 import click
 
-from nottwice.cli import check, decide, reviews, send, show, status
+from nottwice.cli import (
+    cancel,
+    check,
+    decide,
+    fork,
+    history,
+    reviews,
+    run,
+    send,
+    show,
+    status,
+)
 from nottwice.cli.output import show_error, show_json, show_note
 from nottwice.cli.settings import Settings, common_options, format_options, pass_settings, show_log
 from nottwice.errors import NoLedger, NottwiceError
@@ -23,7 +34,7 @@ Exit codes:
   0  done
   1  an error that has a name: its text says what happened and what to do
   2  the command line was wrong, or nothing was decided
-  3  a check found something: `check`, `reviews --fail-if-open`"""
+  3  something needs somebody: `run` that waits, `check`, `reviews --fail-if-open`"""
 
 
 class Program(click.Group):
@@ -85,8 +96,8 @@ def main(context: click.Context, settings: Settings) -> None:
 
     Without a command: the state of the ledger, and what to type next.
 
-    Ids can be shortened to a beginning that fits only one. No command runs a tool of yours, and
-    none creates a ledger that is not there.
+    Ids can be shortened to a beginning that fits only one. Only `run` and `crash` run tools
+    of yours, and only `run` creates a ledger that is not there.
     """
     if context.invoked_subcommand is None:
         show_log(context, settings)
@@ -94,12 +105,16 @@ def main(context: click.Context, settings: Settings) -> None:
 
 
 for _command in (
+    run.run,
     status.runs,
     show.show,
+    history.history,
     reviews.reviews,
     decide.decide,
     reviews.recheck,
     send.send,
+    cancel.cancel,
+    fork.fork,
     check.check,
 ):
     main.add_command(_command)

@@ -60,6 +60,15 @@ def show_line(text: str = "", *, style: str | None = None) -> None:
         _write(text)
 
 
+def show_progress(text: str, *, style: str | None = None) -> None:
+    """Print one line of what goes on to stderr, as soon as it is known."""
+    if sys.stderr.isatty():
+        console = Console(file=sys.stderr, markup=False, highlight=False, emoji=False)
+        console.print(Text(safe(text), style=style or ""), soft_wrap=True)
+    else:
+        show_note(text)
+
+
 def show_facts(title: str, facts: Iterable[tuple[str, object]], *, style: str = "bold") -> None:
     """Print a heading and under it pairs of name and value; a value that is None is left out."""
     show_line(safe(title), style=style)

@@ -37,15 +37,15 @@ class Settings:
     as_json: bool = False
     verbosity: int = 0
 
-    def open_ledger(self) -> Ledger:
-        """Open the ledger that is meant; NoLedger if it is not there."""
+    def open_ledger(self, *, create: bool = False) -> Ledger:
+        """Open the ledger that is meant; NoLedger if it is not there and not to be created."""
         path = self._store_path()
         if path == MEMORY:
             raise UsageError(
                 "A ledger in memory lives and dies inside one process, so no command can look at "
                 "it. Nothing was opened. Name the file of a ledger with --store PATH."
             )
-        return open_ledger(path, create=False)
+        return open_ledger(path, create=create)
 
     def application(self) -> str | None:
         """The application that is meant, as MODULE[:ATTRIBUTE] or the path of a file."""
@@ -54,7 +54,7 @@ class Settings:
     def configured_application(self) -> str | None:
         folder, table = _project_table()
         app = _text(table, "app", folder)
-        if app is not None and app.endswith(".py"):
+        if app is not None and app.partition(":")[0].endswith(".py"):
             return str(folder / app)
         return app
 
@@ -67,6 +67,11 @@ class Settings:
             return f"nottwice {words}{self.store_words()} -- {shlex.quote(name)}"
         quoted = f" {shlex.quote(name)}" if name else ""
         return f"nottwice {words}{quoted}{self.store_words()}"
+
+    def resume_command(self, run_id: str) -> str:
+        """What resumes a run of a graph, to be typed as it stands."""
+        app = "" if self.app is None else f" --app {shlex.quote(self.app)}"
+        return f"nottwice run --id {shlex.quote(run_id)}{app}{self.store_words()}"
 
     def store_words(self) -> str:
         return "" if self.store is None else f" --store {shlex.quote(self.store)}"
@@ -159,8 +164,12 @@ class _SafeHandler(logging.Handler):
     """Writes log lines in which no text from a run can steer the terminal."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = safe(f"{record.levelname.lower()}: {record.getMessage()}")
-        click.echo(encodable(line, sys.stderr), err=True)
+        try:
+            line = safe(f"{record.levelname.lower()}: {record.getMessage()}")
+            click.echo(encodable(line, sys.stderr), err=True)
+        except Exception:
+            # Nobody may be reading any more. What is logged must never decide what is done.
+            self.handleError(record)
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:

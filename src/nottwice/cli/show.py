@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 
 from nottwice.cli.documents import details_document, outcome_of
+from nottwice.cli.graph_documents import graph_parts
 from nottwice.cli.output import (
     safe,
     shorten,
@@ -26,10 +27,11 @@ from nottwice.cli.views import (
     look_into,
     wait_text,
 )
+from nottwice.cli.waits import Reason, reasons_of
 from nottwice.engine.blocking import call_text
 from nottwice.model.call import ROOT_NODE, CallRow, CallStatus, ResultKind
 from nottwice.model.review import Review, ReviewStatus
-from nottwice.model.run import Life, StepRecord, WaitKind
+from nottwice.model.run import EventRecord, Life, StepRecord, WaitKind
 
 MOST_CALLS = 50
 DATE_CHARACTERS = len("2026-01-31")
@@ -60,6 +62,10 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
     how long; what was found out about a call in doubt; where the run was cut off; and what it waits
     for. A call that is DONE has a receipt: when the run is opened again it is replayed, not run.
 
+    Of a run of a graph it also shows the nodes, each pending, in_progress, done or failed; how many
+    checkpoints there are (see `nottwice history`), the runs it spawned, and the events it was told.
+    None of your code is needed for that.
+
     \b
     Examples:
       nottwice show ticket-7
@@ -69,11 +75,16 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
         run = find_run(ledger, run_id, list_command=settings.command("runs"))
         details = look_into(ledger, run, limit=None if show_all else limit)
         if settings.as_json:
-            show_json({"ledger": ledger.location, **details_document(details)})
+            document = {**details_document(details), **graph_parts(details)}
+            show_json({"ledger": ledger.location, **document})
             return
+        reasons = reasons_of(ledger.store, run, settings)
         _show_summary(details, ledger.location)
-        _show_next(details, settings)
+        _show_next(details, reasons, settings)
         show_line()
+        if details.nodes:
+            _show_nodes(details)
+            show_line()
         _show_timeline(details, settings)
 
 
@@ -90,11 +101,16 @@ def _show_summary(details: RunDetails, location: str) -> None:
         f"Run {run.workflow_id}",
         (
             ("state", view.state),
+            ("graph", run.graph_id),
             ("ledger", location),
             ("started", f"{utc_text(run.created_at)} UTC"),
             ("changed", f"{utc_text(run.updated_at)} UTC"),
             ("opened", "once" if run.epoch == 1 else f"{run.epoch} times"),
             ("holder", holder),
+            ("parent", run.parent_id),
+            ("forked from", run.origin),
+            ("checkpoints", _checkpoints_text(details)),
+            *(("child", f"{child.run.workflow_id}, {child.state}") for child in details.children),
             ("failure", failure),
             *(("cut off", text) for text in _cut_off(details)),
             *(("waits for", _waiting_text(review)) for review in details.waits_for),
@@ -105,6 +121,23 @@ def _show_summary(details: RunDetails, location: str) -> None:
             ),
         ),
     )
+
+
+def _checkpoints_text(details: RunDetails) -> str | None:
+    if not details.checkpoints:
+        return None
+    last = details.checkpoints[-1]
+    after = "the input" if last.node_id == ROOT_NODE else last.node_id
+    return f"{len(details.checkpoints)}, the last one is version {last.version}, after {after}"
+
+
+def _show_nodes(details: RunDetails) -> None:
+    """The nodes in the order of the graph, each with its mark (D6)."""
+    rows = [
+        (node.node, node.status, node.visit or "", shorten(node.error or "", 120))
+        for node in details.nodes
+    ]
+    show_table(("node", "status", "visits", "error"), rows)
 
 
 _LIVES = {
@@ -137,13 +170,29 @@ def _waiting_text(review: Review) -> str:
     return f"review {review.review_id}: {review.summary}"
 
 
-def _show_next(details: RunDetails, settings: Settings) -> None:
+def _show_next(details: RunDetails, reasons: list[Reason], settings: Settings) -> None:
     """Say what goes on from here, with the command to type."""
     undecided = [one for one in details.waits_for if one.status is ReviewStatus.OPEN]
     for review in undecided:
         show_line(f"Decide with: {safe(settings.command(f'decide {review.review_id}'))}")
-    resumable = details.view.state == INTERRUPTED or details.waits_for
+    for reason in reasons:
+        match reason.wait.kind:
+            case WaitKind.EVENT if reason.command is not None:
+                show_line(f"Send it with: {safe(reason.command)}")
+            case WaitKind.REVIEW if reason.run_id != details.view.run.workflow_id:
+                show_line(f"Its child run {safe(reason.run_id)} waits for {safe(reason.text)}")
+                if reason.command is not None:
+                    show_line(f"Decide with: {safe(reason.command)}")
+    resumable = details.view.state == INTERRUPTED or details.waits_for or reasons
     if resumable and not undecided:
+        _show_how_to_resume(details, settings)
+
+
+def _show_how_to_resume(details: RunDetails, settings: Settings) -> None:
+    run = details.view.run
+    if run.graph_id is not None and settings.application() is not None:
+        show_line(f"Resume with: {safe(settings.resume_command(run.root_id or run.workflow_id))}")
+    else:
         show_line("Run your program: it opens the run again and continues by itself.")
 
 
@@ -164,14 +213,20 @@ def _show_timeline(details: RunDetails, settings: Settings) -> None:
 
 def _timeline(details: RunDetails) -> Iterator[Row]:
     """All rows in the order of time, with a line wherever another process went on."""
-    moments: list[tuple[float, int, StepRecord | CallView]] = []
+    moments: list[tuple[float, int, StepRecord | CallView | EventRecord]] = []
     moments += [(step.started_at, 0, step) for step in details.steps]
+    moments += [(event.sent_at, 2, event) for event in details.events]
     moments += [(call.row.created_at, 1, call) for call in details.calls]
     moments.sort(key=lambda moment: moment[:2])
     holder_id: str | None = None
     for at, _, what in moments:
         if isinstance(what, StepRecord):
             yield _step_row(what)
+            continue
+        if isinstance(what, EventRecord):
+            taken = "" if what.received_by is None else ", taken"
+            text = f"event {what.name} from {what.sent_by}{taken}: {what.json}"
+            yield (utc_text(at) or "", "", "", "", shorten(text, 240))
             continue
         first = what.row.past[0].holder_id if what.row.past else what.row.holder_id
         if first != holder_id:

@@ -18,6 +18,7 @@ from nottwice.cli.settings import Command, Settings, common_options, pass_settin
 from nottwice.cli.views import (
     STATES,
     Overview,
+    RunView,
     count_text,
     list_runs,
     look_over,
@@ -48,6 +49,7 @@ def show_status(settings: Settings) -> None:
         (
             ("runs", f"{total}: {count_text(overview.states.items())}" if total else "none yet"),
             ("reviews", count_text(waiting)),
+            ("waiting", _waiting_text(overview.waiting)),
             ("in doubt", f"{doubts} {'call' if doubts == 1 else 'calls'}" if doubts else "nothing"),
         ),
     )
@@ -58,10 +60,21 @@ def show_status(settings: Settings) -> None:
         show_line(f"      {safe(reason)}", style="dim")
 
 
+_WAITED_FOR = {"review": "a person", "timer": "time", "event": "an event", "child": "a child run"}
+
+
+def _waiting_text(waiting: dict[str, int]) -> str | None:
+    """How many runs wait for what; nothing where none does."""
+    shown = [f"{number} for {_WAITED_FOR[kind]}" for kind, number in waiting.items() if number]
+    return ", ".join(shown) or None
+
+
 @click.command(cls=Command, short_help="List runs and their state.")
 @click.argument("prefix", default="")
+@click.option("--graph", metavar="NAME", help="Only runs of this graph: name, or name@version.")
 @click.option(
     "--state",
+    "--status",
     "states",
     multiple=True,
     type=click.Choice(STATES),
@@ -70,7 +83,9 @@ def show_status(settings: Settings) -> None:
 @click.option("--all", "show_all", is_flag=True, help=f"Also beyond the last {MOST_ROWS}.")
 @common_options
 @pass_settings
-def runs(settings: Settings, prefix: str, states: tuple[str, ...], show_all: bool) -> None:
+def runs(
+    settings: Settings, prefix: str, graph: str | None, states: tuple[str, ...], show_all: bool
+) -> None:
     """List runs, last changed first; with PREFIX those whose id begins with it.
 
     A run is *interrupted* when its status is running and its process is dead: run your program
@@ -80,10 +95,11 @@ def runs(settings: Settings, prefix: str, states: tuple[str, ...], show_all: boo
     \b
     Examples:
       nottwice runs --state interrupted
+      nottwice runs --graph refund --state waiting
       nottwice runs ticket- --all --json
     """
     with settings.open_ledger() as ledger:
-        found = list_runs(ledger, prefix=prefix, states=states)
+        found = list_runs(ledger, prefix=prefix, states=states, graph=graph)
         now, location = ledger.clock.now(), ledger.location
     shown = found if show_all else found[:MOST_ROWS]
     omitted = len(found) - len(shown)
@@ -92,19 +108,20 @@ def runs(settings: Settings, prefix: str, states: tuple[str, ...], show_all: boo
         show_json({"ledger": location, "runs": documents, "omitted": omitted})
         return
     if not found:
-        show_line("No runs." if not (prefix or states) else "No such runs.")
+        show_line("No runs." if not (prefix or states or graph) else "No such runs.")
         return
     rows = [
         (
             view.run.workflow_id,
             view.state,
+            view.run.graph_id,
             age_text(now - view.run.updated_at),
             view.holder,
             _waits_text(view.run.waits),
         )
         for view in shown
     ]
-    show_table(("run", "state", "changed", "holder", "waits for"), rows)
+    show_table(("run", "state", "graph", "changed", "holder", "waits for"), rows)
     if omitted:
         show_line(f"… and {omitted} more: {safe(settings.command('runs --all', prefix))}")
 
@@ -121,23 +138,15 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
         (settings.command(f"decide {case.review.review_id}"), _question(case))
         for case in overview.open_cases
     ]
-    resumable = {case.review.identity.workflow_id for case in overview.decided_cases}
-    resumable -= {case.review.identity.workflow_id for case in overview.open_cases}
-    found += [
-        (
-            settings.command("show", run_id),
-            f"run {run_id!r} was decided: run your program, it continues by itself",
-        )
-        for run_id in sorted(resumable)
-    ]
-    found += [
-        (
-            settings.command("show", view.run.workflow_id),
-            f"run {view.run.workflow_id!r} was interrupted: run your program, it continues by "
-            "itself",
-        )
-        for view in overview.interrupted
-    ]
+    undecided = {case.review.identity.workflow_id for case in overview.open_cases}
+    decided = {case.review.identity.workflow_id for case in overview.decided_cases}
+    for view in overview.ready:
+        if view.run.workflow_id not in undecided:
+            came = "was decided" if view.run.workflow_id in decided else "has what it waited for"
+            found.append(_resuming(view, came, settings))
+    found += [_resuming(view, "was interrupted", settings) for view in overview.interrupted]
+    # A child is resumed by resuming its root, which may be there for its own sake.
+    found = list(dict(reversed(found)).items())[::-1]
     more = len(found) - MOST_HINTS
     found = found[:MOST_HINTS]
     if more > 0:
@@ -145,6 +154,16 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
     if not found:
         found.append((settings.command("runs"), "all runs; nothing needs you"))
     return found
+
+
+def _resuming(view: RunView, why: str, settings: Settings) -> tuple[str, str]:
+    """What to type for a run that can go on, and why."""
+    run = view.run
+    reason = f"run {run.workflow_id!r} {why}"
+    if run.graph_id is not None and settings.application() is not None:
+        return settings.resume_command(run.root_id or run.workflow_id), f"{reason}: this resumes it"
+    command = settings.command("show", run.workflow_id)
+    return command, f"{reason}: run your program, it continues by itself"
 
 
 def _question(case: Case) -> str:

@@ -9,16 +9,24 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from nottwice.cli.output import utc_text
 from nottwice.engine.blocking import call_text, written_call
-from nottwice.errors import UsageError
+from nottwice.engine.history import Version, history, load
+from nottwice.errors import UnknownRun, UsageError
+from nottwice.graphs.outcome import NodeMark
+from nottwice.graphs.readiness import is_ready
+from nottwice.graphs.recorded import recorded_definition
+from nottwice.graphs.running import marks
 from nottwice.guard.ledger import Ledger
+from nottwice.model import values
 from nottwice.model.asked import Question, WantedCall, shown_in
 from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.graph import split_graph_id
 from nottwice.model.review import Evidence, Review, ReviewStatus
 from nottwice.model.run import (
+    EventRecord,
     HolderRecord,
     Life,
     RunRecord,
@@ -77,6 +85,18 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a run of a graph came, without any of its code."""
+
+    view: RunView
+    version: int | None
+    """The number of its last checkpoint; None: it has none yet."""
+    state: Any
+    """As of that checkpoint, as plain data."""
+    nodes: tuple[NodeMark, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """The whole ledger in a few figures, with what needs somebody."""
 
@@ -85,6 +105,10 @@ class Overview:
     cases: tuple[Case, ...]
     calls_in_doubt: int
     interrupted: tuple[RunView, ...]
+    ready: tuple[RunView, ...]
+    """Waiting runs for which something has come."""
+    waiting: dict[str, int]
+    """How many runs wait for a review, a timer, an event, a child run."""
 
     @property
     def open_cases(self) -> list[Case]:
@@ -122,6 +146,10 @@ class RunDetails:
     omitted_calls: int
     omitted_steps: int
     holders: Holders
+    nodes: tuple[NodeMark, ...] = ()
+    checkpoints: tuple[Version, ...] = ()
+    events: tuple[EventRecord, ...] = ()
+    children: tuple[RunView, ...] = ()
 
     @property
     def waits_for(self) -> list[Review]:
@@ -134,20 +162,35 @@ def look_over(ledger: Ledger) -> Overview:
     runs = [_view(run, holders) for run in store.runs()]
     counts = Counter(view.state for view in runs)
     doubts = sum(len(store.calls_in_doubt(view.run.workflow_id)) for view in runs)
+    waiting = [view for view in runs if view.run.status is RunStatus.WAITING]
+    kinds = Counter(kind for view in waiting for kind in {wait.kind for wait in view.run.waits})
+    now = ledger.clock.now()
     return Overview(
         location=ledger.location,
         states={state: counts[state] for state in STATES},
         cases=tuple(open_cases(store)),
         calls_in_doubt=doubts,
         interrupted=tuple(view for view in runs if view.state == INTERRUPTED),
+        ready=tuple(view for view in waiting if is_ready(store, view.run.workflow_id, now=now)),
+        waiting={kind.value: kinds[kind] for kind in WaitKind},
     )
 
 
-def list_runs(ledger: Ledger, *, prefix: str, states: Sequence[str]) -> list[RunView]:
+def list_runs(
+    ledger: Ledger, *, prefix: str, states: Sequence[str], graph: str | None = None
+) -> list[RunView]:
     """The runs whose id begins with ``prefix``, last changed first."""
     holders = Holders(ledger.store)
-    views = (_view(run, holders) for run in ledger.store.runs(prefix=prefix))
+    views = (
+        _view(run, holders)
+        for run in ledger.store.runs(prefix=prefix)
+        if graph is None or _is_run_of(run, graph)
+    )
     return [view for view in views if not states or view.state in states]
+
+
+def _is_run_of(run: RunRecord, graph: str) -> bool:
+    return run.graph_id is not None and graph in (run.graph_id, split_graph_id(run.graph_id)[0])
 
 
 def find_run(ledger: Ledger, name: str, *, list_command: str) -> RunRecord:
@@ -163,7 +206,7 @@ def find_run(ledger: Ledger, name: str, *, list_command: str) -> RunRecord:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UsageError(
+        raise UnknownRun(
             f"There is no run {name!r} in {ledger.location}. Nothing was changed. "
             f"List them with: {list_command}"
         )
@@ -206,7 +249,41 @@ def look_into(ledger: Ledger, run: RunRecord, *, limit: int | None) -> RunDetail
         omitted_calls=len(calls) - len(kept),
         omitted_steps=len(steps) - len(kept_steps),
         holders=holders,
+        nodes=_nodes(store, run, steps),
+        checkpoints=tuple(history(store, run_id)),
+        events=tuple(store.events(run_id)),
+        children=tuple(_view(child, holders) for child in store.children(run_id)),
     )
+
+
+def view_of(ledger: Ledger, run_id: str) -> RunView:
+    """A run that is known to be there."""
+    run = ledger.store.load_run(run_id)
+    assert run is not None
+    return _view(run, Holders(ledger.store))
+
+
+def stand(ledger: Ledger, run_id: str) -> Standing:
+    """How far a run of a graph came."""
+    store, view = ledger.store, view_of(ledger, run_id)
+    run = view.run
+    saved = store.checkpoints(run_id)
+    if saved:
+        state = load(store, run_id)["state"]
+    else:
+        state = None if run.input_json is None else values.decode(run.input_json)
+    return Standing(
+        view=view,
+        version=saved[-1].version if saved else None,
+        state=state,
+        nodes=_nodes(store, run, store.steps(run_id)),
+    )
+
+
+def _nodes(store: Store, run: RunRecord, steps: list[StepRecord]) -> tuple[NodeMark, ...]:
+    """Where each node stands; from the ledger alone, so that no code is needed to look."""
+    graph = None if run.graph_id is None else store.load_graph(run.graph_id)
+    return () if graph is None else tuple(marks(recorded_definition(graph), steps))
 
 
 def subject_text(review: Review, row: CallRow | None) -> str:

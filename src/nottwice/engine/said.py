@@ -21,6 +21,8 @@ RESUME: Final = "resume the step"
 REPLAY: Final = "replay the step"
 DONE: Final = "the step is done"
 FAILED: Final = "the step failed"
+WAIT: Final = "leave the run waiting"
+"""What is said about a run that waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ class App:
 
     def __init__(self, *, graphs: Iterable[Graph[Any]], store: AnyStore = None) -> None:
         self.graphs = tuple(graphs)
-        self._store = store
+        self.store = store
         seen: dict[str, Graph[Any]] = {}
         for graph in self.graphs:
             if not isinstance(graph, Graph):
@@ -35,7 +35,7 @@ class App:
     @property
     def ledger(self) -> Ledger:
         """The ledger of this app."""
-        return ledger_of(self._store)
+        return ledger_of(self.store)
 
     def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
         """Start a run, resume it, or return its finished result (see ``Graph.run``)."""

@@ -1,0 +1,144 @@
+"""What do the JSON documents of `--json` hold about graphs? Shapes, as in `documents.py`.
+
+What all runs have is there; here is what only runs of graphs have: nodes, checkpoints, events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nottwice.cli.documents import run_document
+from nottwice.cli.output import iso_text
+from nottwice.cli.views import RunDetails, Standing
+from nottwice.engine.history import Version
+from nottwice.graphs.outcome import NodeMark
+from nottwice.model import values
+from nottwice.model.changes import Change
+from nottwice.model.run import EventRecord
+
+_LEDGER = "the absolute path of the ledger"
+
+# What each command prints, under the words that come after `nottwice`.
+DOCUMENTS: dict[str, dict[str, str]] = {
+    "run": {
+        "ledger": _LEDGER,
+        "run": "see run",
+        "version": "the number of its last checkpoint, or null",
+        "state": "the state as of that checkpoint, as plain data",
+        "nodes": "the nodes of its graph; see node",
+        "next": "what to type next; empty if nothing is left to do",
+    },
+    "cancel": {
+        "ledger": _LEDGER,
+        "run": "the run as it is now; see run",
+        "stopped": "false if somebody drives it, and was told to stop before the next node",
+    },
+    "history": {
+        "ledger": _LEDGER,
+        "run_id": "the run",
+        "checkpoints": "its saved versions, oldest first; see checkpoint",
+    },
+    "history, with --at": {
+        "ledger": _LEDGER,
+        "run_id": "the run",
+        "version": "the version",
+        "node": "the node that runs next; null if the run was finished",
+        "state": "the state, as plain data",
+    },
+    "history, with --diff": {
+        "ledger": _LEDGER,
+        "run_id": "the run",
+        "from": "the earlier version",
+        "to": "the later version",
+        "changes": "what is different in the state; see change",
+    },
+    "fork": {
+        "ledger": _LEDGER,
+        "run": "the new run; see run",
+        "next": "what advances it",
+    },
+}
+
+# What those documents are made of.
+FIELDS: dict[str, dict[str, str]] = {
+    "node": {
+        "node": "its name",
+        "status": "pending, in_progress, done or failed: that of the last visit",
+        "visits": "how often it was visited",
+        "error": "the error of the last visit, or null",
+    },
+    "checkpoint": {
+        "version": "its number, from 0 on",
+        "node": "the node that had just ended; / for the input",
+        "at": "when it was saved",
+    },
+    "told": {
+        "event_id": "its own id; the same one sent twice is one event",
+        "name": "what `nt.receive` asks for",
+        "data": "what it says",
+        "sent_at": "when it was sent",
+        "sent_by": "who sent it",
+        "received_by": "the id of the call that took it, or null",
+        "received_at": "when it was taken, or null",
+    },
+    "change": {
+        "path": "where in the state",
+        "kind": "added, removed or changed",
+        "before": "what was there; null if it was added",
+        "after": "what is there; null if it was removed",
+    },
+}
+
+
+def standing_document(standing: Standing, commands: list[str]) -> dict[str, Any]:
+    return {
+        "run": run_document(standing.view),
+        "version": standing.version,
+        "state": standing.state,
+        "nodes": [node_document(node) for node in standing.nodes],
+        "next": commands,
+    }
+
+
+def graph_parts(details: RunDetails) -> dict[str, Any]:
+    """What `nottwice show` tells about a run of a graph, besides its steps and calls."""
+    return {
+        "nodes": [node_document(node) for node in details.nodes],
+        "checkpoints": [checkpoint_document(version) for version in details.checkpoints],
+        "events": [told_document(event) for event in details.events],
+        "children": [run_document(child) for child in details.children],
+    }
+
+
+def node_document(node: NodeMark) -> dict[str, Any]:
+    return {
+        "node": node.node,
+        "status": node.status,
+        "visits": node.visit,
+        "error": node.error,
+    }
+
+
+def checkpoint_document(version: Version) -> dict[str, Any]:
+    return {"version": version.version, "node": version.node_id, "at": iso_text(version.at)}
+
+
+def told_document(event: EventRecord) -> dict[str, Any]:
+    return {
+        "event_id": event.event_id,
+        "name": event.name,
+        "data": values.decode(event.json),
+        "sent_at": iso_text(event.sent_at),
+        "sent_by": event.sent_by,
+        "received_by": event.received_by,
+        "received_at": iso_text(event.received_at),
+    }
+
+
+def change_document(change: Change) -> dict[str, Any]:
+    return {
+        "path": change.path,
+        "kind": change.kind.value,
+        "before": change.before,
+        "after": change.after,
+    }

@@ -1,0 +1,295 @@
+"""Start a run of a graph, resume it, or tell how it ended: `nottwice run`.
+
+One line does all three, so whoever is not sure what became of a run types the same line again.
+What nodes and tools print goes to stderr, like the progress; stdout holds how the run stands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from nottwice.cli.deployed import ledger_for, need_app
+from nottwice.cli.graph_documents import standing_document
+from nottwice.cli.json_input import read_json
+from nottwice.cli.output import (
+    safe,
+    shorten,
+    show_facts,
+    show_json,
+    show_line,
+    show_note,
+    show_progress,
+)
+from nottwice.cli.progress import show_failure, watched
+from nottwice.cli.settings import Command, Settings, common_options, pass_settings
+from nottwice.cli.views import Standing, find_run, stand
+from nottwice.cli.waits import Reason, reasons_of
+from nottwice.errors import InvalidTool, NoLedger, RunBusy, UsageError
+from nottwice.graphs.app import App
+from nottwice.guard.ledger import Ledger
+from nottwice.model import values
+from nottwice.model.graph import split_graph_id
+from nottwice.model.run import RunStatus
+from nottwice.model.tool import parse_duration
+
+FAILED = 1
+WAITS = 3
+INTERRUPTED = 130
+FOREVER = "forever"
+MOST_SECONDS = 9e9
+"""For ever, as far as a computer is concerned: 285 years."""
+MOST_STATE_CHARACTERS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """A run to advance, and how."""
+
+    ledger: Ledger
+    app: App
+    graph: str
+    run_id: str
+    input: Any
+    stay_seconds: float
+    quiet: bool
+
+    @property
+    def epoch(self) -> int:
+        """How often the run was opened."""
+        known = self.ledger.store.load_run(self.run_id)
+        return 0 if known is None else known.epoch
+
+
+@click.command(cls=Command, short_help="Start a run of a graph, or resume it.")
+@click.argument("graph", required=False)
+@click.option("--id", "run_id", required=True, metavar="RUN", help="Your name for the run.")
+@click.option(
+    "--input",
+    "input_text",
+    metavar="JSON",
+    help="What the state begins with; - reads stdin, @PATH a file. Not needed to resume.",
+)
+@click.option(
+    "--wait",
+    is_flag=False,
+    flag_value=FOREVER,
+    metavar="[DURATION]",
+    help="Stay while it waits, and go on when that has come: 90s, 15m, 24h; else for ever.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress; only how the run stands.")
+@common_options
+@pass_settings
+@click.pass_context
+def run(
+    context: click.Context,
+    settings: Settings,
+    graph: str | None,
+    run_id: str,
+    input_text: str | None,
+    wait: str | None,
+    quiet: bool,
+) -> None:
+    """Start a run of a GRAPH, resume it, or tell how it ended. The same line does all three.
+
+    A run that is new starts with --input; one that was killed, failed or waited goes on from its
+    last checkpoint, and every effect that has a receipt is replayed, not repeated; one that is
+    finished runs nothing. GRAPH is its name, or name@version; a run that exists knows its own.
+
+    Your graphs are found through --app module:app, or `app` under [tool.nottwice] in
+    pyproject.toml: an nt.App, an nt.Graph, or a module that has one. The ledger is what --store
+    says, else the app's own, else as for every command; it is created if it is not there. What
+    your code prints goes to stderr.
+
+    \b
+    Ends with:
+      0    the run is completed
+      1    it failed or was aborted; or an error that has a name
+      3    it waits: for a person, for time, for an event, for a child run
+      130  you pressed Ctrl-C; the same line resumes it
+
+    \b
+    Examples:
+      nottwice run refund --id ticket-7 --input '{"order_id": 7}' --app agent:app
+      nottwice run --id ticket-7
+      nottwice run refund --id ticket-7 --input @order.json --wait 24h --json
+    """
+    stay_seconds = _stay_seconds(wait)
+    given = None
+    if input_text is not None:
+        given = read_json(input_text, option="--input", outcome="Nothing was started.")
+    deployed = need_app(settings, what_for="run")
+    with _open_ledger(settings, deployed.app, graph, given) as ledger:
+        app = deployed.in_ledger(ledger)
+        name, run_id = _which(ledger, app, graph, run_id, settings)
+        errand = Errand(
+            ledger=ledger,
+            app=app,
+            graph=name,
+            run_id=run_id,
+            input=given,
+            stay_seconds=stay_seconds,
+            quiet=quiet,
+        )
+        try:
+            _advance(errand, settings)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            context.exit(_interrupted(errand, stop, settings))
+        standing = stand(ledger, run_id)
+        reasons = reasons_of(ledger.store, standing.view.run, settings)
+        commands = _commands(standing, reasons, settings)
+        if settings.as_json:
+            show_json({"ledger": ledger.location, **standing_document(standing, commands)})
+        else:
+            _show_standing(ledger, standing, reasons, commands)
+    context.exit(_exit_code(standing))
+
+
+def _stay_seconds(wait: str | None) -> float:
+    if wait is None:
+        return 0.0
+    if wait == FOREVER:
+        return MOST_SECONDS
+    try:
+        return parse_duration(wait, what="--wait")
+    except InvalidTool as error:
+        raise click.UsageError(f"{error} Write GRAPH before --wait.") from None
+
+
+def _open_ledger(settings: Settings, app: App, graph: str | None, given: Any) -> Ledger:
+    """The ledger of the run; created for a run that can start, and for nothing else."""
+    try:
+        return ledger_for(settings, app, create=False)
+    except NoLedger:
+        if graph is None:
+            raise
+    app.newest(graph).state.first(given)
+    return ledger_for(settings, app, create=True)
+
+
+def _which(
+    ledger: Ledger, app: App, graph: str | None, run_id: str, settings: Settings
+) -> tuple[str, str]:
+    """The graph and the run that are meant. A mistyped id must not start another run."""
+    if graph is not None:
+        return graph, run_id
+    if not ledger.store.runs(prefix=run_id, limit=1):
+        known = ", ".join(sorted({each.name for each in app.graphs}))
+        raise UsageError(
+            f"There is no run {run_id!r} in {ledger.location}. Nothing was started. To start it, "
+            f"name its graph: nottwice run GRAPH --id {run_id}. The app has: {known}."
+        )
+    found = find_run(ledger, run_id, list_command=settings.command("runs"))
+    if found.graph_id is None:
+        raise UsageError(
+            f"Run {found.workflow_id!r} is not a run of a graph: a program opened it with nt.run. "
+            "Nothing was done. Run that program: it continues by itself."
+        )
+    return split_graph_id(found.graph_id)[0], found.workflow_id
+
+
+def _advance(errand: Errand, settings: Settings) -> None:
+    """Advance the run as far as it goes; a failure that is on record is shown, not raised."""
+
+    def show_waits() -> None:
+        if errand.stay_seconds:
+            known = errand.ledger.store.load_run(errand.run_id)
+            for reason in [] if known is None else reasons_of(errand.ledger.store, known, settings):
+                how = "" if reason.command is None else f"  ({reason.command})"
+                show_progress(f"  waits   for {reason.text}{how}", style="yellow")
+
+    before = errand.epoch
+    title = f"Run {errand.run_id} of {errand.graph} {'goes on' if before else 'starts'}."
+    watch = watched(errand.run_id, title=title, on_wait=show_waits)
+    try:
+        with _output_to_stderr(), contextlib.nullcontext() if errand.quiet else watch:
+            errand.app.run(
+                errand.graph,
+                errand.run_id,
+                errand.input,
+                wait_seconds=errand.stay_seconds,
+                stay=errand.stay_seconds,
+            )
+    except Exception as error:
+        known = errand.ledger.store.load_run(errand.run_id)
+        failed = known is not None and known.status is RunStatus.FAILED
+        if isinstance(error, RunBusy) or not failed or errand.epoch == before:
+            raise
+        if not errand.quiet:
+            show_failure(error)
+
+
+@contextlib.contextmanager
+def _output_to_stderr() -> Iterator[None]:
+    """Let everything that the user's code prints go to stderr, also what its processes print."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        with contextlib.suppress(OSError):
+            # Somebody may have closed one of them; then nothing is lost either.
+            kept = os.dup(1)
+            stack.callback(os.close, kept)
+            os.dup2(2, 1)
+            stack.callback(os.dup2, kept, 1)
+        yield
+
+
+def _interrupted(errand: Errand, stop: BaseException, settings: Settings) -> int:
+    """Tell how to resume a run whose process was asked to end."""
+    ended = isinstance(stop, SystemExit)
+    show_note(
+        f"{'Your code ended the process' if ended else 'Interrupted'}. Run {errand.run_id!r} keeps "
+        f"what it has, and goes on from there: {settings.resume_command(errand.run_id)}"
+    )
+    return FAILED if ended else INTERRUPTED
+
+
+def _commands(standing: Standing, reasons: list[Reason], settings: Settings) -> list[str]:
+    """What to type next: what ends the waits, then what goes on from there."""
+    run = standing.view.run
+    if run.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+        return []
+    found = [reason.command for reason in reasons if reason.command is not None]
+    return [*found, settings.resume_command(run.root_id or run.workflow_id)]
+
+
+def _show_standing(
+    ledger: Ledger, standing: Standing, reasons: list[Reason], commands: list[str]
+) -> None:
+    run = standing.view.run
+    failure = run.failure
+    show_facts(
+        f"Run {run.workflow_id}: {standing.view.state}",
+        (
+            ("graph", run.graph_id),
+            ("ledger", ledger.location),
+            ("checkpoint", standing.version),
+            ("state", shorten(values.encode(standing.state), MOST_STATE_CHARACTERS)),
+            (
+                "failure",
+                None if failure is None else shorten(f"{failure.error_type}: {failure.message}"),
+            ),
+            *(("waits for", _reason_text(reason, run.workflow_id)) for reason in reasons),
+        ),
+    )
+    for number, command in enumerate(commands):
+        show_line(f"{'Next' if number == 0 else 'Then'}: {safe(command)}")
+
+
+def _reason_text(reason: Reason, run_id: str) -> str:
+    return reason.text if reason.run_id == run_id else f"{reason.text} (run {reason.run_id})"
+
+
+def _exit_code(standing: Standing) -> int:
+    match standing.view.run.status:
+        case RunStatus.COMPLETED:
+            return 0
+        case RunStatus.WAITING:
+            return WAITS
+        case _:
+            return FAILED
