@@ -114,6 +114,17 @@ def test_the_phase_is_where_the_work_is(statuses: dict[str, StepStatus], current
     assert overview(data(*steps, nodes="a b c"))["phase"] == current
 
 
+def test_a_branch_that_a_completed_run_did_not_take_is_not_still_to_come() -> None:
+    steps = (marked("ask", DONE, 1), marked("pay", DONE, 2), marked("post/print", DONE, 3))
+    nodes = "ask pay close post/print post/stamp gone/away"
+    shown = overview(data(*steps, nodes=nodes, status=RunStatus.COMPLETED))
+    assert list(shown["phases"]) == ["ask", "pay", "post"]
+    assert list(shown["phases"]["post"]["steps"]) == ["print"]
+    assert (shown["phase"], shown["phases"]["post"]["status"]) == ("post", "done")
+    still = overview(data(*steps, nodes=nodes, status=RunStatus.FAILED))
+    assert list(still["phases"]) == ["ask", "pay", "close", "post", "gone"]
+
+
 def test_the_last_visit_of_a_loop_counts() -> None:
     first = marked("a", DONE, 1, checkpoint_id="start/1")
     again = marked("a", IN_PROGRESS, 2, checkpoint_id="start/2")

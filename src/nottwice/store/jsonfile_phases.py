@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nottwice.model.call import CallRow, CallStatus, ResultKind
-from nottwice.model.run import StepRecord, StepStatus
+from nottwice.model.run import RunStatus, StepRecord, StepStatus
 from nottwice.store.rules import MemoryData
 
 PENDING = "pending"
@@ -59,6 +59,10 @@ def _phases(data: MemoryData) -> dict[str, Any]:
         else:
             # The last visit counts: a node of a loop is in progress again.
             phases[phase] = _mark(step)
+    if any(run.status is RunStatus.COMPLETED for run in data.runs.values()):
+        # A branch that was not taken is not still to come.
+        inner = {phase: _begun(steps) for phase, steps in inner.items() if _begun(steps)}
+        phases = {phase: phases[phase] for phase in phases if phase in inner | _begun(phases)}
     outputs = _output_files(data.calls.values())
     for phase, found in phases.items():
         if phase in outputs:
@@ -70,6 +74,10 @@ def _phases(data: MemoryData) -> dict[str, Any]:
             if found["status"] == PENDING:
                 found["status"] = _status_of(steps)
     return phases
+
+
+def _begun(marks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: mark for name, mark in marks.items() if mark["status"] != PENDING}
 
 
 def _planned(data: MemoryData) -> list[str]:
