@@ -63,10 +63,6 @@ async def note_async(text: str) -> str:
     return str(_never_for_real())
 
 
-def _retrying(error: Exception) -> str:
-    return "retryable"
-
-
 @nt.tool("unsafe_on_replay", retry=nt.RetryPolicy(attempts=3), name="crash_flaky", time_limit="30s")
 def flaky(what: str) -> str:
     return str(_never_for_real())
@@ -189,7 +185,7 @@ loop: nt.Graph[Any] = nt.Graph("crash-loop", version="1.0.0", append=["sent"])
 def turn(state: dict[str, Any]) -> Any:
     count = state.get("count", 0) + 1
     update = {"count": count, "sent": [mail(to=f"reader {count}")]}
-    return nt.go("again" if count < 3 else "done", **update)
+    return nt.go("again" if count < 3 else "done", update)
 
 
 fan: nt.Graph[Any] = nt.Graph("crash-fan", version="1.0.0")

@@ -161,7 +161,7 @@ class World:
         In a forked child of the starter this does nothing: a child that unwinds its parent's
         ``with`` block must not take the world away from its parent.
         """
-        _end(self._process)
+        end_process(self._process)
 
     def __enter__(self) -> World:
         return self
@@ -322,9 +322,9 @@ def _launch(folder: Path, hold_limit_seconds: float) -> tuple[subprocess.Popen[b
             # Signals for the terminal's process group are not for the world.
             start_new_session=True,
         )
-    port = _read_port(process)
+    port = read_port(process)
     if port is None:
-        _end(process)
+        end_process(process)
         stderr = complaints.read_text(errors="replace").strip()
         raise WorldNotStarted(
             "The world's process did not come up, and was ended. No effect was applied. "
@@ -334,7 +334,7 @@ def _launch(folder: Path, hold_limit_seconds: float) -> tuple[subprocess.Popen[b
     return process, port
 
 
-def _read_port(process: subprocess.Popen[bytes]) -> int | None:
+def read_port(process: subprocess.Popen[bytes]) -> int | None:
     """Read the port, or None when the process ended or kept silent for too long."""
     if process.stdout is None:
         return None
@@ -358,12 +358,12 @@ def _tidy_up(
     # A forked child inherits this finalizer, but not the right to remove its parent's logs.
     if os.getpid() != starter_pid:
         return
-    _end(process)
+    end_process(process)
     if temporary_folder is not None:
         shutil.rmtree(temporary_folder, ignore_errors=True)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end_process(process: subprocess.Popen[bytes]) -> None:
     # Popen signals only a child of the calling process: in a fork of the starter nothing happens.
     process.kill()
     process.wait()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
+import itertools
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -135,14 +135,17 @@ def _life_elsewhere(self: Any, holder_id: str) -> Life:
 def _count_class(kind: type[Any], link: Link, points: Points) -> None:
     """Wrap the three methods that make something durable."""
     commit, commit_soon, holder = kind.commit, kind.commit_soon, kind.holder
+    told = _Writes(link)
 
     def counted_commit(self: Any, one: Commit) -> None:
         with points.around(name_of(one)):
+            number = told.begin(one)
             commit(self, one)
-            _tell_written(link, one)
+            told.accepted(number)
 
     def counted_commit_soon(self: Any, one: Commit) -> Future[None]:
         points.reach(f"before {name_of(one)}")
+        number = told.begin(one)
         inner: Future[None] = commit_soon(self, one)
         outer: Future[None] = Future()
         outer.set_running_or_notify_cancel()
@@ -152,7 +155,7 @@ def _count_class(kind: type[Any], link: Link, points: Points) -> None:
             if error is not None:
                 outer.set_exception(error)
                 return
-            _tell_written(link, one)
+            told.accepted(number)
             # Only then: whoever waits must not run ahead of the point.
             points.reach(f"after {name_of(one)}")
             outer.set_result(None)
@@ -173,12 +176,24 @@ def _count_class(kind: type[Any], link: Link, points: Points) -> None:
     kind.commit, kind.commit_soon, kind.holder = counted_commit, counted_commit_soon, counted_holder
 
 
-def _tell_written(link: Link, commit: Commit) -> None:
-    """Tell the parent who wrote, so that it can judge who had the right to."""
-    if commit.claim is not None:
-        epoch = commit.claim.run.epoch
-    elif commit.fence is not None:
-        epoch = commit.fence.epoch
-    else:
-        return
-    link.note("wrote", process=os.getpid(), run=commit.workflow_id, epoch=epoch)
+class _Writes:
+    """Tells the parent which holder begins to write, and that it was let to.
+
+    The beginning counts: a process that is stopped between its commit and the news of it has still
+    written before whoever came then.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._numbers = itertools.count()
+
+    def begin(self, commit: Commit) -> int:
+        number = next(self._numbers)
+        epoch = commit.fence.epoch if commit.fence is not None else 0
+        if commit.claim is not None:
+            epoch = commit.claim.run.epoch
+        self._link.note("writing", number=number, run=commit.workflow_id, epoch=epoch)
+        return number
+
+    def accepted(self, number: int) -> None:
+        self._link.note("wrote", number=number)

@@ -161,6 +161,8 @@ def decisions_apply_once(case: Case) -> Iterator[str]:
 def only_the_holder_writes(case: Case) -> Iterator[str]:
     newest: dict[str, int] = {}
     for write in case.upstream.writes:
+        if not write.accepted or write.epoch == 0:
+            continue
         last = newest.get(write.run_id, 0)
         if write.epoch < last:
             yield (

@@ -14,7 +14,7 @@ import signal
 import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar, assert_never
 
 from nottwice.guard.registry import declared_tools
@@ -67,6 +67,8 @@ class Child:
     names: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
+    writes: dict[int, int] = field(default_factory=dict)
+    """Where in the world's list each of its commits is, by the number that it gave it."""
     broken: str | None = None
     """Why it ended otherwise than it should: it hung, or the kit itself failed in it."""
 
@@ -211,9 +213,12 @@ class Stage:
             return
         upstream = child.upstream
         match message["tell"]:
+            case "writing":
+                child.writes[message["number"]] = len(upstream.writes)
+                upstream.writes.append(Write(child.pid, message["run"], message["epoch"]))
             case "wrote":
-                write = Write(message["process"], message["run"], message["epoch"])
-                upstream.writes.append(write)
+                place = child.writes[message["number"]]
+                upstream.writes[place] = replace(upstream.writes[place], accepted=True)
             case "seen":
                 setattr(child, message["moment"], view.from_plain(message["view"]))
             case "dying":

@@ -38,11 +38,13 @@ class WorldEffect:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A commit of a holder that the store accepted: who wrote, and by which claim."""
+    """A commit that a process began: by which claim, and whether the store accepted it."""
 
     process: int
     run_id: str
     epoch: int
+    """0: it was not written as the holder of the run."""
+    accepted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
