@@ -82,6 +82,8 @@ class Process:
         self.looks = 0
         self._descriptor = descriptor
         self._visits: dict[str, int] = {}
+        self.places: list[tuple[str, int]] = []
+        """Every place that was reached, and the how-manieth time it was."""
         self._tools: list[Any] = []
 
     def say(self, **facts: Any) -> None:
@@ -107,7 +109,9 @@ class Process:
     def reach(self, place: str) -> None:
         """Die here, stop or wait, if the plan says so."""
         self._visits[place] = self._visits.get(place, 0) + 1
-        if (place, self._visits[place]) == (self.plan.die_at, self.plan.die_at_visit):
+        self.places.append((place, self._visits[place]))
+        at_place = (place, self._visits[place]) == (self.plan.die_at, self.plan.die_at_visit)
+        if at_place or len(self.places) == self.plan.more.get("die_at_place"):
             os.kill(os.getpid(), signal.SIGKILL)
         if (place, self._visits[place]) == (self.plan.more.get("stop_at"), 1):
             os.kill(os.getpid(), signal.SIGSTOP)
