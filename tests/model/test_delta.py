@@ -97,30 +97,39 @@ def test_a_delta_leads_to_a_value_that_has_nothing_in_common(old: Any, new: Any)
     assert text_of(apply(old, stored(diff(old, new)))) == text_of(new)
 
 
-@given(histories())
-def test_deltas_that_were_combined_lead_where_they_led_one_by_one(history: list[Any]) -> None:
+# With every change named where it happened, small values make all the shapes that large ones do.
+
+
+@given(histories(), st.booleans())
+@example([[{"a": 1}, {"b": 1}, 3], [{"a": 1, "c": 2}, {"b": 1}, 3], [{"b": 1}, 3]], False)
+def test_deltas_that_were_combined_lead_where_they_led_one_by_one(
+    history: list[Any], shortest: bool
+) -> None:
     combined: Any = {}
     for old, new in pairwise(history):
         before = copy.deepcopy(combined)
-        following = diff(old, new)
-        together = combine(combined, following)
+        together = combine(combined, diff(old, new, shortest=shortest))
         assert combined == before
         combined = stored(together)
         assert text_of(apply(history[0], combined)) == text_of(new)
 
 
-@given(histories())
-def test_combining_does_not_depend_on_what_is_combined_first(history: list[Any]) -> None:
-    deltas = [diff(old, new) for old, new in pairwise(history)]
+@given(histories(), st.booleans())
+def test_combining_does_not_depend_on_what_is_combined_first(
+    history: list[Any], shortest: bool
+) -> None:
+    deltas = [diff(old, new, shortest=shortest) for old, new in pairwise(history)]
     from_the_end: Any = {}
     for delta in reversed(deltas):
         from_the_end = combine(delta, from_the_end)
     assert text_of(apply(history[0], from_the_end)) == text_of(history[-1])
 
 
-@given(histories())
-def test_a_replay_leads_to_the_same_value_as_one_step_after_the_other(history: list[Any]) -> None:
-    deltas = [stored(diff(old, new)) for old, new in pairwise(history)]
+@given(histories(), st.booleans())
+def test_a_replay_leads_to_the_same_value_as_one_step_after_the_other(
+    history: list[Any], shortest: bool
+) -> None:
+    deltas = [stored(diff(old, new, shortest=shortest)) for old, new in pairwise(history)]
     assert text_of(replay(copy.deepcopy(history[0]), deltas)) == text_of(history[-1])
 
 
@@ -278,13 +287,14 @@ def test_a_limited_weight_tells_whether_it_is_more(value: Any, limit: int) -> No
     assert (weight(value, limit=limit) > limit) == (weight(value) > limit)
 
 
-@given(histories())
-def test_growth_is_what_the_weight_gains(history: list[Any]) -> None:
+@given(histories(), st.booleans())
+def test_growth_is_what_the_weight_gains(history: list[Any], shortest: bool) -> None:
     for old, new in pairwise(history):
         gained = weight(new) - weight(old)
+        delta = diff(old, new, shortest=shortest)
         # Of a list or object that was empty, or is now, a comma may be counted that is not there.
-        changes = values.encode(diff(old, new)).count("{") + 1
-        assert abs(growth(old, diff(old, new)) - gained) <= 4 * changes
+        containers = values.encode(delta).count("{")
+        assert abs(growth(old, delta) - gained) <= containers
 
 
 MISFITS: list[tuple[Any, Any]] = [
