@@ -211,3 +211,58 @@ def test_long_arguments_and_results_are_cut_in_text_and_whole_in_json(tmp_path: 
     assert all(len(line) < 500 for line in lines)
     (call,) = place.json("show", "long")["calls"]
     assert call["result"]["value"] == call["arguments"]["text"] == "x" * 5000
+
+
+# Runs of graphs
+
+
+def test_nodes_are_shown_with_their_marks_without_any_of_their_code(graph_runs: Workplace) -> None:
+    def nodes(run_id: str) -> list[tuple[str, str, int]]:
+        found = graph_runs.json("show", run_id)["nodes"]
+        return [(node["node"], node["status"], node["visits"]) for node in found]
+
+    assert nodes("done-1") == [("read", "done", 1), ("charge", "done", 1), ("ship", "done", 1)]
+    assert nodes("killed-1")[2] == ("ship", "in_progress", 1)
+    assert nodes("failed-1")[2] == ("ship", "failed", 1)
+    assert nodes("listen-1") == [("listen", "in_progress", 1), ("rest", "pending", 0)]
+    lines = graph_runs.cli("show", "failed-1").stdout.splitlines()
+    (table,) = [index for index, line in enumerate(lines) if line.startswith("NODE ")]
+    assert lines[table + 3].split(maxsplit=3)[:3] == ["ship", "failed", "1"]
+    assert "the van" in lines[table + 3]
+
+
+def test_a_run_of_a_graph_says_what_it_is_bound_to_and_what_is_saved(graph_runs: Workplace) -> None:
+    shown = graph_runs.cli("show", "killed-1").stdout
+    assert "graph        order@1.0.0" in shown
+    assert "checkpoints  3, the last one is version 2, after charge" in shown
+    assert "cut off      during attempt 1 of send(to='customer 2')" in shown
+
+
+def test_parent_and_child_name_each_other(graph_runs: Workplace) -> None:
+    (child,) = graph_runs.json("show", "parent-1")["children"]
+    assert child["parent"] == "parent-1"
+    shown = graph_runs.cli("show", "parent-1").stdout
+    assert f"child        {child['run_id']}, waiting" in shown
+    assert f"Its child run {child['run_id']} waits for review" in shown
+    assert "parent       parent-1" in graph_runs.cli("show", child["run_id"]).stdout
+
+
+def test_an_event_is_on_the_timeline_with_who_took_it(graph_runs: Workplace) -> None:
+    assert "event news from ann, taken: 7" in graph_runs.cli("show", "told-1").stdout
+    (event,) = graph_runs.json("show", "told-1")["events"]
+    (call,) = [
+        one for one in graph_runs.json("show", "told-1")["calls"] if "receive" in one["tool"]
+    ]
+    assert event["received_by"] == call["call_id"]
+    waiting = graph_runs.cli("show", "listen-1").stdout
+    assert f"Send it with: nottwice send listen-1 news --store {graph_runs.store}" in waiting
+
+
+def test_a_run_of_a_graph_is_resumed_by_a_command_where_the_app_is_known(
+    graph_runs: Workplace,
+) -> None:
+    unknown = graph_runs.cli("show", "killed-1").stdout
+    assert "Run your program" in unknown
+    known = graph_runs.cli("show", "killed-1", "--app", "flows").stdout
+    command = f"nottwice run --id killed-1 --app flows --store {graph_runs.store}"
+    assert f"Resume with: {command}" in known

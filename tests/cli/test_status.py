@@ -118,3 +118,60 @@ def test_nothing_hostile_reaches_a_real_terminal(words: str, killed: Workplace) 
     assert "\u202e" not in shown
     assert "\nError: forged" not in shown
     assert HOSTILE not in shown
+
+
+# Runs of graphs
+
+
+def test_runs_of_graphs_are_listed_with_their_graph_and_what_they_wait_for(
+    graph_runs: Workplace,
+) -> None:
+    lines = graph_runs.cli("runs", "listen-1").stdout.splitlines()
+    row = re.split(r"\s{2,}", lines[1])
+    assert (row[2], row[-1]) == ("listening@1.0.0", "event news")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--graph", "order"], {"done-1", "killed-1", "failed-1"}),
+        (["--graph", "order@1.0.0", "--status", "completed"], {"done-1"}),
+        (["--graph", "order@2.0.0"], set()),
+        (["--graph", "ord"], set()),
+        (["--graph", "listening", "--state", "waiting"], {"listen-1", "told-1"}),
+    ],
+)
+def test_runs_are_chosen_by_graph(
+    words: list[str], expected: set[str], graph_runs: Workplace
+) -> None:
+    assert {run["run_id"] for run in graph_runs.json("runs", *words)["runs"]} == expected
+
+
+def test_waiting_runs_are_counted_by_what_they_wait_for(graph_runs: Workplace) -> None:
+    waiting = {"review": 1, "timer": 1, "event": 1, "child": 1}
+    assert graph_runs.json()["waiting"] == waiting
+    shown = graph_runs.cli().stdout
+    assert "waiting   1 for a person, 1 for time, 1 for an event, 1 for a child run" in shown
+
+
+def test_a_run_for_which_something_has_come_is_suggested(graph_place: Workplace) -> None:
+    before = graph_place.json("--app", "flows")["next"]
+    resume = f"nottwice run --id listen-1 --app flows --store {graph_place.store}"
+    assert resume not in before
+    assert graph_place.cli("send", "listen-1", "news").exit_code == 0
+    assert resume in graph_place.json("--app", "flows")["next"]
+    assert (
+        "run 'listen-1' has what it waited for: this resumes it"
+        in graph_place.cli("--app", "flows").stdout
+    )
+    # Without the code there is no command for it, but still the hint.
+    assert "run 'listen-1' has what it waited for: run your program" in graph_place.cli().stdout
+
+
+def test_a_child_is_resumed_by_resuming_its_root_and_only_once(graph_place: Workplace) -> None:
+    (review,) = graph_place.json("reviews")["reviews"]
+    assert graph_place.cli("decide", review["review_id"], "yes", "--why", "x").exit_code == 0
+    commands = graph_place.json("--app", "flows")["next"]
+    assert [line.split()[3] for line in commands if line.startswith("nottwice run")].count(
+        "parent-1"
+    ) == 1

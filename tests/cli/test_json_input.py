@@ -1,0 +1,41 @@
+"""Is data from a command line strict JSON, and is all else refused before it is used?"""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from nottwice.cli.json_input import read_json
+
+
+def read(given: str) -> object:
+    return read_json(given, option="--input", outcome="Nothing was started.")
+
+
+def test_json_is_typed_piped_or_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(' {"a": [1, null, "ü"]} ') == {"a": [1, None, "ü"]}
+    (tmp_path / "input.json").write_text('"from a file"', encoding="utf-8")
+    assert read(f"@{tmp_path / 'input.json'}") == "from a file"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("7"))
+    assert read("-") == 7
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "{", "sent", "NaN", "[Infinity]", '{"a": 1, "a": 1}', "[" * 100_000, '"\\ud800"', "@no"],
+)
+def test_what_is_not_json_is_a_usage_error_that_says_so(given: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        read(given)
+    assert "--input is not JSON that can be kept" in caught.value.message
+    assert "Nothing was started." in caught.value.message
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(click.UsageError, match="not JSON"):
+        read(f"@{tmp_path / 'bytes'}")
