@@ -17,6 +17,7 @@ from tests.tidy.source import ROOT, Finding, Tree, read_tree
 _SUITE = "tests/store/test_conformance.py: sound stores pass it and broken ones do not"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 TESTED_ELSEWHERE: dict[str, str] = {
+    "src/nottwice/cli/graph_documents.py": "tests/cli/test_documents.py: it is a part of those",
     "src/nottwice/store/graph_rows.py": "tests/store/test_conformance.py: what goes in comes out",
     "src/nottwice/store/rules.py": "tests/store/test_conformance.py: two stores are made of them",
     "src/nottwice/testing/conformance/bench.py": _SUITE,
