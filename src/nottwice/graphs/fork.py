@@ -8,14 +8,14 @@ anything in its origin is in doubt, because a doubt cannot be copied. Promise ke
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive
 from nottwice.engine.session import Session
 from nottwice.errors import UnknownRun, UsageError
-from nottwice.graphs.running import check_bound
+from nottwice.graphs.running import Runnable, check_bound
 from nottwice.graphs.state import Go
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
@@ -25,13 +25,10 @@ from nottwice.model.checkpoint import restore, save
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
 from nottwice.store.interface import CallWrite, Store
 
-if TYPE_CHECKING:
-    from nottwice.graphs.declare import Graph
-
 
 def fork(
     ledger: Ledger,
-    graph: Graph[Any],
+    graph: Runnable,
     run_id: str,
     *,
     to: str,
@@ -64,7 +61,7 @@ def fork(
     drive(_fork(ledger, graph, origin, to, image), ledger)
 
 
-def _origin(store: Store, graph: Graph[Any], run_id: str, to: str) -> RunRecord:
+def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
     origin = store.load_run(run_id)
     if origin is None:
         raise UnknownRun(f"No run {run_id!r} is in {store.location}. Nothing was forked.")
@@ -75,7 +72,7 @@ def _origin(store: Store, graph: Graph[Any], run_id: str, to: str) -> RunRecord:
     return origin
 
 
-def _fork(ledger: Ledger, graph: Graph[Any], origin: RunRecord, to: str, image: Any) -> Doing[None]:
+def _fork(ledger: Ledger, graph: Runnable, origin: RunRecord, to: str, image: Any) -> Doing[None]:
     store, now = ledger.store, ledger.clock.now()
     definition = values.encode(graph.definition().to_plain())
     opening = ownership.Opening(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from nottwice.engine import ownership
-from nottwice.engine.advance import Plan, conduct
+from nottwice.engine.advance import Cadence, NodeCode, Plan, conduct
 from nottwice.engine.asks import Doing, Pause
 from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
 from nottwice.errors import (
@@ -21,28 +21,43 @@ from nottwice.errors import (
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.graphs.readiness import is_ready
+from nottwice.graphs.state import StateType
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id, child_node
 from nottwice.model.checkpoint import restore
-from nottwice.model.graph import GraphDefinition, split_graph_id
+from nottwice.model.graph import GraphDefinition, Version, split_graph_id
 from nottwice.model.position import around
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus, StepRecord, StepStatus, Wait
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 
-if TYPE_CHECKING:
-    from nottwice.graphs.declare import Graph
-
 POLL_SECONDS = 0.2
+
+
+class Runnable(Protocol):
+    """What running a graph needs to know of it."""
+
+    name: str
+    version: Version
+    state: StateType
+    cadence: Cadence
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def code(self) -> Mapping[str, NodeCode]: ...
+
+    def definition(self) -> GraphDefinition: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What somebody asks for who runs a graph."""
 
-    graph: Graph[Any]
+    graph: Runnable
     run_id: str
     input: Any
     wait_seconds: float = 0.0
@@ -62,7 +77,7 @@ async def arun(ledger: Ledger, asked: Asked) -> Outcome[Any]:
     return await drive_async(running(ledger, asked), ledger)
 
 
-def check_no_loop(graph: Graph[Any], instead: str) -> None:
+def check_no_loop(graph: Runnable, instead: str) -> None:
     """Refuse async nodes where nobody could await them, before anything has happened."""
     if loop_is_running() and any(code.is_async for code in graph.code.values()):
         raise UsageError(
@@ -157,7 +172,7 @@ def _beginning(asked: Asked, known: RunRecord | None, *, now: float) -> ownershi
     return ownership.Beginning(record, known.input_json, asked.parent)
 
 
-def check_bound(graph: Graph[Any], run: RunRecord) -> None:
+def check_bound(graph: Runnable, run: RunRecord) -> None:
     """Refuse a run that is bound to another graph, or to a version that this code is not (V2)."""
     if run.graph_id is None:
         raise UsageError(
@@ -191,7 +206,7 @@ def _check_whole(store: Store, run: RunRecord) -> None:
         )
 
 
-def outcome_of(store: Store, graph: Graph[Any], run_id: str) -> Outcome[Any]:
+def outcome_of(store: Store, graph: Runnable, run_id: str) -> Outcome[Any]:
     """How far a run came, as the ledger has it."""
     known = store.load_run(run_id)
     if known is None:
