@@ -19,6 +19,7 @@ import sys
 
 import nottwice as nt
 from tests.kill import graphs as graphs
+from tests.kill import soak as soak
 from tests.kill.agents import carry_out
 from tests.kill.programs import PROGRAMS
 
