@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-peers clean FORCE
+.PHONY: help demo test check kills soak bench bench-peers clean FORCE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SILENT:
@@ -29,6 +29,8 @@ help:
 	echo "make demo         watch an agent being killed, with and without nottwice (a minute)"
 	echo "make test         ruff, mypy and all tests; ARGS=\"-k word\" is passed to pytest"
 	echo "make check        ruff, mypy and the house rules: quick, before every commit"
+	echo "make kills        graphs killed at every pair of places (an hour or more)"
+	echo "make soak         two minutes of workers that are killed at random"
 	echo "make bench        the speed of the guard, beside bare SQLite"
 	echo "make bench-peers  the same work through similar libraries, each in .venv-peers"
 	echo "make clean        remove the environments and what the tools left behind"
@@ -53,6 +55,15 @@ check: .venv/.dev
 	.venv/bin/python -m mypy --no-error-summary
 	echo "tidy:   the house rules"
 	.venv/bin/python -m pytest -q -rs tests/test_tidy.py tests/test_public_names.py
+
+# NOTTWICE_KILLS=200 tries so many pairs only; NOTTWICE_SEED=... repeats a sample.
+kills: .venv/.dev
+	NOTTWICE_KILLS=$${NOTTWICE_KILLS:-all} .venv/bin/python -m pytest -q -n 2 -rP \
+		--timeout 14400 tests/kill/test_graphs.py $(ARGS)
+
+soak: .venv/.dev
+	NOTTWICE_SOAK_SECONDS=120 NOTTWICE_SOAK_RUNS=200 .venv/bin/python -m pytest -q -s \
+		tests/kill/test_soak.py $(ARGS)
 
 bench: .venv/.dev
 	.venv/bin/python bench/run.py
