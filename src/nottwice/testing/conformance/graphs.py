@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nottwice.model.run import RunRecord
-from nottwice.store.interface import Claim, Commit, EventWrite, Outdated
+from nottwice.store.interface import Claim, Commit, EventWrite, Outdated, ReviewWrite
 from nottwice.testing.conformance.bench import Bench, expect, refused
 from nottwice.testing.conformance.samples import (
     NOW,
+    audit,
     checkpoint,
     claim,
     event,
     graph,
     intent,
     pending,
+    review,
     run_record,
     told,
 )
@@ -85,6 +87,28 @@ class Graphs(Bench):
         expect(store.calls("run"), [], "The call that wanted an event that was taken")
         store.commit(told(event()))
         expect(self.open().events("run"), [taken], "An event that was taken and then told again")
+
+    def test_an_event_is_taken_by_a_commit_that_has_more_to_say(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        store.commit(told(event()))
+        taken = event(received_by="call", received_at=NOW + 2)
+        row = pending(key="key", key_since=NOW)
+        more = {"reviews": (ReviewWrite(review()),), "graph": graph(), "audit": (audit(),)}
+        store.commit(intent(row, fence, events=(EventWrite(taken),), **more))
+        expect(store.events("run"), [taken], "An event that was taken beside other things")
+        expect(store.calls("run"), [row], "The call that took it")
+
+    def test_taking_an_event_changes_neither_what_was_told_nor_its_place(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        first, second = event("b"), event("a")
+        store.commit(told(first, second))
+        forged = replace(first, json="{}", sent_by="bob", sent_at=NOW + 9, received_by="call")
+        take = EventWrite(replace(forged, received_at=NOW + 2))
+        store.commit(Commit(workflow_id="run", fence=fence, events=(take,)))
+        taken = replace(first, received_by="call", received_at=NOW + 2)
+        expect(self.open().events("run"), [taken, second], "Events of which one was taken")
 
     def test_an_event_that_nobody_told_cannot_be_taken(self) -> None:
         store = self.open()

@@ -59,6 +59,10 @@ class TakeOver:
         if first is None:
             lab.discard(moment)
             return Examined(self.name, numbers, met=False)
+        if other.ahead_seconds > 0:
+            # A settle time is only as good as the clock that measures it (P2 assumes so): what is
+            # still on its way has to have arrived by the time that this clock shows.
+            moment.upstream.settle()
         second = yield Begin(
             Errand(
                 folder=moment.folder,

@@ -1,0 +1,29 @@
+"""Plain runs, killed everywhere: all three classes, retries, branches, async, waiting (P31–P36)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.scenarios import GUARD
+from tests.crash.sweeping import assert_nothing_wrong
+
+
+@pytest.mark.parametrize("name", GUARD)
+def test_killed_at_every_boundary_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
+    verdict = assert_nothing_wrong(
+        name, GUARD[name], store="sqlite", level="boundaries", budget_seconds=3
+    )
+    assert verdict.effects
+
+
+@pytest.mark.parametrize("level", ["double", "lines", "takeover"])
+@pytest.mark.parametrize("name", ["all classes", "late"])
+def test_a_sample_of_the_deeper_levels_finds_nothing_wrong(name: str, level: str) -> None:
+    assert_nothing_wrong(name, GUARD[name], store="sqlite", level=level, budget_seconds=1.5)
+
+
+def test_branches_and_event_loops_overtaken_in_the_middle_do_nothing_twice() -> None:
+    for name in ("branches", "async"):
+        assert_nothing_wrong(
+            name, GUARD[name], store="sqlite", level="takeover", budget_seconds=1.5
+        )
