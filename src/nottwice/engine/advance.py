@@ -23,6 +23,7 @@ from nottwice.model import position as positions
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
 from nottwice.model.checkpoint import Saved, resume, save
+from nottwice.model.delta import Delta, diff, grown, of_keys
 from nottwice.model.failure import Failure, classify
 from nottwice.model.graph import GraphDefinition, Node
 from nottwice.model.position import Position
@@ -151,14 +152,24 @@ class Flight:
         self.saved, self._image = saved, image
         self._base = (saved, image)
 
-    def save(self, node_id: str, *, ends: StepRecord | None = None) -> None:
-        """Let a checkpoint ride, together with the end of the step that led to it."""
+    def save(
+        self, node_id: str, *, ends: StepRecord | None = None, changed: Delta | None = None
+    ) -> None:
+        """Let a checkpoint ride, together with the end of the step that led to it.
+
+        ``changed``: what changed in the state, where that is known; a state of megabytes need not
+        be compared with itself then.
+        """
         image = {"state": self.state, "position": self.position.to_plain()}
         riding = self.session.riding
+        if changed is not None and self._image is not None:
+            moved = diff(self._image["position"], image["position"])
+            changed = of_keys({"state": changed, "position": moved})
         if self.plan.cadence is Cadence.ON_EXIT and self.saved is not None:
             if riding.has_checkpoint(self.saved.version):
                 # Nobody needs the one before any more, and it takes its seat.
                 self.saved, self._image = self._base
+                changed = None
             else:
                 self._base = (self.saved, self._image)
         record, self.saved = save(
@@ -167,6 +178,7 @@ class Flight:
             node_id=node_id,
             old=self._image,
             new=image,
+            changed=changed,
             now=self.session.clock.now(),
         )
         self._image = image
@@ -224,9 +236,10 @@ def _visit_next(flight: Flight) -> Doing[None]:
         yield from _fail(flight, scope, error)
         raise
     step = yield from steps.ended(scope, None)
+    changed = _changed(flight.state, ending)
     flight.state = _updated(flight.state, ending)
     flight.position = after
-    flight.save(node.name, ends=step)
+    flight.save(node.name, ends=step, changed=changed)
 
 
 def _visit(
@@ -295,7 +308,8 @@ def _branch(flight: Flight, index: int) -> Doing[None]:
         step = yield from steps.ended(scope, None)
         with flight.guard:
             flight.position = _moved(flight, node, ending.choice, index, update)
-            flight.save(scope.node_id, ends=step)
+            # The branch keeps what it changed in the position.
+            flight.save(scope.node_id, ends=step, changed={})
         yield from flight.keep_up()
 
 
@@ -335,6 +349,19 @@ def _overlaid(flight: Flight, update: Mapping[str, Any]) -> dict[str, Any]:
 def _updated(state: Mapping[str, Any], ending: Ending) -> dict[str, Any]:
     added = {key: [*state.get(key, ()), *items] for key, items in ending.additions.items()}
     return {**state, **ending.changes, **added}
+
+
+def _changed(state: Mapping[str, Any], ending: Ending) -> Delta:
+    """The same as a delta: nobody has to compare what a node did not touch."""
+    return of_keys(
+        {
+            **{key: {"set": value} for key, value in ending.changes.items()},
+            **{
+                key: grown(len(state.get(key, ())), items)
+                for key, items in ending.additions.items()
+            },
+        }
+    )
 
 
 def _node(flight: Flight, name: str | None) -> Node:
