@@ -154,6 +154,39 @@ def verify_that_says_yes(x: int) -> None: ...
 @nt.tool("unsafe_on_replay", retry=3)  # error: No overload variant
 def retries_as_a_number(x: int) -> None: ...
 """,
+    "a_graph_knows_the_type_of_its_state": """
+from dataclasses import dataclass
+
+@dataclass
+class Order:
+    order_id: int
+
+flow = nt.Graph("order", version="1.0.0", state=Order)
+plain = nt.Graph("plain", version="1.0.0")
+
+@flow.node
+def read(state: Order) -> dict[str, int]:
+    return {"order_id": state.order_id}
+
+@flow.node(then={"again": "read", "out": nt.END}, most=3)
+async def choose(state: Order) -> str:
+    child: nt.Outcome[Order] = await nt.aspawn(flow, {"order_id": 1})
+    return "out"
+
+reveal_type(flow.run("r", {"order_id": 1}, store="agent.db").state)  # note: Order
+reveal_type(flow.outcome("r").status)  # note: str
+reveal_type(read)  # note: Order) -> dict[str, int]
+flow.run("r").state.order_ids  # error: has no attribute "order_ids"
+plain.run("r").state["anything"]
+app = nt.App(graphs=[flow, plain], store="agent.db")
+app.run("order", "r", {"order_id": 1}).waits[0].until
+
+async def main() -> None:
+    reveal_type((await flow.arun("r")).state.order_id)  # note: int
+
+nt.Graph("order")  # error: Missing named argument "version"
+nt.App(graphs=[7])  # error: has incompatible type "int"
+""",
     "methods_are_tools": """
 class Account:
     account = "a"

@@ -26,7 +26,7 @@ def test_json_is_typed_piped_or_in_a_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     "given",
-    ["", "{", "sent", "NaN", "[Infinity]", '{"a": 1, "a": 1}', "[" * 100_000, '"\\ud800"', "@no"],
+    ["", "{", "sent", "NaN", "[Infinity]", '{"a": 1, "a": 1}', "[" * 100_000, '"\\ud800"'],
 )
 def test_what_is_not_json_is_a_usage_error_that_says_so(given: str) -> None:
     with pytest.raises(click.UsageError) as caught:
@@ -35,7 +35,9 @@ def test_what_is_not_json_is_a_usage_error_that_says_so(given: str) -> None:
     assert "Nothing was started." in caught.value.message
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    with pytest.raises(click.UsageError, match="not JSON"):
-        read(f"@{tmp_path / 'bytes'}")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
+    for given in (f"@{tmp_path / 'bytes'}", "@no such file", "@no\0file", "-"):
+        with pytest.raises(click.UsageError, match=r"--input cannot be read: .*started"):
+            read(given)

@@ -87,6 +87,7 @@ def test_a_run_that_asks_waits_with_3_and_goes_on_when_somebody_answered(empty: 
     # The first command decides, the second one goes on; both work as they are printed.
     decided = empty.shell(commands[0].replace(" --store", " yes --why asked --store"))
     assert decided.exit_code == 0, decided
+    assert "run your program" in decided.stdout
     ended = empty.shell(commands[1])
     assert ended.exit_code == 0, ended
     assert '{"paid":"paid","sent":"sent"}' in ended.stdout

@@ -8,7 +8,6 @@ case is shown and how a person is asked is in `case.py`.
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,12 +16,13 @@ import click
 from nottwice.cli import case as cases
 from nottwice.cli.application import Application, load_application
 from nottwice.cli.documents import review_document
+from nottwice.cli.json_input import parse_json, text_of
 from nottwice.cli.output import safe, show_json, show_line, show_note
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
-from nottwice.errors import DecisionConflict, NottwiceError, UsageError
+from nottwice.cli.waits import resume_command
+from nottwice.errors import DecisionConflict, UsageError
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
-from nottwice.model import values
 from nottwice.model.review import Review, ReviewStatus, Verb
 from nottwice.model.run import Life
 from nottwice.model.tool import Tool
@@ -30,6 +30,7 @@ from nottwice.reviews import decide as decisions
 from nottwice.reviews.queue import Case, find_case
 
 NOTHING_DECIDED = 2
+_NOTHING = "Nothing was decided."
 
 _HELP = """Decide what a run waits for; without a VERB see the case and be asked.
 
@@ -82,8 +83,8 @@ class Wish:
     "--result",
     "result_text",
     metavar="JSON",
-    help="What the tool would have returned, or the answer, as JSON; - reads it from stdin. For "
-    "`happened` and `answer`.",
+    help="What the tool would have returned, or the answer, as JSON; - reads stdin, @PATH a "
+    "file. For `happened` and `answer`.",
 )
 @click.option("--text", metavar="TEXT", help="The answer as text, which needs no quotes of JSON.")
 @click.option("--by", metavar="NAME", help="Who decides. Else your login name.")
@@ -135,12 +136,7 @@ def _checked(wish: Wish) -> Wish:
         raise click.UsageError(
             "--result belongs to the verb `happened` or `answer`: say that as well."
         )
-    text = wish.result_text
-    if text == "-":
-        try:
-            text = sys.stdin.read()
-        except UnicodeDecodeError as error:
-            raise click.UsageError(f"--result cannot be read from stdin: {error}") from None
+    text = text_of(wish.result_text, option="--result", outcome=_NOTHING)
     parse_result(text)
     return replace(wish, result_text=text)
 
@@ -164,28 +160,7 @@ def _understood(case: Case, wish: Wish) -> Wish:
 
 def parse_result(text: str) -> Any:
     """Read what was given as a result."""
-    return read_json(text, option="--result", outcome="Nothing was decided.")
-
-
-def read_json(text: str, *, option: str, outcome: str) -> Any:
-    """Read strict JSON: no NaN, no name twice in one object, nothing that cannot be kept."""
-    try:
-        # Python would take NaN and Infinity; the check for plain data does not.
-        value = json.loads(text, object_pairs_hook=_refuse_twins)
-        values.check_plain(value, root="$")
-    except (ValueError, RecursionError, NottwiceError) as error:
-        raise click.UsageError(
-            f"{option} is not JSON that can be kept: {safe(error)}. {outcome} Text needs its own "
-            f"quotes, as in {option} '\"sent\"'; null stands for None."
-        ) from None
-    return value
-
-
-def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = dict(pairs)
-    if len(names) != len(pairs):
-        raise ValueError("an object holds one name twice")
-    return names
+    return parse_json(text, option="--result", outcome=_NOTHING)
 
 
 def _load_tools(settings: Settings) -> Application | None:
@@ -309,4 +284,7 @@ def _what_next(ledger: Ledger, review: Review, settings: Settings) -> str:
                 f"Run {run_id!r} is open in a live process, which uses this at its next effect; "
                 "otherwise run your program again when that process has ended."
             )
+    resume = None if run is None else resume_command(run, settings)
+    if resume is not None:
+        return f"Open run {run_id!r} again to go on: {resume}"
     return f"Open run {run_id!r} again to go on: run your program, it continues by itself."

@@ -19,25 +19,36 @@ def read_json(given: str, *, option: str, outcome: str) -> Any:
 
     A usage error, which says ``outcome``, for everything that is not JSON or cannot be kept.
     """
+    return parse_json(
+        text_of(given, option=option, outcome=outcome), option=option, outcome=outcome
+    )
+
+
+def text_of(given: str, *, option: str, outcome: str) -> str:
+    """The text that is meant: itself, what stdin holds, or what a file holds."""
+    try:
+        if given == "-":
+            return sys.stdin.read()
+        if given.startswith("@"):
+            return Path(given[1:]).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{option} cannot be read: {safe(error)}. {outcome}") from None
+    return given
+
+
+def parse_json(text: str, *, option: str, outcome: str) -> Any:
+    """Read strict JSON: no NaN, no name twice in one object, nothing that cannot be kept."""
     try:
         # Python would take NaN and Infinity; the check for plain data does not.
-        value = json.loads(_text(given), object_pairs_hook=_refuse_twins)
+        value = json.loads(text, object_pairs_hook=_refuse_twins)
         values.check_plain(value, root="$")
-    except (ValueError, RecursionError, OSError, NottwiceError) as error:
+    except (ValueError, RecursionError, NottwiceError) as error:
         why = safe(error).rstrip(".")
         raise click.UsageError(
             f"{option} is not JSON that can be kept: {why}. {outcome} Text needs its own quotes, "
-            f"as in {option} '\"sent\"'; - reads stdin, @PATH a file."
+            f"as in {option} '\"sent\"'; null stands for None."
         ) from None
     return value
-
-
-def _text(given: str) -> str:
-    if given == "-":
-        return sys.stdin.read()
-    if given.startswith("@"):
-        return Path(given[1:]).read_text(encoding="utf-8")
-    return given
 
 
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

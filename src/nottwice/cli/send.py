@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
 import click
 
 from nottwice.cli.case import login_name
-from nottwice.cli.decide import read_json
+from nottwice.cli.json_input import read_json
 from nottwice.cli.output import safe, show_json, show_line, show_note
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.guard.sending import tell
@@ -18,7 +15,10 @@ from nottwice.guard.sending import tell
 @click.argument("run_id", metavar="RUN")
 @click.argument("name")
 @click.option(
-    "--data", "data", metavar="JSON", help="What to send with it, as JSON; - reads it from stdin."
+    "--data",
+    "data",
+    metavar="JSON",
+    help="What to send with it, as JSON; - reads stdin, @PATH a file.",
 )
 @click.option(
     "--id",
@@ -48,7 +48,9 @@ def send(
       nottwice send ticket-7 paid --data '{"cents": 4000}'
       nottwice send ticket-7 paid --id payment-81 < /dev/null
     """
-    payload = _payload(data)
+    payload = None
+    if data is not None:
+        payload = read_json(data, option="--data", outcome="Nothing was sent.")
     with settings.open_ledger() as ledger:
         event = tell(
             ledger.store,
@@ -78,15 +80,3 @@ def send(
         show_note(f"There is no run {run_id!r} yet. It finds the event when it asks for it.")
     else:
         show_line("Run your program: it opens the run again and continues by itself.")
-
-
-def _payload(data: str | None) -> Any:
-    """The data, strictly read before anything is opened; none is null."""
-    if data is None:
-        return None
-    if data == "-":
-        try:
-            data = sys.stdin.read()
-        except UnicodeDecodeError as error:
-            raise click.UsageError(f"--data cannot be read from stdin: {error}") from None
-    return read_json(data, option="--data", outcome="Nothing was sent.")

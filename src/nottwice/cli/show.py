@@ -27,7 +27,7 @@ from nottwice.cli.views import (
     look_into,
     wait_text,
 )
-from nottwice.cli.waits import Reason, reasons_of
+from nottwice.cli.waits import Reason, reasons_of, resume_command
 from nottwice.engine.blocking import call_text
 from nottwice.model.call import ROOT_NODE, CallRow, CallStatus, ResultKind
 from nottwice.model.review import Review, ReviewStatus
@@ -189,9 +189,9 @@ def _show_next(details: RunDetails, reasons: list[Reason], settings: Settings) -
 
 
 def _show_how_to_resume(details: RunDetails, settings: Settings) -> None:
-    run = details.view.run
-    if run.graph_id is not None and settings.application() is not None:
-        show_line(f"Resume with: {safe(settings.resume_command(run.root_id or run.workflow_id))}")
+    command = resume_command(details.view.run, settings)
+    if command is not None:
+        show_line(f"Resume with: {safe(command)}")
     else:
         show_line("Run your program: it opens the run again and continues by itself.")
 

@@ -25,6 +25,7 @@ from nottwice.cli.views import (
     subject_text,
     wait_text,
 )
+from nottwice.cli.waits import resume_command
 from nottwice.model.run import Wait
 from nottwice.reviews.queue import Case
 
@@ -158,12 +159,11 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
 
 def _resuming(view: RunView, why: str, settings: Settings) -> tuple[str, str]:
     """What to type for a run that can go on, and why."""
-    run = view.run
-    reason = f"run {run.workflow_id!r} {why}"
-    if run.graph_id is not None and settings.application() is not None:
-        return settings.resume_command(run.root_id or run.workflow_id), f"{reason}: this resumes it"
-    command = settings.command("show", run.workflow_id)
-    return command, f"{reason}: run your program, it continues by itself"
+    run_id, command = view.run.workflow_id, resume_command(view.run, settings)
+    if command is not None:
+        return command, f"run {run_id!r} {why}: this resumes it"
+    look = settings.command("show", run_id)
+    return look, f"run {run_id!r} {why}: run your program, it continues by itself"
 
 
 def _question(case: Case) -> str:

@@ -37,6 +37,16 @@ def reasons_of(store: Store, run: RunRecord, settings: Settings) -> list[Reason]
     return list(_reasons(store, run, settings, depth=0))
 
 
+def resume_command(run: RunRecord, settings: Settings) -> str | None:
+    """What resumes a run, if a command can: a run of a graph whose code is known.
+
+    A child is resumed by resuming its root, which waits for it.
+    """
+    if run.graph_id is None or settings.application() is None:
+        return None
+    return settings.resume_command(run.root_id or run.workflow_id)
+
+
 def _reasons(store: Store, run: RunRecord, settings: Settings, *, depth: int) -> Iterator[Reason]:
     if run.status is not RunStatus.WAITING:
         return
