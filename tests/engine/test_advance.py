@@ -548,3 +548,66 @@ def test_a_wait_in_one_branch_does_not_hold_up_the_other(
     host.clock.advance(3600)
     assert drive(host, flow).status == "completed"
     assert effects.done == ["work", "more", "meet"]
+
+
+# Commits that overtake each other
+
+
+class Overtaken(MemoryStore):
+    """A store in which the intent of one call is written last, as if its thread had been paused.
+
+    What rides in it was taken aboard when it came; what the others did since is durable already.
+    """
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host.data)
+        self.came = threading.Event()
+        self._overtaken = threading.Event()
+
+    def commit(self, commit: Commit) -> None:
+        words = " ".join(write.row.args_json for write in commit.calls)
+        if "slow" in words and not self.came.is_set():
+            self.came.set()
+            assert self._overtaken.wait(timeout=30)
+        super().commit(commit)
+        if "quick" in words:
+            self._overtaken.set()
+
+
+def overtaking(effects: Effects, cadence: str, came: threading.Event) -> nt.Graph[Any]:
+    """One branch makes its way while the other one is about to record an intent."""
+    flow = graph(checkpoints=cadence, append=["log"])
+    flow.node(name="split", then=["a", "b"], join="meet")(lambda state: {"log": ["split"]})
+
+    @flow.node(then="a2")
+    def a(state: State) -> Any:
+        assert came.wait(timeout=30)
+        return {"log": ["a"]}
+
+    flow.node(name="a2", then="a3")(lambda state: {"log": ["a2"]})
+    flow.node(name="a3", then="a4")(lambda state: {"log": [effects.act("quick")]})
+    flow.node(name="a4", then="meet")(lambda state: {"log": ["a4"]})
+    flow.node(name="b")(lambda state: {"log": [effects.act("slow")]})
+    flow.node(name="meet")(lambda state: {"log": [effects.act("meet")]})
+    return flow
+
+
+@pytest.mark.parametrize("cadence", ["effects", "every_step", "on_exit"])
+def test_a_commit_that_was_overtaken_undoes_nothing(
+    host: Host, effects: Effects, cadence: str
+) -> None:
+    store = Overtaken(host)
+    flow = overtaking(effects, cadence, store.came)
+    # Large enough that versions are written down as what changed since the one before.
+    given = {"ballast": "x" * 5000}
+    with nt.open(store, clock=host.clock) as ledger:
+        outcome = flow.run("r", given, store=ledger)
+    log = ["split", "a", "a2", "did quick", "a4", "did slow", "did meet"]
+    assert outcome.state == {**given, "log": log}
+    assert {mark.status for mark in outcome.nodes} == {"done"}
+    for node_id, state in history(host):
+        kept = state.get("log", [])
+        assert kept == log[: len(kept)], node_id
+    image: Any = restore(store.checkpoint_chain("r"))
+    assert set(image["position"]["visits"].values()) == {1}
+    assert len(image["position"]["visits"]) == len(outcome.nodes), "a visit was forgotten"

@@ -165,9 +165,11 @@ class Flight:
         if changed is not None and self._image is not None:
             moved = diff(self._image["position"], image["position"])
             changed = of_keys({"state": changed, "position": moved})
+        alone = not self.position.branches
         if self.plan.cadence is Cadence.ON_EXIT and self.saved is not None:
-            if riding.has_checkpoint(self.saved.version):
-                # Nobody needs the one before any more, and it takes its seat.
+            if alone and riding.has_checkpoint(self.saved.version):
+                # Nobody needs the one before any more, and it takes its seat. Not while there are
+                # branches: another one's commit may be on its way with the one before in it.
                 self.saved, self._image = self._base
                 changed = None
             else:

@@ -20,6 +20,7 @@ from nottwice.model.run import (
     HolderRecord,
     RunRecord,
     StepRecord,
+    StepStatus,
 )
 from nottwice.store.interface import (
     Blocked,
@@ -130,7 +131,10 @@ def apply(data: MemoryData, commit: Commit) -> None:
     for write in commit.calls:
         data.calls[write.row.identity] = _kept(data, write.row)
     for step in commit.steps:
-        data.steps[(step.workflow_id, step.node_id, step.checkpoint_id)] = step
+        where = (step.workflow_id, step.node_id, step.checkpoint_id)
+        if where not in data.steps or data.steps[where].status is not StepStatus.DONE:
+            # A commit that another one overtook may still carry the mark of before.
+            data.steps[where] = step
     for review_write in commit.reviews:
         data.reviews[review_write.review.review_id] = review_write.review
     for item in commit.evidence:

@@ -66,7 +66,12 @@ UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wa
  WHERE workflow_id = ?
 """
 RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
-PUT_STEP = _insert("steps", rows.STEP_COLUMNS, otherwise="OR REPLACE")
+# A commit that another one overtook may still carry the mark of before: what is done stays done.
+PUT_STEP = (
+    _insert("steps", rows.STEP_COLUMNS)
+    + " ON CONFLICT DO UPDATE SET status = excluded.status, finished_at = excluded.finished_at,"
+    " failure_json = excluded.failure_json WHERE steps.status <> 'done'"
+)
 PUT_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS, otherwise="OR REPLACE")
 # Not OR IGNORE, which would drop in silence what a constraint refuses.
 ADD_EVIDENCE = _insert("evidence", rows.EVIDENCE_COLUMNS) + " ON CONFLICT DO NOTHING"

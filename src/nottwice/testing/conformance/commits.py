@@ -169,6 +169,19 @@ class Commits(Bench):
             expect(reader.load_review("aaaa0003"), closed, "A closed review")
             expect(reader.evidence("run"), [item], "Evidence with a result")
 
+    def test_a_step_that_is_done_stays_done(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        began = step(status=StepStatus.IN_PROGRESS)
+        failed = step(status=StepStatus.FAILED, finished_at=NOW + 2, failure=FAILURE)
+        done = step(status=StepStatus.DONE, finished_at=NOW + 3)
+        for record, kept in ((began, began), (failed, failed), (began, began), (done, done)):
+            store.commit(Commit(workflow_id="run", fence=fence, steps=(record,)))
+            expect(store.load_step("run", "notify", "start/"), kept, "The mark of a step")
+        # A commit that another one overtook may still carry the mark of before.
+        store.commit(Commit(workflow_id="run", fence=fence, steps=(began,)))
+        expect(store.load_step("run", "notify", "start/"), done, "The mark of a step that is done")
+
     def test_stored_json_comes_back_letter_by_letter(self) -> None:
         store = self.open()
         fence = claim(store)
