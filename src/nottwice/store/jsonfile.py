@@ -246,7 +246,10 @@ class JsonFileStore:
         return file
 
     def _everything(self) -> MemoryData:
-        """What can be asked of all runs at once. It reads every file: right for a few hundred."""
+        """What can be asked of all runs at once, or must hold for a commit among them all.
+
+        It reads every file, which is right for a few hundred.
+        """
         whole = MemoryData()
         for name in disk.names_in(self._folder):
             file = self._load(name)
@@ -256,6 +259,7 @@ class JsonFileStore:
             whole.calls.update(file.data.calls)
             whole.reviews.update(file.data.reviews)
             whole.audit.update(file.data.audit)
+            whole.events.update(file.data.events)
             whole.graphs.update(file.data.graphs)
         return whole
 
