@@ -114,7 +114,9 @@ stopping = nt.Graph("stopping", version="1.0.0")
 
 @stopping.node
 def stop(state: dict[str, object]) -> None:
-    Path("started").touch()
+    if os.environ.get("FLOW_STOP") == "hold":
+        # A pipe that nobody writes to: it holds the run until the test lets it go.
+        Path("gate").read_text()
     if os.environ.get("FLOW_STOP") == "exit":
         raise SystemExit(7)
     if os.environ.get("FLOW_STOP") == "ctrl-c":

@@ -10,6 +10,9 @@ import pytest
 import nottwice as nt
 from nottwice.cli import progress
 from nottwice.cli.progress import show_failure, watched
+from nottwice.engine import said
+from nottwice.model.call import CallIdentity
+from nottwice.model.run import RunStatus, StepRecord, StepStatus
 from tests.fakes import Host
 
 
@@ -71,6 +74,20 @@ def test_a_run_that_waits_says_so_and_is_resumed(
             flow.run("r", {}, store=ledger)
     assert waits == ["waits"]
     assert shown(capsys) == ["  begin   hear", "  resume  hear", "  done    hear"]
+
+
+def test_what_was_left_in_doubt_is_settled_outside_of_any_node(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    node = StepRecord("r", "pay", "g@1.0.0/1", StepStatus.IN_PROGRESS, 1, 0.0)
+    identity = CallIdentity("r", "pay", "g@1.0.0/1", "refund", "0" * 64)
+    with watched("r", title="", on_wait=lambda: None):
+        said.say(said.about_step(node))
+        said.say(said.about_call("r", identity, "run", ""))
+        said.say(said.about_run("r", RunStatus.WAITING, ()))
+        # The run is opened again: its node is not under way any more.
+        said.say(said.about_call("r", identity, "ask verify", ""))
+    assert shown(capsys) == ["  begin   pay", "  settle  refund: ask verify"]
 
 
 def test_a_handler_that_fails_fails_nothing_else(

@@ -233,10 +233,27 @@ def test_a_mistyped_id_another_input_and_another_graph_start_nothing(empty: Work
 
 
 def test_a_run_that_another_process_drives_is_left_to_it(empty: Workplace) -> None:
+    os.mkfifo(empty.folder / "gate")
+    seen: list[Ended] = []
+
+    def meddle() -> str:
+        seen.append(empty.run("--id s1"))
+        seen.append(empty.shell("nottwice cancel s1 --why x --store agent.db"))
+        (empty.folder / "gate").write_text("go")
+        return ""
+
+    line = "nottwice run stopping --id s1 --app flows:app --store agent.db"
+    ended = empty.terminal(f"FLOW_STOP=hold {line}", ("begin   stop", meddle))
+    assert ended.exit_code == 0, ended
+    assert seen[0].exit_code == 1
+    assert "Run 's1' is driven by pid" in seen[0].stderr
+    assert "stops before its next node" in seen[1].stdout
+
+
+def test_a_run_that_waits_in_one_process_is_free_for_another(empty: Workplace) -> None:
     line = "nottwice run asking --id q1 --wait 60s --app flows:app --store agent.db"
 
     def run_beside() -> str:
-        # The first process waits and holds nothing: a second one may look, and waits as well.
         assert empty.run("--id q1").exit_code == 3
         review_id = empty.review_of("q1")
         assert empty.cli("decide", review_id, "no", "--why", "x").exit_code == 0
