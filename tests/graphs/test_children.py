@@ -142,6 +142,22 @@ def test_the_same_child_asked_for_twice_is_one_and_a_label_makes_another(
     assert effects.done == ["child 1", "child 1", "child 2"]
 
 
+def test_the_same_child_asked_for_at_once_is_one_and_everybody_gets_it(
+    host: Host, effects: Effects
+) -> None:
+    """Threads and tasks of the user's own, which are no branches."""
+    child, parent = child_of(effects), graph("parent")
+
+    @parent.node
+    async def coordinate(state: State) -> Any:
+        both = await asyncio.gather(nt.aspawn(child, {"order": 1}), nt.aspawn(child, {"order": 1}))
+        return {"results": [outcome.state["result"] for outcome in both]}
+
+    outcome = arun(host, parent)
+    assert outcome.state == {"results": ["did child 1"] * 2}
+    assert effects.done == ["child 1"]
+
+
 def test_every_visit_and_every_branch_has_children_of_its_own(host: Host, effects: Effects) -> None:
     child, parent = child_of(effects), graph("parent", append=["ids"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from typing import Any
 
@@ -333,6 +334,39 @@ def test_an_error_that_nobody_can_decide_fails_the_run_and_never_completes_it(
     wants.remove("y")
     assert run(host, flow).status == "completed"
     assert effects.done == ["x", "outer"]
+
+
+def test_a_decision_that_nobody_can_use_yet_does_not_make_the_run_spin(
+    host: Host, effects: Effects
+) -> None:
+    """The tool that the decision is about is not declared in this process."""
+    flow = graph()
+
+    def declared() -> Any:
+        @nt.tool("unsafe_on_replay")
+        def lose(at: int) -> None:
+            raise RuntimeError("the answer was lost")
+
+        return lose
+
+    tools = [declared()]
+
+    @flow.node
+    def work(state: dict[str, Any]) -> None:
+        if tools:
+            tools[0](at=1)
+        effects.act("other")
+
+    assert run(host, flow).status == "waiting"
+    tools.clear()
+    gc.collect()
+    host.decide(Verb.DID_NOT_HAPPEN)
+    with host.process() as ledger:
+        outcome = flow.run("r", store=ledger, stay="1s")
+    assert outcome.status == "waiting"
+    assert outcome.waits
+    assert effects.done == []
+    assert len(host.clock.pauses) < 10
 
 
 def test_a_run_that_a_person_aborts_while_it_waits_is_aborted(host: Host, effects: Effects) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from nottwice.engine import reconcile, steps, stops
-from nottwice.engine.asks import Doing, Read
+from nottwice.engine.asks import Doing, Join, Read
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.engine.session import Scope, check_usable
+from nottwice.engine.session import Scope, check_usable, current_attempt
 from nottwice.errors import ChildFailed, RunBusy, RunWaits
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome, plain_outcome
-from nottwice.graphs.running import Asked, check_no_loop, running
+from nottwice.graphs.running import Asked, Runnable, check_no_loop, running
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.call import (
@@ -62,9 +62,30 @@ async def aspawn(
 def _spawn(
     scope: Scope, graph: Graph[S], given: Any, label: str | None, *, check: bool
 ) -> Doing[Outcome[S]]:
+    """Of those in this process who ask for the very same child, let one at a time do so."""
     session = scope.session
-    check_usable(session)
     identity, args = _identify(scope, graph, given, label)
+    while True:
+        check_usable(session)
+        mine, ours = session.enter(identity, current_attempt.get())
+        if ours:
+            break
+        assert mine.waits_for is not None
+        try:
+            yield Join(mine.waits_for, None)
+        finally:
+            session.stop_waiting(mine)
+    asked = Asked(graph, child_run_id(session.run_id, identity), given, parent=session.run)
+    try:
+        return (yield from _run_child(scope, identity, args, asked, check=check))
+    finally:
+        session.leave(mine)
+
+
+def _run_child(
+    scope: Scope, identity: CallIdentity, args: str, asked: Asked, *, check: bool
+) -> Doing[Outcome[Any]]:
+    session, graph, child_id = scope.session, asked.graph, asked.run_id
     row = session.riding.find_call(identity)
     if row is None:
         row = yield Read(lambda store: store.load_call(identity))
@@ -73,11 +94,9 @@ def _spawn(
         stops.lift(session, identity)
         return _recorded(graph, row, check=check)
     yield from _admit(scope, identity)
-    child_id = child_run_id(session.run_id, identity)
-    asked = Asked(graph, child_id, given, parent=session.run)
     error: Exception | None = None
     try:
-        outcome: Outcome[S] = yield from running(session, asked)
+        outcome = yield from running(session, asked)
     except RunBusy as busy:
         raise _stopped(scope, identity, child_id) from busy
     except Exception as failed:
@@ -127,7 +146,7 @@ def _identify(
 
 
 def _row(
-    scope: Scope, graph: Graph[Any], identity: CallIdentity, args: str, outcome: Outcome[Any]
+    scope: Scope, graph: Runnable, identity: CallIdentity, args: str, outcome: Outcome[Any]
 ) -> CallRow:
     session, now = scope.session, scope.session.clock.now()
     chain_state = None if outcome.status == "failed" else graph.state.first(outcome.state)
@@ -148,7 +167,7 @@ def _row(
     )
 
 
-def _recorded(graph: Graph[S], row: CallRow, *, check: bool) -> Outcome[S]:
+def _recorded(graph: Runnable, row: CallRow, *, check: bool) -> Outcome[Any]:
     """How a child ended, as the parent has it on record: the same live and on replay."""
     assert row.result is not None
     plain = values.decode(row.result.json)
