@@ -18,7 +18,7 @@ import typing_extensions
 from pydantic import AliasChoices, BaseModel, TypeAdapter
 
 from nottwice.engine.advance import Ending
-from nottwice.errors import InvalidGraph, NotPlainData
+from nottwice.errors import InvalidArguments, InvalidGraph, NotPlainData
 from nottwice.guard.codec import Codec, build_adapter, explain, restore
 from nottwice.model import values
 
@@ -206,7 +206,10 @@ class StateType:
     def _write(self, key: str, value: Any, by: str) -> Any:
         codec = self._codec(key)
         if self.fields is not None:
-            value = codec.validate_plain(value)
+            try:
+                value = codec.validate_plain(value)
+            except InvalidArguments as error:
+                raise InvalidGraph(f"{by}: {error.message}") from None
         try:
             written = codec.encode(value, root=key).plain
         except NotPlainData as error:
