@@ -18,6 +18,7 @@ from nottwice.graphs.outcome import Outcome
 from nottwice.model.call import CallStatus
 from nottwice.model.review import Review, ReviewKind
 from nottwice.store.interface import Commit, Store
+from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.sqlite import SqliteStore
 from tests.kill.agents import Process
 from tests.kill.programs import program
@@ -166,7 +167,8 @@ class Everything:
 def everything(process: Process) -> None:
     """Advance the run as far as it goes, as operators would: deciding truthfully what waits."""
     whole = Everything(process)
-    store: Store = SqliteStore(process.plan.ledger, now=process.clock.now())
+    kind = JsonFileStore if process.plan.more.get("files") else SqliteStore
+    store: Store = kind(process.plan.ledger, now=process.clock.now())
     ledger = nt.open(PlacedStore(store, process.reach), clock=process.clock)
     outcome = _advance(whole, ledger)
     for _ in range(10):

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from nottwice.store.jsonfile import JsonFileStore
 from nottwice.testing import World
 from tests.kill.processes import Agent, Case, Nursery
 
@@ -183,6 +184,47 @@ def pairs(count: int, share: int) -> Iterator[tuple[int, int]]:
         return
     print(f"NOTTWICE_SEED={SEED}")
     yield from random.Random(f"{SEED} {share}").sample(left, int(PAIRS) // SHARES)
+
+
+def test_the_same_holds_in_a_ledger_of_json_files(cases: Cases) -> None:
+    chosen = random.Random(f"{SEED} files")
+    print(f"NOTTWICE_SEED={SEED}")
+    plan: dict[str, Any] = {"more": {"files": True}}
+    with cases.one() as case:
+        agent = case.finish("everything", **plan)
+        places = [(name, number) for name, number in agent.said["places"]]
+        expected = picture_of_files(case, agent)
+    for place, number in places if PAIRS == "all" else chosen.sample(places, 8):
+        with cases.one() as case:
+            assert case.finish("everything", die_at=place, die_at_visit=number, **plan).was_killed
+            more = {**plan["more"], "die_at_place": chosen.randrange(1, 60)}
+            case.finish("everything", more=more)
+            agent = case.finish("everything", **plan)
+            assert picture_of_files(case, agent) == expected, place
+
+
+def picture_of_files(case: Case, agent: Agent) -> Picture:
+    """The same picture, read through the store: files are not to be read with SQL."""
+    store = JsonFileStore(case.ledger, now=0.0, create=False)
+    runs = sorted(store.runs(), key=lambda run: run.workflow_id)
+    ids = [run.workflow_id for run in runs]
+    calls = [(row.identity, row.status, row.result) for name in ids for row in store.calls(name)]
+    steps = [
+        (step.node_id, step.checkpoint_id, step.status)
+        for name in ids
+        for step in store.steps(name)
+    ]
+    open_reviews = store.open_reviews()
+    store.close()
+    return {
+        "status": agent.said["status"],
+        "state": agent.said["state"],
+        "calls": sorted(calls, key=repr),
+        "runs": [(run.workflow_id, run.status, run.waits, run.holder_id) for run in runs],
+        "steps": sorted(steps, key=repr),
+        "open reviews": open_reviews,
+        "upstream": upstream(case),
+    }
 
 
 def test_a_run_that_is_killed_over_and_over_still_ends_as_it_should(cases: Cases) -> None:
