@@ -131,10 +131,7 @@ def apply(data: MemoryData, commit: Commit) -> None:
     for write in commit.calls:
         data.calls[write.row.identity] = _kept(data, write.row)
     for step in commit.steps:
-        where = (step.workflow_id, step.node_id, step.checkpoint_id)
-        if where not in data.steps or data.steps[where].status is not StepStatus.DONE:
-            # A commit that another one overtook may still carry the mark of before.
-            data.steps[where] = step
+        _mark(data, step)
     for review_write in commit.reviews:
         data.reviews[review_write.review.review_id] = review_write.review
     for item in commit.evidence:
@@ -148,10 +145,7 @@ def apply(data: MemoryData, commit: Commit) -> None:
     for version in commit.dropped:
         data.checkpoints.pop((commit.workflow_id, version), None)
     for event_write in commit.events:
-        event = event_write.event
-        where = (event.workflow_id, event.event_id)
-        if event.received_by is not None or where not in data.events:
-            data.events[where] = event
+        _tell_or_take(data, event_write.event)
     if commit.graph is not None:
         data.graphs.setdefault(commit.graph.graph_id, commit.graph)
     if commit.run is not None:
@@ -164,6 +158,24 @@ def apply(data: MemoryData, commit: Commit) -> None:
             holder_id=None if update.release else run.holder_id,
             waits=update.waits,
         )
+
+
+def _mark(data: MemoryData, step: StepRecord) -> None:
+    """A step begins once; and what is done stays done, because a commit that another one overtook
+    may still carry the mark of before."""
+    where = (step.workflow_id, step.node_id, step.checkpoint_id)
+    known = data.steps.setdefault(where, step)
+    if known.status is not StepStatus.DONE:
+        data.steps[where] = replace(step, ordinal=known.ordinal, started_at=known.started_at)
+
+
+def _tell_or_take(data: MemoryData, event: EventRecord) -> None:
+    where = (event.workflow_id, event.event_id)
+    known = data.events.setdefault(where, event)
+    if event.received_by is not None:
+        # Who takes it does not change what was told.
+        received_by, received_at = event.received_by, event.received_at
+        data.events[where] = replace(known, received_by=received_by, received_at=received_at)
 
 
 def _kept(data: MemoryData, row: CallRow) -> CallRow:

@@ -79,7 +79,10 @@ ADD_AUDIT = _insert("audit", rows.AUDIT_COLUMNS) + " ON CONFLICT DO NOTHING"
 PUT_CHECKPOINT = _insert("checkpoints", graph_rows.CHECKPOINT_COLUMNS, otherwise="OR REPLACE")
 DROP_CHECKPOINT = "DELETE FROM checkpoints WHERE workflow_id = ? AND version = ?"
 ADD_EVENT = _insert("events", graph_rows.EVENT_COLUMNS) + " ON CONFLICT DO NOTHING"
-PUT_EVENT = _insert("events", graph_rows.EVENT_COLUMNS, otherwise="OR REPLACE")
+# Not OR REPLACE, which would make it the last to have arrived.
+TAKE_EVENT = """
+UPDATE events SET received_by = ?, received_at = ? WHERE workflow_id = ? AND event_id = ?
+"""
 EVENT = "SELECT " + graph_rows.EVENT_COLUMNS + " FROM events WHERE workflow_id = ? AND event_id = ?"
 ADD_GRAPH = _insert("graphs", graph_rows.GRAPH_COLUMNS) + " ON CONFLICT DO NOTHING"
 
@@ -230,7 +233,8 @@ def _event(connection: sqlite3.Connection, write: EventWrite) -> Statement:
     found = connection.execute(EVENT, (event.workflow_id, event.event_id)).fetchone()
     if found is None or not may_take(graph_rows.event_from_sql(found), event):
         raise Outdated(f"event {event.event_id} was taken")
-    return PUT_EVENT, graph_rows.event_to_sql(event)
+    taken = graph_rows.event_to_sql(event)[-2:]
+    return TAKE_EVENT, (*taken, event.workflow_id, event.event_id)
 
 
 def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:

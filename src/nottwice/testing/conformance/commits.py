@@ -175,7 +175,9 @@ class Commits(Bench):
         began = step(status=StepStatus.IN_PROGRESS)
         failed = step(status=StepStatus.FAILED, finished_at=NOW + 2, failure=FAILURE)
         done = step(status=StepStatus.DONE, finished_at=NOW + 3)
-        for record, kept in ((began, began), (failed, failed), (began, began), (done, done)):
+        again = step(status=StepStatus.IN_PROGRESS, started_at=NOW + 1, ordinal=9)
+        marks = ((began, began), (failed, failed), (again, began), (done, done))
+        for record, kept in marks:
             store.commit(Commit(workflow_id="run", fence=fence, steps=(record,)))
             expect(store.load_step("run", "notify", "start/"), kept, "The mark of a step")
         # A commit that another one overtook may still carry the mark of before.
