@@ -5,6 +5,7 @@ What a commit does is in `test_conformance.py`; here it is how: which statements
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from nottwice.errors import Fenced, KeyConflict
-from nottwice.model.call import CallStatus
+from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.review import Verb
 from nottwice.model.run import Fence, RunStatus
 from nottwice.store import rows
@@ -167,6 +168,50 @@ def test_the_quick_way_writes_what_the_long_way_writes(row: Any) -> None:
             assert dump(quickly) == dump(slowly)
 
 
+SECOND = ROW.unknown(FAILURE, now=NOW).next_attempt(
+    attempt_id="attempt-2", holder_id="other", now=NOW + 3
+)
+
+
+@pytest.mark.parametrize("intended", [ROW, SECOND, ROW._replace(label="again")], ids=str)
+@pytest.mark.parametrize("before", list(CallStatus))
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"result": None},
+        {"finished_at": None},
+        {"settled_by": "verify"},
+        {"failure": FAILURE},
+        {"retry_at": NOW + 9},
+        {"ambiguous": True},
+        {"holder_id": "third"},
+        {"attempt_id": "attempt-3"},
+        {"status": CallStatus.UNKNOWN},
+    ],
+    ids=str,
+)
+def test_a_quick_receipt_leaves_the_row_that_the_long_way_leaves(
+    intended: Any, before: CallStatus, change: dict[str, Any]
+) -> None:
+    """Whatever is not the receipt of this very attempt names all columns that may change."""
+    intended = intended._replace(status=before)
+    after = (
+        intended._replace(status=CallStatus.PENDING).done(RESULT, now=NOW + 7)._replace(**change)
+    )
+    if before is CallStatus.PENDING and after.attempt_id == intended.attempt_id:
+        # The same attempt: what an intent says about it cannot change any more.
+        after = after._replace(holder_id=intended.holder_id, ambiguous=intended.ambiguous)
+    with closing(new_ledger()) as quickly, closing(new_ledger()) as slowly:
+        for ledger in (quickly, slowly):
+            apply(ledger, intent(intended, FENCE))
+        statement = quick(follow(after, intended, FENCE))
+        assert statement is not None
+        assert quickly.execute(*statement).rowcount == 1
+        apply(slowly, follow(after, intended, FENCE))
+        assert dump(quickly) == dump(slowly)
+
+
 CAREFUL = intent(ROW, FENCE, unless_blocked=True)
 RESULTING = follow(DONE, ROW, FENCE)
 
@@ -257,3 +302,79 @@ def no_row_changes(connection: sqlite3.Connection, commit: Commit) -> bool:
     assert statement is not None
     before = dump(connection)
     return connection.execute(*statement).rowcount == 0 and dump(connection) == before
+
+
+# Calls in doubt are looked for among the calls since the first that may be
+
+
+def commit_as_a_store_does(connection: sqlite3.Connection, commit: Commit) -> None:
+    statement = quick(commit)
+    if statement is None or connection.execute(*statement).rowcount != 1:
+        apply(connection, commit)
+
+
+def in_doubt_from(connection: sqlite3.Connection) -> int:
+    found: int = connection.execute("SELECT in_doubt_from FROM runs").fetchone()[0]
+    return found
+
+
+def first_in_doubt(connection: sqlite3.Connection) -> int | None:
+    query = "SELECT min(created_at) FROM tool_call_results WHERE status IN ('PENDING', 'UNKNOWN')"
+    found: int | None = connection.execute(query).fetchone()[0]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_call_in_doubt_was_created_before_doubt_begins(
+    connection: sqlite3.Connection, seed: int
+) -> None:
+    """Whatever happens to calls, in whatever order, and wherever the clock jumps."""
+    chance, now, moved = random.Random(seed), NOW, set()
+    known: dict[str, CallRow] = {}
+    for number in range(150):
+        now += chance.choice((1, 1, 1, 0, -40))
+        row = chance.choice([*known.values(), None, None])
+        if row is None:
+            call_id = chance.choice(("00", "11")) + str(number)
+            row = pending(identity(arguments=str(number)), call_id=call_id, created_at=now)
+            row = chance.choice((row, row, row, row.done(RESULT, now=now)))
+            commit = intent(row, FENCE, unless_blocked=chance.random() < 0.8)
+            if chance.random() < 0.3:
+                other = identity(arguments=f"{number}b")
+                older = pending(other, created_at=now - chance.choice((0, 1, 30)))
+                known[other.input_hash] = older
+                commit = replace(commit, calls=(*commit.calls, CallWrite(older)))
+        else:
+            again = f"attempt-{number}"
+            after = chance.choice(
+                [row.done(RESULT, now=now)] * 3
+                + [row.unknown(FAILURE, now=now), row.failed(FAILURE, now=now)]
+                + [row.next_attempt(attempt_id=again, holder_id="holder", now=now)]
+            )
+            commit = follow(after, row, FENCE, unless_blocked=chance.random() < 0.5)
+            row = after
+        commit_as_a_store_does(connection, commit)
+        known[row.identity.input_hash] = row
+        moved.add(in_doubt_from(connection))
+        first = first_in_doubt(connection)
+        assert first is None or in_doubt_from(connection) <= first
+    assert len(moved) > 3, "it never moved"
+
+
+def test_a_claim_does_not_forget_where_doubt_begins(connection: sqlite3.Connection) -> None:
+    row = pending(call_id="00a").done(RESULT, now=NOW)
+    apply(connection, intent(row, FENCE))
+    assert in_doubt_from(connection) == rows.micros(NOW)
+    apply(connection, Commit(workflow_id="run", claim=Claim(run_record(epoch=2), 1)))
+    assert in_doubt_from(connection) == rows.micros(NOW)
+
+
+def test_doubt_begins_not_long_before_the_newest_call_of_a_long_run(
+    connection: sqlite3.Connection,
+) -> None:
+    """Calls have real ids here: one in 256 of them looks."""
+    for number in range(3000):
+        row = pending(identity(arguments=str(number)), created_at=NOW + number)
+        commit_as_a_store_does(connection, intent(row, FENCE, unless_blocked=True))
+        commit_as_a_store_does(connection, follow(row.done(RESULT, now=NOW), row, FENCE))
+    assert in_doubt_from(connection) > rows.micros(NOW + 1500)

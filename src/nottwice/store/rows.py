@@ -36,10 +36,14 @@ from nottwice.model.run import (
 )
 
 CALL_COLUMNS = (
-    "workflow_id, node_id, checkpoint_id, tool_name, input_hash, result_json, created_at, call_id, "
-    "status, replay_class, attempt, attempt_id, holder_id, args_json, started_at, finished_at, "
-    "result_kind, failure_json, retry_at, ambiguous, label, idempotency_key, key_since, "
-    "window_seconds, trace_id, settled_by, past_json"
+    "workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status, "
+    "replay_class, attempt, attempt_id, holder_id, started_at, finished_at, retry_at, ambiguous, "
+    "label, idempotency_key, key_since, window_seconds, trace_id, settled_by, result_kind, "
+    "args_json, result_json, failure_json, past_json"
+)
+INTENT_COLUMNS = (
+    "workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status, "
+    "replay_class, attempt, attempt_id, holder_id, started_at, args_json"
 )
 RUN_COLUMNS = (
     "workflow_id, status, epoch, holder_id, created_at, updated_at, claimed_at, failure_json, "
@@ -57,6 +61,8 @@ AUDIT_COLUMNS = "workflow_id, at, who, action, subject, why"
 HOLDER_COLUMNS = "holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since"
 
 Row = Sequence[Any]
+_REST_OF_A_ROW = CallRow._fields.index("started_at") + 1
+_NOTHING_MORE = tuple(CallRow._field_defaults.values())
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, LedgerCorrupt)
 """What reading a value raises that nottwice cannot have written."""
 
@@ -77,7 +83,6 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
     result = row.result
     return (
         *row.identity,
-        None if result is None else result.json,
         micros(row.created_at),
         row.call_id,
         row.status.value,
@@ -85,11 +90,8 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
         row.attempt,
         row.attempt_id,
         row.holder_id,
-        row.args_json,
         micros(row.started_at),
         _micros(row.finished_at),
-        None if result is None else result.kind.value,
-        failure_to_sql(row.failure),
         _micros(row.retry_at),
         int(row.ambiguous),
         row.label,
@@ -98,7 +100,48 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
         row.window_seconds,
         row.trace_id,
         row.settled_by,
+        None if result is None else result.kind.value,
+        row.args_json,
+        None if result is None else result.json,
+        failure_to_sql(row.failure),
         _past_to_sql(row),
+    )
+
+
+def intent_to_sql(row: CallRow) -> tuple[Any, ...] | None:
+    """The same for a row that says no more than INTENT_COLUMNS can; None: it says more."""
+    if row[_REST_OF_A_ROW:] != _NOTHING_MORE:
+        return None
+    return (
+        *row.identity,
+        micros(row.created_at),
+        row.call_id,
+        row.status.value,
+        row.replay_class.value,
+        row.attempt,
+        row.attempt_id,
+        row.holder_id,
+        micros(row.started_at),
+        row.args_json,
+    )
+
+
+def receipt_to_sql(row: CallRow) -> tuple[Any, ...] | None:
+    """What a receipt changes about the intent of its own attempt, and then what finds it.
+
+    None: there is no receipt, or it came about in another way than by this attempt.
+    """
+    result, finished_at = row.result, row.finished_at
+    if row.status is not CallStatus.DONE or result is None or finished_at is None:
+        return None
+    if row.failure is not None or row.retry_at is not None or row.settled_by is not None:
+        return None
+    return (
+        row.status.value,
+        micros(finished_at),
+        result.json,
+        result.kind.value,
+        *row.identity,
     )
 
 
@@ -127,26 +170,26 @@ def call_from_sql(row: Row) -> CallRow:
     try:
         return CallRow(
             identity=CallIdentity(*row[:5]),
-            result=_result(row[16], row[5]),
-            created_at=row[6] / 1_000_000,
-            call_id=row[7],
-            status=CallStatus(row[8]),
-            replay_class=ReplayClass(row[9]),
-            attempt=row[10],
-            attempt_id=row[11],
-            holder_id=row[12],
-            args_json=row[13],
-            started_at=row[14] / 1_000_000,
-            finished_at=_seconds(row[15]),
-            failure=_failure(row[17]),
-            retry_at=_seconds(row[18]),
-            ambiguous=bool(row[19]),
-            label=row[20],
-            key=row[21],
-            key_since=_seconds(row[22]),
-            window_seconds=row[23],
-            trace_id=row[24],
-            settled_by=row[25],
+            created_at=row[5] / 1_000_000,
+            call_id=row[6],
+            status=CallStatus(row[7]),
+            replay_class=ReplayClass(row[8]),
+            attempt=row[9],
+            attempt_id=row[10],
+            holder_id=row[11],
+            started_at=row[12] / 1_000_000,
+            finished_at=_seconds(row[13]),
+            retry_at=_seconds(row[14]),
+            ambiguous=bool(row[15]),
+            label=row[16],
+            key=row[17],
+            key_since=_seconds(row[18]),
+            window_seconds=row[19],
+            trace_id=row[20],
+            settled_by=row[21],
+            result=_result(row[22], row[24]),
+            args_json=row[23],
+            failure=_failure(row[25]),
             past=tuple(PastAttempt(**past) for past in values.decode(row[26])) if row[26] else (),
         )
     except UNREADABLE as error:

@@ -60,7 +60,10 @@ log = logging.getLogger("nottwice")
 _CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results WHERE workflow_id = ?"
 _CALL = _CALLS + " AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?"
 _CALLS_IN_ORDER = _CALLS + " ORDER BY created_at, rowid"
-_CALLS_IN_DOUBT = _CALLS + " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, rowid"
+_CALLS_IN_DOUBT = (
+    _CALLS + " AND created_at >= (SELECT in_doubt_from FROM runs WHERE workflow_id = ?)"
+    " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, rowid"
+)
 _CALLS_UNDER = _CALLS + " AND node_id >= ? AND node_id < ? ORDER BY created_at, rowid"
 _KEY_USE = (
     "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results"
@@ -193,7 +196,8 @@ class SqliteStore:
         return [rows.call_from_sql(row) for row in self._read(_CALLS_IN_ORDER, (workflow_id,))]
 
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
-        return [rows.call_from_sql(row) for row in self._read(_CALLS_IN_DOUBT, (workflow_id,))]
+        found = self._read(_CALLS_IN_DOUBT, (workflow_id, workflow_id))
+        return [rows.call_from_sql(row) for row in found]
 
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
         found = self._read(_CALLS_UNDER, (workflow_id, node_id, node_id + "\U0010ffff"))

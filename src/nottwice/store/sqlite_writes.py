@@ -54,13 +54,18 @@ SELECT workflow_id, input_hash FROM tool_call_results
  WHERE tool_name = ? AND idempotency_key = ? AND input_hash <> ? LIMIT 1
 """
 RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
-RUN_FENCE = "SELECT epoch, holder_id FROM runs WHERE workflow_id = ?"
+RUN_FENCE = "SELECT epoch, holder_id, in_doubt_from FROM runs WHERE workflow_id = ?"
 BLOCKING_REVIEWS = (
     "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews"
     " WHERE workflow_id = ? AND status IN ('open', 'decided') ORDER BY opened_at, review_id"
 )
 REVIEW = "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews WHERE review_id = ?"
-PUT_RUN = _insert("runs", rows.RUN_COLUMNS, otherwise="OR REPLACE")
+# Not OR REPLACE, which would forget the columns that a record of a run does not show.
+PUT_RUN = (
+    _insert("runs", rows.RUN_COLUMNS)
+    + " ON CONFLICT (workflow_id) DO UPDATE SET "
+    + ", ".join(name + " = excluded." + name for name in rows.RUN_COLUMNS.split(", "))
+)
 UPDATE_RUN = """
 UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wake_at = ?
  WHERE workflow_id = ?
@@ -86,26 +91,50 @@ UPDATE events SET received_by = ?, received_at = ? WHERE workflow_id = ? AND eve
 EVENT = "SELECT " + graph_rows.EVENT_COLUMNS + " FROM events WHERE workflow_id = ? AND event_id = ?"
 ADD_GRAPH = _insert("graphs", graph_rows.GRAPH_COLUMNS) + " ON CONFLICT DO NOTHING"
 
+DOUBT_AGAIN = "UPDATE runs SET in_doubt_from = ? WHERE workflow_id = ?"
+DOUBT_BEGINS = """
+UPDATE runs SET in_doubt_from = coalesce(
+    (SELECT min(created_at) FROM tool_call_results
+      WHERE workflow_id = runs.workflow_id AND created_at >= runs.in_doubt_from
+        AND status IN ('PENDING', 'UNKNOWN')),
+    (SELECT max(created_at) FROM tool_call_results WHERE workflow_id = runs.workflow_id),
+    in_doubt_from)
+ WHERE workflow_id = ?
+"""
+# One call in 256, picked by its id, which is a hash: no run has to count, in whatever process.
+_PICKED = "00"
+
 _HELD = "EXISTS (SELECT 1 FROM runs WHERE workflow_id = ? AND epoch = ? AND holder_id = ?)"
+_HELD_AND_LOOKED_AT = _HELD.removesuffix(")") + " AND in_doubt_from <= "
 _NOT_BLOCKED = (
-    "NOT EXISTS (SELECT 1 FROM reviews WHERE workflow_id = ? AND status IN ('open', 'decided'))"
+    "NOT EXISTS (SELECT 1 FROM reviews INDEXED BY reviews_open"
+    " WHERE workflow_id = ? AND status IN ('open', 'decided'))"
 )
-QUICK_INSERT = (
-    INSERT_CALL.replace("VALUES (", "SELECT").removesuffix(")")
-    + " WHERE "
-    + _HELD
-    + " AND "
-    + _NOT_BLOCKED
-    + " ON CONFLICT DO NOTHING"
-)
-QUICK_UPDATE = UPDATE_CALL + " AND status = ? AND attempt_id = ? AND " + _HELD
+
+
+def _quick_insert(columns: str) -> str:
+    insert = _insert("tool_call_results", columns).replace("VALUES (", "SELECT").removesuffix(")")
+    conditions = _HELD_AND_LOOKED_AT + "?) AND " + _NOT_BLOCKED
+    return insert + " WHERE " + conditions + " ON CONFLICT DO NOTHING"
+
+
+_QUICK_INTENT = _quick_insert(rows.INTENT_COLUMNS)
+_QUICK_INSERT = _quick_insert(rows.CALL_COLUMNS)
+_FOLLOWS = " AND status = ? AND attempt_id = ? AND "
+_QUICK_RECEIPT = (
+    "UPDATE tool_call_results SET status = ?, finished_at = ?, result_json = ?, result_kind = ?,"
+    " failure_json = NULL, retry_at = NULL, settled_by = NULL"
+    + UPDATE_CALL[UPDATE_CALL.index(" WHERE") :] + _FOLLOWS + _HELD
+)  # fmt: skip
+_QUICK_UPDATE = UPDATE_CALL + _FOLLOWS + _HELD_AND_LOOKED_AT + "tool_call_results.created_at)"
 
 
 def quick(commit: Commit) -> Statement | None:
     """The two commits of an effect in steady state, each as one statement.
 
     It carries its preconditions along: it changes one row if they hold, and none if not. Then, or
-    for any other commit, ``plan`` finds out what to do.
+    for any other commit, ``plan`` finds out what to do. It names only the columns that matter:
+    to hand Python's None over to SQLite takes longer than a number or a text.
     """
     simple = not (commit.claim or commit.run or commit.steps or commit.reviews)
     beside = commit.evidence or commit.audit or commit.checkpoints or commit.events or commit.graph
@@ -113,20 +142,28 @@ def quick(commit: Commit) -> Statement | None:
         return None
     write, fence = commit.calls[0], commit.fence
     assert fence is not None
-    held = (commit.workflow_id, fence.epoch, fence.holder_id)
+    run, row = commit.workflow_id, write.row
+    held = (run, fence.epoch, fence.holder_id)
     if write.after is None:
-        if write.row.key is not None or not commit.unless_blocked:
+        if row.key is not None or not commit.unless_blocked or row.call_id.startswith(_PICKED):
             return None
-        return QUICK_INSERT, (*rows.call_to_sql(write.row), *held, commit.workflow_id)
+        allowed = (*held, rows.micros(row.created_at), run)
+        intent = rows.intent_to_sql(row)
+        if intent is not None:
+            return _QUICK_INTENT, (*intent, *allowed)
+        return _QUICK_INSERT, (*rows.call_to_sql(row), *allowed)
     if commit.unless_blocked:
         return None
     seen = (write.after[0].value, write.after[1])
-    return QUICK_UPDATE, (*rows.call_changes_to_sql(write.row), *seen, *held)
+    receipt = rows.receipt_to_sql(row) if seen == ("PENDING", row.attempt_id) else None
+    if receipt is not None:
+        return _QUICK_RECEIPT, (*receipt, *seen, *held)
+    return _QUICK_UPDATE, (*rows.call_changes_to_sql(row), *seen, *held)
 
 
 def plan(connection: sqlite3.Connection, commit: Commit) -> list[Statement]:
     """Check every precondition and return what to write. Writes nothing itself."""
-    _check_fence(connection, commit)
+    in_doubt_from = _check_fence(connection, commit)
     if commit.unless_blocked:
         _check_not_blocked(connection, commit)
     statements: list[Statement] = []
@@ -134,6 +171,7 @@ def plan(connection: sqlite3.Connection, commit: Commit) -> list[Statement]:
         statements.extend(_claim(connection, commit.claim))
     for write in commit.calls:
         statements.append(_call(connection, write))
+    statements.extend(_doubt(commit, in_doubt_from))
     for review_write in commit.reviews:
         statements.append(_review(connection, review_write))
     statements.extend((PUT_STEP, rows.step_to_sql(step)) for step in commit.steps)
@@ -156,15 +194,17 @@ def _of_graphs(connection: sqlite3.Connection, commit: Commit) -> Iterator[State
         yield ADD_GRAPH, graph_rows.graph_to_sql(commit.graph)
 
 
-def _check_fence(connection: sqlite3.Connection, commit: Commit) -> None:
+def _check_fence(connection: sqlite3.Connection, commit: Commit) -> int:
+    """Refuse who is not the holder; else say since when calls of the run may be in doubt."""
     fence = commit.fence
     if fence is None:
-        return
+        return 0
     found = connection.execute(RUN_FENCE, (commit.workflow_id,)).fetchone()
     if found is not None and found[0] == fence.epoch:
         released_before = commit.run is not None and commit.run.release and found[1] is None
         if found[1] == fence.holder_id or released_before:
-            return
+            in_doubt_from: int = found[2]
+            return in_doubt_from
     raise Fenced(
         f"Run {commit.workflow_id!r} was taken over by another holder. This process wrote "
         "nothing and must stop driving the run."
@@ -203,6 +243,19 @@ def _call(connection: sqlite3.Connection, write: CallWrite) -> Statement:
     if known.state != write.after and found != rows.call_to_sql(row) and not both_pure(known, row):
         raise Outdated(f"call {row.call_id} is {known.status.value}")
     return UPDATE_CALL, rows.call_changes_to_sql(row)
+
+
+def _doubt(commit: Commit, in_doubt_from: int) -> Iterator[Statement]:
+    """What keeps it true that no call created before ``runs.in_doubt_from`` is in doubt."""
+    rows_in_doubt = [write.row for write in commit.calls if write.row.status.in_doubt]
+    first = min((rows.micros(row.created_at) for row in rows_in_doubt), default=in_doubt_from)
+    if first < in_doubt_from:
+        # A failed call is tried again, or the clock went back.
+        yield DOUBT_AGAIN, (first, commit.workflow_id)
+    # After all calls of this commit are written: it looks at them, too.
+    new = (write.row for write in commit.calls if write.after is None)
+    if any(row.call_id.startswith(_PICKED) for row in new):
+        yield DOUBT_BEGINS, (commit.workflow_id,)
 
 
 def _check_key(connection: sqlite3.Connection, row: CallRow) -> None:

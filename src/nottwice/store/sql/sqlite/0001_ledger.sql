@@ -12,25 +12,24 @@
 -- audit               who did what and why; only ever added to
 -- holders             the processes that held runs, with what proves their life or death
 
+-- Long texts come last: whoever looks for a status does not walk through them. The check is not an
+-- IN with a list, for which SQLite builds a temporary table at every write.
 CREATE TABLE tool_call_results (
   workflow_id      TEXT    NOT NULL,
   node_id          TEXT    NOT NULL,
   checkpoint_id    TEXT    NOT NULL,
   tool_name        TEXT    NOT NULL,
   input_hash       TEXT    NOT NULL,
-  result_json      TEXT,
   created_at       INTEGER NOT NULL,
   call_id          TEXT    NOT NULL,
-  status           TEXT    NOT NULL CHECK (status IN ('PENDING', 'DONE', 'FAILED', 'UNKNOWN')),
+  status           TEXT    NOT NULL
+    CHECK (status = 'PENDING' OR status = 'DONE' OR status = 'FAILED' OR status = 'UNKNOWN'),
   replay_class     TEXT    NOT NULL,
   attempt          INTEGER NOT NULL,
   attempt_id       TEXT    NOT NULL,
   holder_id        TEXT    NOT NULL,
-  args_json        TEXT    NOT NULL,
   started_at       INTEGER NOT NULL,
   finished_at      INTEGER,
-  result_kind      TEXT,
-  failure_json     TEXT,
   retry_at         INTEGER,
   ambiguous        INTEGER NOT NULL DEFAULT 0,
   label            TEXT,
@@ -39,23 +38,30 @@ CREATE TABLE tool_call_results (
   window_seconds   REAL,
   trace_id         TEXT,
   settled_by       TEXT,
+  result_kind      TEXT,
+  args_json        TEXT    NOT NULL,
+  result_json      TEXT,
+  failure_json     TEXT,
   past_json        TEXT,
   PRIMARY KEY (workflow_id, node_id, checkpoint_id, tool_name, input_hash)
 );
 CREATE INDEX tcr_workflow ON tool_call_results (workflow_id, created_at);
-CREATE INDEX tcr_in_doubt ON tool_call_results (workflow_id) WHERE status IN ('PENDING', 'UNKNOWN');
 CREATE INDEX tcr_key ON tool_call_results (tool_name, idempotency_key, created_at)
   WHERE idempotency_key IS NOT NULL;
 
+-- in_doubt_from: no call of the run that was created before is in doubt. It is what makes calls in
+-- doubt quick to find in a long run without an index of them, which every intent and every result
+-- would have to change. It moves forward now and then, and back when an older call is tried again.
 CREATE TABLE runs (
-  workflow_id   TEXT    NOT NULL PRIMARY KEY,
-  status        TEXT    NOT NULL,
-  epoch         INTEGER NOT NULL,
-  holder_id     TEXT,
-  created_at    INTEGER NOT NULL,
-  updated_at    INTEGER NOT NULL,
-  claimed_at    INTEGER,
-  failure_json  TEXT
+  workflow_id    TEXT    NOT NULL PRIMARY KEY,
+  status         TEXT    NOT NULL,
+  epoch          INTEGER NOT NULL,
+  holder_id      TEXT,
+  created_at     INTEGER NOT NULL,
+  updated_at     INTEGER NOT NULL,
+  claimed_at     INTEGER,
+  failure_json   TEXT,
+  in_doubt_from  INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX runs_updated ON runs (updated_at);
 
