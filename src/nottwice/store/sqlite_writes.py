@@ -38,17 +38,16 @@ def _insert(table: str, columns: str, *, otherwise: str = "") -> str:
 
 
 INSERT_CALL = _insert("tool_call_results", rows.CALL_COLUMNS)
-UPDATE_CALL = """
-UPDATE tool_call_results
-   SET status = ?, attempt = ?, attempt_id = ?, holder_id = ?, started_at = ?, finished_at = ?,
-       result_json = ?, result_kind = ?, failure_json = ?, retry_at = ?, ambiguous = ?,
-       settled_by = ?, past_json = ?
- WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?
-"""
-CALL = (
-    "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results WHERE workflow_id = ?"
-    " AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?"
+_THIS_CALL = (
+    " WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ? AND tool_name = ?"
+    " AND input_hash = ?"
 )
+UPDATE_CALL = (
+    "UPDATE tool_call_results SET status = ?, attempt = ?, attempt_id = ?, holder_id = ?,"
+    " started_at = ?, finished_at = ?, result_json = ?, result_kind = ?, failure_json = ?,"
+    " retry_at = ?, ambiguous = ?, settled_by = ?, past_json = ?" + _THIS_CALL
+)
+CALL = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results" + _THIS_CALL
 KEY_CONFLICT = """
 SELECT workflow_id, input_hash FROM tool_call_results
  WHERE tool_name = ? AND idempotency_key = ? AND input_hash <> ? LIMIT 1
@@ -123,9 +122,8 @@ _QUICK_INSERT = _quick_insert(rows.CALL_COLUMNS)
 _FOLLOWS = " AND status = ? AND attempt_id = ? AND "
 _QUICK_RECEIPT = (
     "UPDATE tool_call_results SET status = ?, finished_at = ?, result_json = ?, result_kind = ?,"
-    " failure_json = NULL, retry_at = NULL, settled_by = NULL"
-    + UPDATE_CALL[UPDATE_CALL.index(" WHERE") :] + _FOLLOWS + _HELD
-)  # fmt: skip
+    " failure_json = NULL, retry_at = NULL, settled_by = NULL" + _THIS_CALL + _FOLLOWS + _HELD
+)
 _QUICK_UPDATE = UPDATE_CALL + _FOLLOWS + _HELD_AND_LOOKED_AT + "tool_call_results.created_at)"
 
 
