@@ -18,6 +18,7 @@ import pytest
 from nottwice.errors import CommitUnknown, Fenced
 from nottwice.store.interface import Commit
 from nottwice.store.shared import MOST_IN_A_BATCH, SharedCommits
+from nottwice.store.soon import awaitable
 from tests.store.children import Child
 from tests.store.machine import python
 from tests.store.samples import note
@@ -433,6 +434,52 @@ def test_threads_and_event_loops_share_batches(shared: SharedCommits, disk: Disk
     for one in (first, *members):
         one.result(SECONDS)
     assert [len(batch) for batch in disk.batches] == [1, 2]
+
+
+def test_what_the_tasks_of_a_loop_commit_in_one_turn_is_one_batch(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    async def commit_twice(number: int) -> None:
+        await awaitable(shared.commit_soon(note(number)))
+        await awaitable(shared.commit_soon(note(100 + number)))
+
+    async def main() -> None:
+        await asyncio.gather(*(commit_twice(number) for number in range(30)))
+
+    asyncio.run(asyncio.wait_for(main(), SECONDS))
+    assert [len(batch) for batch in disk.batches] == [30, 30]
+
+
+def test_a_loop_that_never_runs_again_keeps_nobody_waiting(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    """It asked for a commit, and is closed before it found a leader."""
+
+    async def ask_and_stop() -> None:
+        shared.commit_soon(note(1))
+        asyncio.get_running_loop().stop()
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(ask_and_stop())
+    loop.run_forever()
+    assert task.done()
+    loop.close()
+    assert disk.batches == []
+    commit_in_thread(shared, 2).result(SECONDS)
+    assert disk.batches == [[note(1), note(2)]]
+
+
+def test_closing_commits_what_a_stopped_loop_has_asked_for(
+    shared: SharedCommits, disk: Disk
+) -> None:
+    async def ask_and_close() -> Future[None]:
+        future = shared.commit_soon(note(1))
+        shared.close()
+        assert future.done()
+        return future
+
+    assert asyncio.run(ask_and_close()).result(SECONDS) is None
+    assert disk.commits == [note(1)]
 
 
 # The end

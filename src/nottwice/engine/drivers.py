@@ -38,6 +38,7 @@ from nottwice.engine.session import current_attempt, current_scope
 from nottwice.errors import Poison, UsageError
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Store
+from nottwice.store.soon import awaitable
 
 T = TypeVar("T")
 
@@ -115,7 +116,7 @@ async def _answer_async(ask: Ask, seat: Seat) -> Any:
         case Read():
             return ask.query(seat.store)
         case Write():
-            return await asyncio.wrap_future(seat.store.commit_soon(ask.commit))
+            return await awaitable(seat.store.commit_soon(ask.commit))
         case Fire():
             if ask.tool.is_async:
                 limit = ask.tool.time_limit_seconds

@@ -14,10 +14,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 from nottwice.errors import CommitUnknown
 from nottwice.store.interface import Commit, CommitMany
+from nottwice.store.soon import Soon, wake
 
 MOST_IN_A_BATCH = 256
 
@@ -43,26 +44,38 @@ class SharedCommits:
         if error is not None:
             raise error
 
-    def commit_soon(self, commit: Commit) -> Future[None]:
+    def commit_soon(self, commit: Commit) -> Soon:
         """Commit without blocking. Durable: when the future has a result."""
-        future: Future[None] = Future()
-        # A waiter that is cancelled must not cancel the commit: the batch tells every member.
-        future.set_running_or_notify_cancel()
+        soon = Soon()
         with self._guard:
-            self._waiting.append(_Member(commit, future=future))
-            # Only then noted down: an interrupt in between costs a needless look, not the lead.
-            asked = self._next is not None or self._ask_pool()
-            if asked and self._next is None:
+            self._waiting.append(_Member(commit, soon))
+            led_by_nobody = self._next is None
+        if led_by_nobody:
+            if soon.loop is None:
+                self._find_leader()
+            else:
+                # Once all tasks that can go on now have said what they want to commit: one batch.
+                soon.loop.call_soon(self._find_leader)
+        return soon
+
+    def _find_leader(self) -> None:
+        """Let the pool thread lead those who wait, unless somebody else already will."""
+        with self._guard:
+            # Noted down last: an interrupt in between costs a needless look, not the lead.
+            asked = self._next is not None or not self._waiting or self._ask_pool()
+            if asked and self._next is None and self._waiting:
                 self._next = self
         if not asked:
             self._lead_batch()
-        return future
 
     def close(self) -> None:
         """Wait for what is under way and give the pool thread back."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=True)
+        if self._waiting:
+            # Their event loop was about to find a leader, and may never run again.
+            self._lead_batch()
 
     def _commit_without_duties(self, commit: Commit) -> BaseException | None:
         """The main thread: in a batch if somebody is there to lead it, and else alone."""
@@ -98,6 +111,7 @@ class SharedCommits:
                 outcomes = self._outcomes(batch) if batch else ()
             for member, outcome in zip(batch, outcomes, strict=True):
                 member.finish(outcome)
+            wake(member.soon for member in batch if member.soon is not None)
             with self._guard:
                 led_by_nobody = self._next is None and bool(self._waiting)
 
@@ -129,24 +143,24 @@ class SharedCommits:
 
 
 class _Member:
-    """One caller's commit: its thread sleeps until it is done, or it has a future."""
+    """One caller's commit: its thread sleeps until it is done, or will hear of it soon."""
 
-    def __init__(self, commit: Commit, *, future: Future[None] | None = None) -> None:
+    __slots__ = ("_asleep", "commit", "error", "soon")
+
+    def __init__(self, commit: Commit, soon: Soon | None = None) -> None:
         self.commit = commit
         self.error: BaseException | None = None
-        self._future = future
+        self.soon = soon
         self._asleep = threading.Lock()
-        self._asleep.acquire()
+        if soon is None:
+            self._asleep.acquire()
 
     def wait(self) -> None:
         self._asleep.acquire()
 
     def finish(self, error: BaseException | None) -> None:
         self.error = error
-        self._asleep.release()
-        if self._future is None:
-            return
-        if error is None:
-            self._future.set_result(None)
+        if self.soon is None:
+            self._asleep.release()
         else:
-            self._future.set_exception(error)
+            self.soon.tell(error)
