@@ -440,7 +440,10 @@ def test_what_the_tasks_of_a_loop_commit_in_one_turn_is_one_batch(
     shared: SharedCommits, disk: Disk
 ) -> None:
     async def commit_twice(number: int) -> None:
-        await awaitable(shared.commit_soon(note(number)))
+        soon = shared.commit_soon(note(number))
+        # Time enough for a leader, if there were one already.
+        assert number or not disk.busy.wait(0.05)
+        await awaitable(soon)
         await awaitable(shared.commit_soon(note(100 + number)))
 
     async def main() -> None:

@@ -16,7 +16,12 @@ import pytest
 from nottwice.errors import LedgerCorrupt, StoreError
 from nottwice.model.run import Life
 from nottwice.store.sqlite import SqliteStore
-from nottwice.store.sqlite_connections import Connections, primary_code, store_error
+from nottwice.store.sqlite_connections import (
+    MOST_READERS,
+    Connections,
+    primary_code,
+    store_error,
+)
 from nottwice.store.sqlite_schema import bring_forward
 from tests.store.children import Child
 from tests.store.machine import python
@@ -78,6 +83,20 @@ def test_those_who_read_at_once_have_connections_of_their_own(connections: Conne
     for _ in range(10):
         connections.read("SELECT 1", ())
     assert len(connections.slots()) <= 6
+
+
+def test_a_crowd_of_readers_shares_a_few_connections(connections: Connections) -> None:
+    together = threading.Barrier(60, timeout=30)
+
+    def read(number: int) -> list[tuple[int]]:
+        together.wait()
+        return connections.read("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n "
+                                "LIMIT 5000) SELECT max(i) + ? FROM n", (number,))  # fmt: skip
+
+    with ThreadPoolExecutor(60) as pool:
+        assert list(pool.map(read, range(60))) == [[(5_000 + number,)] for number in range(60)]
+    # The writer is a slot, too; threads that look at the same moment may each add one.
+    assert len(connections.slots()) - 1 < 2 * MOST_READERS
 
 
 def test_a_read_that_fails_takes_its_connection_along(connections: Connections) -> None:

@@ -1,4 +1,4 @@
-"""The SQLite connections of one process to one ledger: one writer, as many readers as read at once.
+"""The SQLite connections of one process to one ledger: one writer, and a few readers.
 
 A connection must not cross a fork, not even an idle one: SQLite in the child would take over the
 parent's notes about file locks without having the locks, and a ledger that others may then clean
@@ -9,6 +9,7 @@ is closed, when whoever uses it is done; parent and child open their own again w
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sqlite3
 import threading
@@ -20,6 +21,9 @@ from typing import Any
 
 from nottwice.errors import LedgerCorrupt, StoreError
 from nottwice.store.sqlite_schema import check_durable
+
+# Each has a cache of its own, and opening one takes as long as many reads.
+MOST_READERS = 8
 
 
 class Connections:
@@ -37,6 +41,7 @@ class Connections:
         self.writer = Slot(busy_seconds)
         self._idle: deque[Slot] = deque()
         self._readers: list[Slot] = []
+        self._turns = itertools.count()
         with _gate.no_new_connections:
             _known.add(self)
 
@@ -73,18 +78,24 @@ class Connections:
         try:
             slot = self._idle.pop()
         except IndexError:
+            if len(self._readers) >= MOST_READERS:
+                # Not idle: its guard says when its user is done.
+                return self._read(self._readers[next(self._turns) % MOST_READERS], sql, parameters)
             slot = Slot(self._busy_seconds)
             self._readers.append(slot)
         try:
-            with slot.guard:
-                try:
-                    return self.connect(slot).execute(sql, parameters).fetchall()
-                except BaseException:
-                    # After an error or an interrupt nobody knows what state it is in.
-                    slot.close()
-                    raise
+            return self._read(slot, sql, parameters)
         finally:
             self._idle.append(slot)
+
+    def _read(self, slot: Slot, sql: str, parameters: Sequence[Any]) -> list[Any]:
+        with slot.guard:
+            try:
+                return self.connect(slot).execute(sql, parameters).fetchall()
+            except BaseException:
+                # After an error or an interrupt nobody knows what state it is in.
+                slot.close()
+                raise
 
     def close(self) -> None:
         """Close every connection once it is idle. A later use opens new ones."""
