@@ -112,8 +112,10 @@ class SharedCommits:
             for member, outcome in zip(batch, outcomes, strict=True):
                 member.finish(outcome)
             wake(member.soon for member in batch if member.soon is not None)
+            # Those who did not fit in. Whoever came later leads, or will find somebody who does.
             with self._guard:
-                led_by_nobody = self._next is None and bool(self._waiting)
+                left_over = len(batch) == MOST_IN_A_BATCH and bool(self._waiting)
+                led_by_nobody = left_over and self._next is None
 
     def _take_batch(self) -> list[_Member]:
         with self._guard:
