@@ -7,32 +7,32 @@ a driver can stop between any two of these.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nottwice.engine.in_flight import InFlight
 from nottwice.model.call import Call
+from nottwice.model.records import light_record
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Commit, Store
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Read:
     """Look something up. Answer: what the query returns."""
 
     query: Callable[[Store], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Write:
     """Make a change durable. Answer: None, once it is."""
 
     commit: Commit
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Fire:
     """Invoke a tool once. Answer: an :class:`Outcome`; a tool's exception is never raised."""
 
@@ -44,7 +44,7 @@ class Fire:
     """Called, in whatever thread, when an attempt ends after its time limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Verify:
     """Ask a tool's ``verify`` hook about a call. Answer: an :class:`Outcome`."""
 
@@ -52,21 +52,21 @@ class Verify:
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class CanInvoke:
     """Whether a tool and its hook can be invoked from here. Answer: yes or no."""
 
     tool: Tool
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Pause:
     """Let time pass."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Join:
     """Wait until another attempt in this process is over. Answer: whether it is."""
 
@@ -74,7 +74,7 @@ class Join:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Outcome:
     """How an invocation ended: a value, an error, or not within its time limit."""
 
@@ -89,7 +89,7 @@ class Outcome:
     """It was cancelled; what it had started (a thread, say) may still be under way."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Visit:
     """Run a node's function once, in its scope. Answer: an :class:`Outcome`."""
 
@@ -99,7 +99,7 @@ class Visit:
     scope: Any
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Together:
     """Do several things at once. Answer: an :class:`Outcome` of each, when all have ended."""
 

@@ -11,7 +11,6 @@ rides (steps, pure results) goes along with them and is durable before the effec
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.engine import blocking
@@ -22,6 +21,7 @@ from nottwice.engine.session import Session
 from nottwice.errors import Fenced, LedgerCorrupt
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.failure import FailureClass, classify, is_interruption
+from nottwice.model.records import light_record
 from nottwice.model.review import Evidence, ReviewKind
 from nottwice.model.run import RunStatus
 from nottwice.model.tool import Tool
@@ -30,7 +30,7 @@ from nottwice.store.interface import CallWrite, Commit, Outdated, ReviewWrite, R
 Invocation = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Attempted:
     """A row after an attempt, with the live outcome that led to it."""
 

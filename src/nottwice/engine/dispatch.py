@@ -36,6 +36,7 @@ from nottwice.model.call import (
 )
 from nottwice.model.decision import Action, Facts, decide
 from nottwice.model.failure import FailureClass, classify, is_interruption
+from nottwice.model.records import light_record
 from nottwice.model.review import Review
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Blocked, CallWrite, Outdated, ReviewWrite
@@ -43,7 +44,7 @@ from nottwice.store.interface import Blocked, CallWrite, Outdated, ReviewWrite
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_record(frozen=True, slots=True, kw_only=True)
 class Request:
     """What a caller wants: one call, with everything its record needs."""
 

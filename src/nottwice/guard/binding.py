@@ -31,6 +31,7 @@ from nottwice.guard.flatten import same_types
 from nottwice.guard.parameters import Parameters
 from nottwice.guard.validation import Validator
 from nottwice.model import values
+from nottwice.model.records import light_record
 
 _KIND = inspect.Parameter
 _SCALARS = (str, int, float, bool)
@@ -40,7 +41,7 @@ _UNPACK = (typing.Unpack, typing_extensions.Unpack)
 _NOTHING_RAN = "The tool was not run."
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class BoundArguments:
     """The arguments of one call, in the forms that the caller, the record and the hash need.
 

@@ -22,6 +22,7 @@ from nottwice.errors import InvalidArguments, NotPlainData
 from nottwice.guard.annotations import describe
 from nottwice.guard.flatten import Refused, difference, flatten, step_into
 from nottwice.model import values
+from nottwice.model.records import light_record
 
 # A parameter may be annotated with a class that pydantic does not know, such as a client.
 _ADAPTER_CONFIG = ConfigDict(arbitrary_types_allowed=True)
@@ -42,7 +43,7 @@ class DoesNotFit(Exception):
     """Stored data does not fit the annotation any more. Callers say what that means for them."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Encoded:
     """Plain data, and whether only the annotation can turn it back into the value."""
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from nottwice.errors import InvalidId
 from nottwice.model import values
 from nottwice.model.failure import Failure
+from nottwice.model.records import light_record
 
 MAX_ID_CHARACTERS = 512
 ROOT_NODE = "/"
@@ -82,7 +83,7 @@ class ResultKind(enum.Enum):
     NOT_KEPT = "not_kept"
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class StoredResult:
     """A result as it rests in the ledger: its text, and how to read it."""
 

@@ -12,10 +12,10 @@ settle time. Why "did not happen" from a person licenses: the person can look wh
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import assert_never
 
 from nottwice.model.call import CallStatus, ReplayClass
+from nottwice.model.records import light_record
 
 
 class Attempt(enum.Enum):
@@ -50,7 +50,7 @@ class Verdict(enum.Enum):
     DID_NOT_HAPPEN = "did not happen"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_record(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All that a decision depends on."""
 

@@ -15,6 +15,7 @@ from typing import Protocol
 from nottwice.errors import UsageError
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import Failure
+from nottwice.model.records import light_record
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -30,7 +31,7 @@ from nottwice.model.run import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class CallWrite:
     """Write ``row`` if the ledger still shows what the writer saw: ``after``, or no row."""
 
@@ -75,7 +76,7 @@ class EventWrite:
     event: EventRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@light_record(frozen=True, slots=True, kw_only=True)
 class Commit:
     """One transaction. Without fence or claim only reviews, evidence, audit, new events and graphs
     may be written: what others than the holder may say is a short list (B4)."""
