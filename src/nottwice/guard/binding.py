@@ -59,6 +59,8 @@ class BoundArguments:
     """Like the record without volatile arguments, with one spelling for equal values: for keys."""
     identity: dict[str, Any]
     """What is hashed: `normal` without those that equal their default."""
+    surveyed: int | None
+    """What `values.survey` found in `identity`, if it has looked at it already."""
     passed: tuple[str, ...]
     """The parameters that the caller gave a value of its own; the others keep their default."""
 
@@ -109,7 +111,8 @@ class Signature:
         for name in prepared.reordering:
             if name in given and name not in self._volatile:
                 self._refuse_sets(name, given[name])
-        if values.is_plain(checked):
+        surveyed = values.survey(checked)
+        if surveyed is not None:
             plain = normal = prepared.with_defaults(checked)
             own = checked
         else:
@@ -121,6 +124,7 @@ class Signature:
             plain=plain,
             normal=normal,
             identity=self._identify(own, prepared),
+            surveyed=surveyed,
             passed=tuple(checked),
         )
 
@@ -242,8 +246,10 @@ class Signature:
         return written, normal
 
     def _identify(self, own: dict[str, Any], prepared: _Prepared) -> dict[str, Any]:
-        identity: dict[str, Any] = {}
         defaults = prepared.normal
+        if not (defaults or self._volatile or self._volatile_extra):
+            return own
+        identity: dict[str, Any] = {}
         for name, value in own.items():
             if name in self._volatile:
                 continue
@@ -320,6 +326,8 @@ class _Prepared:
         return self._merge(own, self.normal)
 
     def _merge(self, own: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+        if not defaults:
+            return own
         if self.has_containers:
             defaults = copy.deepcopy(defaults)
         # What was passed comes first: it is what a person wants to see of a call.

@@ -36,6 +36,7 @@ class Parameters:
         self._by_keyword = frozenset([*either, *self._of_kind(_KIND.KEYWORD_ONLY)])
         self.rest = next(iter(self._of_kind(_KIND.VAR_POSITIONAL)), None)
         self.extra = next(iter(self._of_kind(_KIND.VAR_KEYWORD)), None)
+        self._all_by_name = not self._only_positional and self.rest is None and self.extra is None
         self._required = self._by_keyword.union(self._positional) - self.defaults.keys()
         self._default_values = dict(self.defaults)
         if self.rest is not None:
@@ -68,6 +69,8 @@ class Parameters:
 
     def apply_defaults(self, checked: dict[str, Any]) -> dict[str, Any]:
         """The values of all parameters; of a default that is a list or dict, a copy."""
+        if not self._default_values:
+            return checked
         applied = {**self._default_values, **checked}
         if self.rest is not None:
             applied[self.rest] = tuple(applied[self.rest])
@@ -78,6 +81,8 @@ class Parameters:
 
     def arrange(self, chosen: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Distribute values over positions and names; a parameter without one keeps its default."""
+        if self._all_by_name:
+            return (), dict(chosen)
         rest = chosen.get(self.rest, ()) if self.rest is not None else ()
         names = self._positional if rest else self._only_positional
         last = len(names)

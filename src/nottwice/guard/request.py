@@ -71,7 +71,9 @@ class Requests:
         scope = current_scope.get()
         if scope is None:
             raise self._not_in_run()
-        instance, args = self._split(args)
+        instance: tuple[Any, ...] = ()
+        if self.is_method:
+            instance, args = self._split(args)
         bound = self.signature.bind(args, kwargs)
         identity = self._identity(scope, bound, instance, label)
         call_args, call_kwargs = self.signature.invoke_with(bound)
@@ -99,16 +101,15 @@ class Requests:
         instance: tuple[Any, ...],
         label: str | None,
     ) -> CallIdentity:
-        hashed: Any = bound.identity
         if label is not None or self._bound_by:
             # A list where plain calls have an object: no arguments can spell it.
-            hashed = [bound.identity, label, self._bound_parts(instance)]
+            hashed = values.hash_of([bound.identity, label, self._bound_parts(instance)])
+        elif bound.surveyed is None:
+            hashed = values.hash_of(bound.identity)
+        else:
+            hashed = values.hash_surveyed(bound.identity, bound.surveyed)
         return CallIdentity(
-            scope.session.run_id,
-            scope.node_id,
-            scope.checkpoint_id,
-            self.name,
-            values.hash_of(hashed),
+            scope.session.run_id, scope.node_id, scope.checkpoint_id, self.name, hashed
         )
 
     def _make_key(
@@ -156,8 +157,7 @@ class Requests:
             )
 
     def _split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        if not self.is_method:
-            return (), args
+        """The instance of a method, and the arguments without it."""
         if not args or not self._can_be_instance(args[0]):
             owner = self._owner.rpartition(".")[2]
             raise InvalidArguments(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from hashlib import sha256
 from itertools import accumulate
 from json.encoder import encode_basestring
@@ -30,7 +29,10 @@ def canonical(value: object) -> bytes:
     10 and 10.0 are one value. An integer that no double can hold is written as its digits followed
     by ``n``, a token that no JSON can spell, so it is never rounded and never equals a float.
     """
-    spelling = _survey(value)
+    return _canonical(value, _survey(value))
+
+
+def _canonical(value: object, spelling: int) -> bytes:
     if spelling == _AS_JSON:
         return _dump_sorted(value).encode()
     if spelling < 0:
@@ -43,6 +45,18 @@ def canonical(value: object) -> bytes:
 def hash_of(value: object) -> str:
     """The SHA-256 of the canonical bytes, in hexadecimal digits."""
     return sha256(canonical(value)).hexdigest()
+
+
+def survey(value: object) -> int | None:
+    """What hash_surveyed needs to know of the value; None unless it is exactly plain."""
+    found = _survey(value)
+    return found if found >= 0 else None
+
+
+def hash_surveyed(value: object, found: int) -> str:
+    """The same hash without a second look, for a value or a part of one that survey has seen."""
+    # Of a part it may have found too much, which only takes the slower way to the same bytes.
+    return sha256(_canonical(value, found)).hexdigest()
 
 
 def check_plain(value: object, *, root: str = "$") -> None:
@@ -176,15 +190,31 @@ def _survey(value: object) -> int:
     return found
 
 
-_encoder = partial(
-    json.JSONEncoder,
-    ensure_ascii=False,
-    check_circular=False,
-    allow_nan=False,
-    separators=(",", ":"),
-)
-_dump = _encoder().encode
-_dump_sorted = _encoder(sort_keys=True).encode
+def _dumper(*, sort_keys: bool) -> Callable[[object], str]:
+    """What ``json.dumps`` does with these settings, without making a new encoder for every text.
+
+    ``JSONEncoder.encode`` makes one each time, which for the arguments of an ordinary call takes
+    as long as writing them. Where there is no C encoder to keep, that is still what happens.
+    """
+    encoder = json.JSONEncoder(
+        ensure_ascii=False,
+        check_circular=False,
+        allow_nan=False,
+        separators=(",", ":"),
+        sort_keys=sort_keys,
+    )
+    make_encoder = getattr(json.encoder, "c_make_encoder", None)
+    if make_encoder is None:
+        return encoder.encode
+    write = make_encoder(
+        None, encoder.default, encode_basestring, None, ":", ",", sort_keys, False, False
+    )
+    join = "".join
+    return lambda value: join(write(value, 0))
+
+
+_dump = _dumper(sort_keys=False)
+_dump_sorted = _dumper(sort_keys=True)
 
 
 _Order = Callable[[str], bytes] | None
