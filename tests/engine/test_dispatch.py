@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import nottwice as nt
-from nottwice.model.call import CallStatus, ReplayClass
+from nottwice.model.call import CallIdentity, CallRow, CallStatus, ReplayClass
+from nottwice.store.interface import Commit
+from nottwice.store.sqlite import SqliteStore
 from tests.fakes import Host
 
 
@@ -184,3 +187,170 @@ def test_a_recorded_class_is_what_counts_for_a_receipt(host: Host) -> None:
 
     with host.process() as ledger, ledger.run("r"):
         assert after(1) == "sent"
+
+
+class WatchedStore(SqliteStore):
+    """The real ledger; knows which calls were looked up, and can refuse to write."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, now=0.0)
+        self.looked_up = 0
+        self.commits = 0
+        self.full = False
+
+    def load_call(self, identity: CallIdentity) -> CallRow | None:
+        self.looked_up += 1
+        return super().load_call(identity)
+
+    def commit(self, commit: Commit) -> None:
+        if self.full:
+            raise nt.StoreError("The disk is full. Nothing was written.")
+        self.commits += 1
+        super().commit(commit)
+
+    def looks(self) -> int:
+        """How many calls were looked up since the last time."""
+        looked_up, self.looked_up = self.looked_up, 0
+        return looked_up
+
+    def written(self) -> bytes:
+        return Path(f"{self.location}-wal").read_bytes()
+
+
+@nt.tool("unsafe_on_replay")
+def expected_send(to: str) -> str:
+    return f"sent to {to}"
+
+
+@nt.tool("unsafe_on_replay")
+def expected_doubt(to: str) -> str:
+    raise nt.Ambiguous("no answer")
+
+
+@nt.tool("pure")
+def expected_look(what: str) -> str:
+    return what
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> WatchedStore:
+    return WatchedStore(tmp_path / "ledger.db")
+
+
+def test_after_a_new_call_the_next_ones_are_expected_to_be_new_and_not_looked_up(
+    watched: WatchedStore,
+) -> None:
+    with nt.open(watched).run("r"):
+        receipts = [expected_send.receipt(to) for to in ("a", "b", "c")]
+        assert watched.looks() == 1, "the first one, and nothing but the first one"
+    assert [receipt.replayed for receipt in receipts] == [False, False, False]
+
+
+def test_a_replay_that_was_expected_to_be_new_writes_nothing_and_does_not_fire(
+    watched: WatchedStore,
+) -> None:
+    with nt.open(watched).run("r"):
+        live = [expected_send.receipt(to) for to in ("a", "b")]
+        watched.looks()
+        before = watched.written()
+
+        replayed = [expected_send.receipt(to) for to in ("a", "b")]
+
+        assert watched.written() == before, "nothing was written, so nothing was synced"
+        assert watched.looks() == 2, "the first is found by its intent, the second by a look"
+    assert [receipt.replayed for receipt in replayed] == [True, True]
+    assert [receipt.id for receipt in replayed] == [receipt.id for receipt in live]
+    assert [receipt.value for receipt in replayed] == ["sent to a", "sent to b"]
+
+
+def test_a_resumed_run_looks_first_until_it_has_caught_up(watched: WatchedStore) -> None:
+    with nt.open(watched).run("r"):
+        for to in ("a", "b"):
+            expected_send(to)
+    watched.looks()
+    with nt.open(watched).run("r"):
+        receipts = [expected_send.receipt(to) for to in ("a", "b", "c", "d")]
+        assert watched.looks() == 3, "a, b and c; after c was new, d is expected to be"
+    assert [receipt.replayed for receipt in receipts] == [True, True, False, False]
+
+
+def test_a_receipt_is_handed_out_while_the_run_waits_though_the_call_was_expected_to_be_new(
+    watched: WatchedStore,
+) -> None:
+    with nt.open(watched).run("r"):
+        expected_send("a")
+        with pytest.raises(nt.ReplayUnsafeError):
+            expected_doubt("b")
+        expected_look("what was never looked at")
+
+        assert expected_send.receipt("a").replayed
+        expected_look("something else")
+        with pytest.raises(nt.RunBlocked):
+            expected_send("c")
+
+
+def test_when_nothing_can_be_written_the_next_call_is_looked_up(watched: WatchedStore) -> None:
+    with nt.open(watched).run("r"):
+        expected_send("a")
+        watched.full = True
+        with pytest.raises(nt.StoreError, match="full"):
+            expected_send("a")
+        assert expected_send.receipt("a").replayed
+        watched.full = False
+
+
+def test_a_call_of_a_pure_tool_or_a_finished_step_is_looked_up_whatever_is_expected(
+    watched: WatchedStore,
+) -> None:
+    with nt.open(watched).run("r"):
+        with nt.step("first"):
+            expected_send("a")
+        expected_send("new")
+        watched.looks()
+        with nt.step("first"):
+            assert expected_send.receipt("a").replayed
+        expected_look("x")
+        assert watched.looks() == 2
+
+
+def test_a_step_that_still_holds_effects_takes_none_of_them_for_new(
+    watched: WatchedStore,
+) -> None:
+    with nt.open(watched).run("r"):
+        with pytest.raises(ZeroDivisionError), nt.step("first"):
+            for to in ("a", "b"):
+                expected_send(to)
+            raise ZeroDivisionError
+        with nt.step("later"):
+            expected_send("c")
+        expected_send("new")
+        with nt.step("first"):
+            assert [expected_send.receipt(to).replayed for to in ("a", "b")] == [True, True]
+            expected_look("new again")
+            assert expected_send.receipt("a").replayed, "a later step is no reason to doubt it"
+            expected_look("and again")
+            with nt.step("inner"), pytest.raises(nt.ReplayDriftError, match="drifted"):
+                expected_send("unheard of")
+
+
+def test_a_retry_looks_at_the_failure_it_is_about(watched: WatchedStore) -> None:
+    tries: list[str] = []
+
+    @nt.tool("unsafe_on_replay", retry=nt.RetryPolicy(attempts=1))
+    def expected_retry(to: str) -> str:
+        tries.append(to)
+        if len(tries) == 1:
+            raise nt.Poison("no such address")
+        return to
+
+    with nt.open(watched).run("r"):
+        with pytest.raises(nt.Poison):
+            expected_retry("a")
+        expected_send("b")
+        with pytest.raises(nt.Poison):
+            expected_retry("a")
+        expected_send("c")
+        before = watched.commits
+        assert expected_retry.retry("a") == "a"
+        assert watched.commits - before == 2, "its intent and its result, and no vain intent"
+    assert tries == ["a", "a"]

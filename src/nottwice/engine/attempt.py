@@ -20,6 +20,7 @@ from nottwice.engine.in_flight import InFlight, living
 from nottwice.engine.session import Session
 from nottwice.errors import Fenced, LedgerCorrupt
 from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.decision import Action
 from nottwice.model.failure import FailureClass, classify, is_interruption
 from nottwice.model.records import light_record
 from nottwice.model.review import Evidence, ReviewKind
@@ -56,9 +57,11 @@ def attempt(
     invocation: Invocation,
     failed: int = 0,
     reviews: tuple[ReviewWrite, ...] = (),
+    expected: bool = False,
 ) -> Doing[Attempted]:
     """Record ``intent``, invoke the tool, record what came of it.
 
+    ``expected``: nobody has looked whether the call is new, so that is decided, and said, here.
     Durable: the intent before the tool is invoked; the outcome before this returns.
     """
     mine.begun = True
@@ -70,6 +73,8 @@ def attempt(
         unless_blocked=before is None or not before.status.in_doubt,
     )
     mine.row = intent
+    if expected:
+        session.say(Action.RECORD_AND_RUN, intent)
 
     def record_late(outcome: Outcome) -> None:
         drive(_record_late(session, tool, intent, outcome, mine), session)

@@ -1,9 +1,12 @@
-"""How one call happens: look it up, decide, do what was decided, return its receipt (D1)."""
+"""How one call happens: look it up, decide, do what was decided, return its receipt (D1).
+
+A run that makes new effects, one after the other, need not look each of them up: the commit of an
+intent writes nothing if there is a row already, and says so. The look is then taken after it.
+"""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from nottwice.engine import approvals, blocking, reconcile, steps, stops
@@ -31,6 +34,7 @@ from nottwice.model.call import (
     CallIdentity,
     CallRow,
     CallStatus,
+    ReplayClass,
     ResultKind,
     stricter,
 )
@@ -42,6 +46,7 @@ from nottwice.model.tool import Tool
 from nottwice.store.interface import Blocked, CallWrite, Outdated, ReviewWrite
 
 T = TypeVar("T")
+_WITHOUT_ROW = {kind: Facts(replay_class=kind, status=None) for kind in ReplayClass}
 
 
 @light_record(frozen=True, slots=True, kw_only=True)
@@ -60,7 +65,7 @@ class Request:
     trace_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Receipt(Generic[T]):
     """The proof that a call happened, and what it returned (L6)."""
 
@@ -104,12 +109,27 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
 class _Dispatch:
     """One call on its way: the row as last seen, and what this caller has tried."""
 
+    __slots__ = (
+        "blocked_by",
+        "error",
+        "failed",
+        "looked",
+        "mine",
+        "request",
+        "retry",
+        "row",
+        "session",
+        "tool",
+    )
+
     def __init__(self, request: Request, mine: InFlight) -> None:
         self.request = request
         self.session = request.scope.session
         self.tool = request.tool
         self.mine = mine
         self.row: CallRow | None = None
+        self.looked = False
+        """Whether ``row`` is what the ledger shows; otherwise none is only expected."""
         self.retry = request.retry
         self.failed = 0
         self.error: BaseException | None = None
@@ -117,13 +137,18 @@ class _Dispatch:
 
     def run(self) -> Doing[Receipt[Any]]:
         self.row = self.session.riding.find_call(self.request.identity)
-        if self.row is None:
+        if self.row is None and not self._expects_no_row():
             yield from self._load()
-        steps.asked_again(self.request.scope, self.request.identity, self.row)
+        if self.request.scope.steps:
+            steps.asked_again(self.request.scope, self.request.identity, self.row)
         while True:
             action = decide(self._facts())
-            if self.row is None or not self.row.status.in_doubt:
-                self.session.say(action.value, self.row or self.request.identity)
+            if self.row is None:
+                # What is only expected is not decided before the intent is durable.
+                if self.looked:
+                    self.session.say(action, self.request.identity)
+            elif not self.row.status.in_doubt:
+                self.session.say(action, self.row)
             attempted = yield from self._do(action)
             if attempted is None:
                 continue
@@ -133,10 +158,26 @@ class _Dispatch:
             if self.row.status is CallStatus.FAILED and self.row.retry_at is None:
                 raise failure_error(self.tool, self.row) from attempted.outcome.error
 
+    def _expects_no_row(self) -> bool:
+        """Whether to leave it to the commit of the intent to find out that the call is new.
+
+        Only for effects, whose intent is committed at once, and only where the answer matters to
+        nobody else: what a resumed step still holds must be known before a new effect is admitted.
+        """
+        session, tool = self.session, self.tool
+        if not session.expects_new or self.retry or not tool.replay_class.effectful:
+            return False
+        if tool.approve or session.stops or session.run.origin is not None:
+            # A new effect may be refused, or a person asked about it; a receipt is handed out.
+            return False
+        return not any(
+            state.finished or state.outstanding or state.later for state in self.request.scope.steps
+        )
+
     def _facts(self) -> Facts:
         row, tool = self.row, self.tool
         if row is None:
-            return Facts(replay_class=tool.replay_class, status=None)
+            return _WITHOUT_ROW[tool.replay_class]
         return Facts(
             replay_class=stricter(row.replay_class, tool.replay_class),
             status=row.status,
@@ -223,8 +264,13 @@ class _Dispatch:
                 invocation=self._invocation(row),
                 failed=self.failed,
                 reviews=licence,
+                expected=not self.looked and row is None,
             )
         except Blocked as blocked:
+            if row is None and not self.looked:
+                # A receipt is handed out whatever the run waits for.
+                yield from self._load()
+                return None
             # Decisions that nobody has used yet may lift the block; an open review raises.
             yield from reconcile.raise_if_blocked(session)
             if blocked.reviews == self.blocked_by:
@@ -235,6 +281,10 @@ class _Dispatch:
         except Outdated:
             yield from self._load()
             return None
+        except StoreError:
+            # Whatever is wrong, what is on record may still be readable: look first next time.
+            session.expects_new = False
+            raise
         self.retry = False
         self.failed += 1
         return attempted
@@ -245,7 +295,9 @@ class _Dispatch:
         stops.raise_if_stopped(scope, but=self.request.identity)
         if row is None:
             yield from steps.admit(scope, self.request.identity)
-            return (yield from self._new_intent())
+            if self.request.key is None:
+                return self._blank_row(session.clock.now())
+            return (yield from self._keyed_intent(self.request.key))
         steps.refuse_in_fork(scope, self.request.identity)
         if row.retry_at is not None:
             # A clock that jumped back must not make anybody wait longer than the policy can.
@@ -258,15 +310,13 @@ class _Dispatch:
             now=session.clock.now(),
         )
 
-    def _new_intent(self) -> Doing[CallRow]:
-        request, tool, now = self.request, self.tool, self.session.clock.now()
-        key, since, window = request.key, None, None
-        if key is not None:
-            since, window = now, tool.window_seconds or 0.0
-            used = yield Read(lambda store: store.last_use_of_key(tool.name, key))
-            if used is not None and used.key_since is not None and used.key_since + window > now:
-                # The upstream counts from the first use of the key, whichever run that was.
-                since = used.key_since
+    def _keyed_intent(self, key: str) -> Doing[CallRow]:
+        tool, now = self.tool, self.session.clock.now()
+        since, window = now, tool.window_seconds or 0.0
+        used = yield Read(lambda store: store.last_use_of_key(tool.name, key))
+        if used is not None and used.key_since is not None and used.key_since + window > now:
+            # The upstream counts from the first use of the key, whichever run that was.
+            since = used.key_since
         return self._blank_row(now, key, since, window)
 
     def _blank_row(
@@ -344,6 +394,9 @@ class _Dispatch:
     def _load(self) -> Doing[None]:
         identity = self.request.identity
         self.row = yield Read(lambda store: store.load_call(identity))
+        self.looked = True
+        # What comes after a known call is probably known as well, and after a new one new.
+        self.session.expects_new = self.row is None
 
     def _receipt(self, row: CallRow, outcome: Outcome) -> Receipt[Any]:
         return Receipt(

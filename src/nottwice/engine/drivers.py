@@ -8,12 +8,11 @@ thread that is not a daemon, so an attempt that cannot be stopped keeps its proc
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import dataclasses
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol, TypeVar, assert_never
@@ -34,7 +33,7 @@ from nottwice.engine.asks import (
 )
 from nottwice.engine.clock import Clock
 from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import current_attempt, current_scope
+from nottwice.engine.session import Scope, current_attempt, current_scope
 from nottwice.errors import Poison, UsageError
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Store
@@ -87,12 +86,12 @@ async def drive_async(doing: Doing[T], seat: Seat) -> T:
 
 def _answer(ask: Ask, seat: Seat) -> Any:
     match ask:
-        case Read():
-            return ask.query(seat.store)
         case Write():
             return seat.store.commit(ask.commit)
         case Fire():
             return _fire(ask)
+        case Read():
+            return ask.query(seat.store)
         case Verify():
             # Verify has no effect, so nobody must wait for one that hangs: not even the process.
             limit = ask.tool.verify_limit_seconds
@@ -161,7 +160,7 @@ def _fire(fire: Fire) -> Outcome:
 
 def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Outcome:
     """The one place where a sync tool is invoked."""
-    with _being(in_flight):
+    with _Being(in_flight):
         try:
             value = call()
         except BaseException as error:
@@ -174,21 +173,30 @@ def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Outcome:
     return Outcome(value=value, invoked=True)
 
 
-@contextlib.contextmanager
-def _being(in_flight: InFlight | None) -> Iterator[None]:
-    """Let a tool's body see its own call, in the scope in which the call was made."""
-    attempt = current_attempt.set(in_flight)
-    scope = None
-    if in_flight is not None and in_flight.scope is not None:
-        scope = current_scope.set(in_flight.scope)
-    try:
-        yield
-    finally:
-        if in_flight is not None:
-            in_flight.body_ended()
-        if scope is not None:
-            current_scope.reset(scope)
-        current_attempt.reset(attempt)
+class _Being:
+    """Lets a tool's body see its own call, in the scope in which the call was made.
+
+    A class, because a generator that is a context manager costs three times as much.
+    """
+
+    __slots__ = ("_attempt", "_in_flight", "_scope")
+
+    def __init__(self, in_flight: InFlight | None) -> None:
+        self._in_flight = in_flight
+
+    def __enter__(self) -> None:
+        in_flight = self._in_flight
+        self._attempt = current_attempt.set(in_flight)
+        self._scope: contextvars.Token[Scope | None] | None = None
+        if in_flight is not None and in_flight.scope is not None:
+            self._scope = current_scope.set(in_flight.scope)
+
+    def __exit__(self, *raised: object) -> None:
+        if self._in_flight is not None:
+            self._in_flight.body_ended()
+        if self._scope is not None:
+            current_scope.reset(self._scope)
+        current_attempt.reset(self._attempt)
 
 
 async def _await(
@@ -196,7 +204,7 @@ async def _await(
 ) -> Outcome:
     """The one place where an async tool is invoked."""
     limit = asyncio.timeout(limit_seconds)
-    with _being(in_flight):
+    with _Being(in_flight):
         try:
             async with limit:
                 return Outcome(value=await call(), invoked=True)

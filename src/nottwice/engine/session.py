@@ -25,6 +25,7 @@ from nottwice.model.call import (
     CallIdentity,
     CallRow,
 )
+from nottwice.model.decision import Action
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -217,6 +218,8 @@ class Session:
         self.waiting: set[InFlight] = set()
         self.tasks: set[asyncio.Future[Any]] = set()
         """Calls of an event loop; the loop itself would not keep them alive."""
+        self.expects_new = False
+        """Whether the last call that was looked up was new: then the next one will be, too."""
         self.next_ordinal: int | None = None
         self.depth = 1
         self.pid = os.getpid()
@@ -320,10 +323,13 @@ class Session:
     def new_attempt_id(self) -> str:
         return os.urandom(16).hex()
 
-    def say(self, decision: str, row_or_identity: CallRow | CallIdentity, detail: str = "") -> None:
+    def say(
+        self, decision: str | Action, row_or_identity: CallRow | CallIdentity, detail: str = ""
+    ) -> None:
         """One log line about a call (O1)."""
         if said.is_heard():
-            said.say(said.about_call(self.run_id, row_or_identity, decision, detail))
+            words = decision.value if isinstance(decision, Action) else decision
+            said.say(said.about_call(self.run_id, row_or_identity, words, detail))
 
 
 def forked(session: Session) -> NotInRun:

@@ -51,7 +51,7 @@ class CallStatus(enum.Enum):
 
     @property
     def in_doubt(self) -> bool:
-        return self in (CallStatus.PENDING, CallStatus.UNKNOWN)
+        return self is CallStatus.PENDING or self is CallStatus.UNKNOWN
 
 
 class CallIdentity(NamedTuple):
@@ -70,8 +70,12 @@ class CallIdentity(NamedTuple):
     @property
     def call_id(self) -> str:
         """A short name for the identity, stable over attempts and fit as an upstream marker."""
+        run, node, checkpoint, tool, hashed = self
         # Every part carries its length, so no part can imitate a separator.
-        text = "".join(f"{len(axis)}:{axis}" for axis in self)
+        text = (
+            f"{len(run)}:{run}{len(node)}:{node}{len(checkpoint)}:{checkpoint}"
+            f"{len(tool)}:{tool}{len(hashed)}:{hashed}"
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
