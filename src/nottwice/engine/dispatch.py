@@ -96,8 +96,21 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
         if not over:
             raise _still_running(request.identity)
     late = False
+    call = _Dispatch(request, mine)
     try:
-        return (yield from _Dispatch(request, mine).run())
+        if call.row is None and not call.expects_no_row():
+            yield from call.load()
+        if request.scope.steps:
+            steps.asked_again(request.scope, request.identity, call.row)
+        while True:
+            action = call.decide()
+            if action is Action.RECORD_AND_RUN:
+                # What a new effect takes is not one more layer down: each costs at every ask.
+                attempted = yield from call.record_and_run()
+            else:
+                attempted = yield from call.do(action)
+            if attempted is not None and call.is_over(attempted):
+                return call.receipt(attempted)
     except StillRunning as error:
         late = True
         raise error.blocked from None
@@ -127,7 +140,7 @@ class _Dispatch:
         self.session = request.scope.session
         self.tool = request.tool
         self.mine = mine
-        self.row: CallRow | None = None
+        self.row = self.session.riding.find_call(request.identity)
         self.looked = False
         """Whether ``row`` is what the ledger shows; otherwise none is only expected."""
         self.retry = request.retry
@@ -135,30 +148,25 @@ class _Dispatch:
         self.error: BaseException | None = None
         self.blocked_by: tuple[Review, ...] = ()
 
-    def run(self) -> Doing[Receipt[Any]]:
-        self.row = self.session.riding.find_call(self.request.identity)
-        if self.row is None and not self._expects_no_row():
-            yield from self._load()
-        if self.request.scope.steps:
-            steps.asked_again(self.request.scope, self.request.identity, self.row)
-        while True:
-            action = decide(self._facts())
-            if self.row is None:
-                # What is only expected is not decided before the intent is durable.
-                if self.looked:
-                    self.session.say(action, self.request.identity)
-            elif not self.row.status.in_doubt:
-                self.session.say(action, self.row)
-            attempted = yield from self._do(action)
-            if attempted is None:
-                continue
-            self.row, self.error = attempted.row, attempted.outcome.error
-            if self.row.status is CallStatus.DONE:
-                return self._receipt(self.row, attempted.outcome)
-            if self.row.status is CallStatus.FAILED and self.row.retry_at is None:
-                raise failure_error(self.tool, self.row) from attempted.outcome.error
+    def decide(self) -> Action:
+        action = decide(self._facts())
+        if self.row is None:
+            # What is only expected is not decided before the intent is durable.
+            if self.looked:
+                self.session.say(action, self.request.identity)
+        elif not self.row.status.in_doubt:
+            self.session.say(action, self.row)
+        return action
 
-    def _expects_no_row(self) -> bool:
+    def is_over(self, attempted: Attempted) -> bool:
+        """Take note of an attempt. True: it has a receipt. A failure that is final is raised."""
+        row = self.row = attempted.row
+        self.error = attempted.outcome.error
+        if row.status is CallStatus.FAILED and row.retry_at is None:
+            raise failure_error(self.tool, row) from self.error
+        return row.status is CallStatus.DONE
+
+    def expects_no_row(self) -> bool:
         """Whether to leave it to the commit of the intent to find out that the call is new.
 
         Only for effects, whose intent is committed at once, and only where the answer matters to
@@ -170,8 +178,9 @@ class _Dispatch:
         if tool.approve or session.stops or session.run.origin is not None:
             # A new effect may be refused, or a person asked about it; a receipt is handed out.
             return False
-        return not any(
-            state.finished or state.outstanding or state.later for state in self.request.scope.steps
+        open_steps = self.request.scope.steps
+        return not open_steps or not any(
+            state.finished or state.outstanding or state.later for state in open_steps
         )
 
     def _facts(self) -> Facts:
@@ -186,14 +195,14 @@ class _Dispatch:
             can_verify=tool.verify is not None,
         )
 
-    def _do(self, action: Action) -> Doing[Attempted | None]:
+    def do(self, action: Action) -> Doing[Attempted | None]:
         """Carry one decision out; None: look at the row again."""
         row = self.row
         match action:
             case Action.RUN:
                 return (yield from self._run_pure())
             case Action.RECORD_AND_RUN:
-                return (yield from self._record_and_run())
+                return (yield from self.record_and_run())
             case Action.RETURN_RECEIPT:
                 assert row is not None
                 return (yield from self._recorded(row))
@@ -241,7 +250,7 @@ class _Dispatch:
             raise blocked from (blocked.__cause__ or self.error)
         return attempted
 
-    def _record_and_run(self) -> Doing[Attempted | None]:
+    def record_and_run(self) -> Doing[Attempted | None]:
         """The intent of a new call, or of one more attempt at a failed one, and the attempt."""
         session, row = self.session, self.row
         intent = yield from self._next_intent(row)
@@ -253,7 +262,7 @@ class _Dispatch:
             if licence is None:
                 # Rejected, and on record as a failure: look at the row again.
                 self.retry = False
-                yield from self._load()
+                yield from self.load()
                 return None
             attempted = yield from attempt(
                 session,
@@ -269,7 +278,7 @@ class _Dispatch:
         except Blocked as blocked:
             if row is None and not self.looked:
                 # A receipt is handed out whatever the run waits for.
-                yield from self._load()
+                yield from self.load()
                 return None
             # Decisions that nobody has used yet may lift the block; an open review raises.
             yield from reconcile.raise_if_blocked(session)
@@ -279,7 +288,7 @@ class _Dispatch:
             self.blocked_by = blocked.reviews
             return None
         except Outdated:
-            yield from self._load()
+            yield from self.load()
             return None
         except StoreError:
             # Whatever is wrong, what is on record may still be readable: look first next time.
@@ -326,16 +335,16 @@ class _Dispatch:
         key_since: float | None = None,
         window_seconds: float | None = None,
     ) -> CallRow:
-        request = self.request
+        request, session = self.request, self.session
         return CallRow(
-            identity=request.identity,
-            call_id=request.identity.call_id,
-            status=CallStatus.PENDING,
-            replay_class=self.tool.replay_class,
-            attempt=1,
-            attempt_id=self.session.new_attempt_id(),
-            holder_id=self.session.holder.holder_id,
-            args_json=request.args_json,
+            request.identity,
+            request.identity.call_id,
+            CallStatus.PENDING,
+            self.tool.replay_class,
+            1,
+            session.new_attempt_id(),
+            session.holder.holder_id,
+            request.args_json,
             created_at=now,
             started_at=now,
             label=request.label,
@@ -391,14 +400,16 @@ class _Dispatch:
         self.retry = False
         return Attempted(row, outcome)
 
-    def _load(self) -> Doing[None]:
+    def load(self) -> Doing[None]:
+        """Look the call up."""
         identity = self.request.identity
         self.row = yield Read(lambda store: store.load_call(identity))
         self.looked = True
         # What comes after a known call is probably known as well, and after a new one new.
         self.session.expects_new = self.row is None
 
-    def _receipt(self, row: CallRow, outcome: Outcome) -> Receipt[Any]:
+    def receipt(self, attempted: Attempted) -> Receipt[Any]:
+        row, outcome = attempted.row, attempted.outcome
         return Receipt(
             value=outcome.value,
             replayed=not outcome.invoked,

@@ -12,6 +12,7 @@ import contextvars
 import dataclasses
 import inspect
 import threading
+import types
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -87,7 +88,9 @@ async def drive_async(doing: Doing[T], seat: Seat) -> T:
 def _answer(ask: Ask, seat: Seat) -> Any:
     match ask:
         case Write():
-            return seat.store.commit(ask.commit)
+            seat.store.commit(ask.commit)
+            # Never what a store may happen to return: only None can be sent to any iterable.
+            return None
         case Fire():
             return _fire(ask)
         case Read():
@@ -112,10 +115,11 @@ def _answer(ask: Ask, seat: Seat) -> Any:
 
 async def _answer_async(ask: Ask, seat: Seat) -> Any:
     match ask:
+        case Write():
+            await awaitable(seat.store.commit_soon(ask.commit))
+            return None
         case Read():
             return ask.query(seat.store)
-        case Write():
-            return await awaitable(seat.store.commit_soon(ask.commit))
         case Fire():
             if ask.tool.is_async:
                 limit = ask.tool.time_limit_seconds
@@ -165,7 +169,7 @@ def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Outcome:
             value = call()
         except BaseException as error:
             return Outcome(error=error)
-    if inspect.iscoroutine(value):
+    if isinstance(value, types.CoroutineType):
         # An async function behind a plain wrapper: none of it has run yet, and none of it will.
         value.close()
         text = "it returned a coroutine, which was not run; declare the tool with async def"

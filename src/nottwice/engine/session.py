@@ -9,13 +9,13 @@ import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from nottwice.engine import said
-from nottwice.engine.asks import Doing, Write
+from nottwice.engine.asks import Ask, Doing, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.in_flight import InFlight, check_no_circle
 from nottwice.errors import NotInRun, NottwiceError
@@ -282,10 +282,10 @@ class Session:
         evidence: tuple[Evidence, ...] = (),
         audit: tuple[AuditEntry, ...] = (),
         events: tuple[EventWrite, ...] = (),
-    ) -> Doing[None]:
-        """Write as the holder, with everything that rides.
+    ) -> Iterable[Ask]:
+        """Write as the holder, with everything that rides: ``yield from session.commit(...)``.
 
-        Durable: when it returns.
+        Durable: when that returns.
         """
         if self.pid != os.getpid():
             raise forked(self)
@@ -304,9 +304,15 @@ class Session:
             checkpoints=aboard.checkpoints,
             events=events,
         )
-        yield Write(commit)
         if rides:
-            self.riding.arrived(commit)
+            return self._commit_riding(commit)
+        # The usual case, twice in every call: nothing is left to do once it is durable, so the
+        # ask goes without a generator around it.
+        return (Write(commit),)
+
+    def _commit_riding(self, commit: Commit) -> Doing[None]:
+        yield Write(commit)
+        self.riding.arrived(commit)
 
     def commit_row(
         self, row: CallRow, *, after: CallRow, reviews: tuple[ReviewWrite, ...]

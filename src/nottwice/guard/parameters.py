@@ -59,7 +59,8 @@ class Parameters:
         given = dict(zip(self._positional, args, strict=False)) if args else {}
         if self.rest is not None and len(args) > len(self._positional):
             given[self.rest] = list(args[len(self._positional) :])
-        if kwargs.keys() <= self._by_keyword and kwargs.keys().isdisjoint(given):
+        names = kwargs.keys()
+        if names <= self._by_keyword and (not given or names.isdisjoint(given)):
             given.update(kwargs)
         else:
             self._assign_by_name(given, kwargs)

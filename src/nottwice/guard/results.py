@@ -31,9 +31,13 @@ class Results:
 
     def encode(self, value: Any) -> StoredResult:
         """Keep a result, or a note of what it was. Never raises because of the value."""
+        typed = False
         try:
-            encoded = self._signature.result_codec().encode(value)
-            text = values.encode_known(encoded.plain)
+            plain = value
+            if not values.is_plain(value):
+                encoded = self._signature.result_codec().encode(value)
+                plain, typed = encoded.plain, encoded.typed
+            text = values.encode_known(plain)
         except NotPlainData as error:
             return self._note(value, why=error.message)
         except Exception as error:
@@ -42,7 +46,7 @@ class Results:
         if len(text) > MAX_RESULT_CHARACTERS:
             why = f"it has {len(text):,} characters, and at most {MAX_RESULT_CHARACTERS:,} are kept"
             return self._note(value, why=why, text=text)
-        return StoredResult(ResultKind.TYPED if encoded.typed else ResultKind.PLAIN, text)
+        return StoredResult(ResultKind.TYPED if typed else ResultKind.PLAIN, text)
 
     def decode(self, stored: StoredResult) -> Any:
         """The value that was kept."""

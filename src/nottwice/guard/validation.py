@@ -35,7 +35,7 @@ class Validator:
             checked: dict[str, Any] = self._validate(given)
         except Exception as error:
             self._refuse(error, "")
-        return _only(checked, given)
+        return checked if len(checked) == len(given) else _only(checked, given)
 
     def check_recorded(self, given: dict[str, Any]) -> dict[str, Any]:
         """Like `check`, for plain data from the ledger."""
@@ -43,7 +43,7 @@ class Validator:
             checked: dict[str, Any] = restore(self._adapter, given)
         except Exception as error:
             self._refuse(error, "recorded ")
-        return _only(checked, given)
+        return checked if len(checked) == len(given) else _only(checked, given)
 
     def _refuse(self, error: Exception, origin: str) -> NoReturn:
         path, text = explain(error, root="")
@@ -92,6 +92,4 @@ def _adapt(types: Mapping[str, Any]) -> TypeAdapter[Any]:
 
 def _only(checked: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Drop what a `Field(default=…)` in an annotation added: the function has its own default."""
-    if len(checked) == len(given):
-        return checked
     return {name: value for name, value in checked.items() if name in given}
