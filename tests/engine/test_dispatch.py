@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import nottwice as nt
+from nottwice.engine.session import current_scope
 from nottwice.model.call import CallIdentity, CallRow, CallStatus, ReplayClass
+from nottwice.model.review import Verb
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
 from tests.fakes import Host
@@ -354,3 +357,45 @@ def test_a_retry_looks_at_the_failure_it_is_about(watched: WatchedStore) -> None
         assert expected_retry.retry("a") == "a"
         assert watched.commits - before == 2, "its intent and its result, and no vain intent"
     assert tries == ["a", "a"]
+
+
+def test_a_receipt_is_handed_out_behind_a_wait_that_the_code_swallowed(
+    watched: WatchedStore,
+) -> None:
+    with nt.open(watched).run("r"):
+        expected_send("a")
+        with pytest.raises(nt.QuestionOpen):
+            nt.ask("Shall we?")
+        expected_look("new")
+
+        assert expected_send.receipt("a").replayed
+        with pytest.raises(nt.QuestionOpen):
+            expected_send("b")
+
+
+def test_a_call_that_was_approved_and_made_is_not_asked_about_again(host: Host) -> None:
+    @nt.tool("unsafe_on_replay", approve=True)
+    def expected_approval(to: str) -> str:
+        return to
+
+    with host.process() as ledger:
+        with pytest.raises(nt.ApprovalNeeded), ledger.run("r"):
+            expected_approval("a")
+        host.decide(Verb.APPROVE)
+        with ledger.run("r"):
+            expected_approval("a")
+            expected_send("new")
+            assert expected_approval.receipt("a").replayed
+
+
+def test_a_fork_has_the_receipts_of_its_origin_whatever_is_expected(watched: WatchedStore) -> None:
+    with nt.open(watched).run("r"):
+        expected_send("a")
+        scope = current_scope.get()
+        assert scope is not None
+        scope.session.run = replace(scope.session.run, origin="another run")
+        expected_look("new")
+
+        assert expected_send.receipt("a").replayed
+        with pytest.raises(nt.NewEffectInFork):
+            expected_send("b")
