@@ -207,13 +207,16 @@ async def _await(
     call: Callable[[], Any], in_flight: InFlight | None, limit_seconds: float | None
 ) -> Outcome:
     """The one place where an async tool is invoked."""
-    limit = asyncio.timeout(limit_seconds)
+    limit = None if limit_seconds is None else asyncio.timeout(limit_seconds)
     with _Being(in_flight):
         try:
+            if limit is None:
+                return Outcome(value=await call(), invoked=True)
             async with limit:
                 return Outcome(value=await call(), invoked=True)
         except BaseException as error:
-            stopped = limit.expired() or isinstance(error, asyncio.CancelledError)
+            expired = limit is not None and limit.expired()
+            stopped = expired or isinstance(error, asyncio.CancelledError)
             return Outcome(error=error, stopped=stopped)
 
 

@@ -284,11 +284,24 @@ async def call_async(request: Request) -> Receipt[Any]:
     """Make one call in a task of its own: a waiter that is cancelled cancels nothing."""
     parent = current_attempt.get()
     session = request.scope.session
-    task = asyncio.ensure_future(drive_async(perform(request, parent), session))
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(drive_async(perform(request, parent), session))
     session.tasks.add(task)
-    task.add_done_callback(session.tasks.discard)
+    over: asyncio.Future[None] = loop.create_future()
+
+    def end(task: asyncio.Future[Receipt[Any]]) -> None:
+        # What asyncio.shield and a second callback would do, in one: this runs in every call.
+        session.tasks.discard(task)
+        if not over.done():
+            over.set_result(None)
+        elif not task.cancelled():
+            # Looked at, so that the loop does not report an error that was taken care of here.
+            task.exception()
+
+    task.add_done_callback(end)
     try:
-        return await asyncio.shield(task)
+        await over
+        return task.result()
     except asyncio.CancelledError:
         if not task.done():
             if _may_have_begun(session.in_flight.get(request.identity)):
