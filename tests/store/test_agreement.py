@@ -1,0 +1,221 @@
+"""Do all stores say the same to the same commits, whatever these are? Chosen by chance.
+
+The suite asks what its authors thought of. Here commits are thrown together from a small stock of
+ids, epochs and versions, so that they often meet what is there, and every store must give the same
+answer and show the same records after each of them.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nottwice.model.call import CallStatus, ReplayClass
+from nottwice.model.run import Fence, RunStatus
+from nottwice.store.interface import (
+    CallWrite,
+    Claim,
+    Commit,
+    EventWrite,
+    ReviewWrite,
+    RunUpdate,
+    Store,
+)
+from nottwice.store.jsonfile import JsonFileStore
+from nottwice.store.memory import MemoryStore
+from nottwice.store.sqlite import SqliteStore
+from nottwice.testing.conformance.bench import everything
+from tests.store.samples import (
+    FAILURE,
+    NOW,
+    RESULT,
+    WAITS,
+    audit,
+    checkpoint,
+    decision,
+    event,
+    evidence,
+    graph,
+    identity,
+    pending,
+    review,
+    run_record,
+    step,
+)
+
+RUNS = ("run", "Run", "a/b")
+SEEDS = range(8)
+COMMITS = 150
+
+
+class Chance:
+    """Makes commits. The same seed makes the same ones.
+
+    It looks into one of the stores, so that most of what it makes could be right.
+    """
+
+    def __init__(self, seed: int, store: Store) -> None:
+        self._dice = random.Random(seed)
+        self._store = store
+        self._made: list[Commit] = []
+
+    def commit(self) -> Commit:
+        dice = self._dice
+        if self._made and dice.random() < 0.15:
+            return dice.choice(self._made)
+        run = dice.choice(RUNS)
+        commit = self._claim(run) if dice.random() < 0.1 else self._write(run)
+        self._made.append(commit)
+        return commit
+
+    def _claim(self, run: str) -> Commit:
+        dice = self._dice
+        known = self._store.load_run(run)
+        seen = dice.choice((None if known is None else known.epoch, None, 1))
+        holder = dice.choice(("holder", "holder", "other", None))
+        record = run_record(
+            run, epoch=(seen or 0) + 1, holder_id=holder, claimed_at=NOW + dice.randrange(2)
+        )
+        return Commit(workflow_id=run, claim=Claim(record, seen))
+
+    def _write(self, run: str) -> Commit:
+        dice = self._dice
+        fence = None
+        known = self._store.load_run(run)
+        if known is not None and dice.random() < 0.8:
+            right = Fence(str(known.holder_id), known.epoch)
+            fence = dice.choice((right,) * 8 + (Fence("other", 1), replace(right, epoch=9)))
+        commit = Commit(
+            workflow_id=run,
+            fence=fence,
+            unless_blocked=dice.random() < 0.2,
+            reviews=self._some(lambda: self._review(run)),
+            evidence=self._some(
+                lambda: evidence(f"{dice.randrange(3)}", run, at=NOW + dice.randrange(2))
+            ),
+            audit=self._some(lambda: audit(f"{dice.randrange(3)}", run)),
+            events=self._some(lambda: EventWrite(event(f"{dice.randrange(3)}", run))),
+            graph=graph(text=f'{{"n":{dice.randrange(3)}}}') if dice.random() < 0.1 else None,
+        )
+        return commit if fence is None else self._held(commit, run)
+
+    def _held(self, commit: Commit, run: str) -> Commit:
+        dice = self._dice
+        taken = self._some(lambda: EventWrite(self._taken(run)))
+        update = None
+        if dice.random() < 0.3:
+            status = dice.choice((RunStatus.RUNNING, RunStatus.WAITING, RunStatus.FAILED))
+            waits = WAITS if status is RunStatus.WAITING else ()
+            at = NOW + dice.randrange(3)
+            update = RunUpdate(status, at, release=dice.random() < 0.1, waits=waits)
+        return replace(
+            commit,
+            run=update,
+            calls=self._some(lambda: self._call(run)),
+            steps=self._some(lambda: self._step(run)),
+            checkpoints=self._some(
+                lambda: checkpoint(dice.randrange(1, 4), 1, f"{dice.randrange(9)}", workflow_id=run)
+            ),
+            dropped=(dice.randrange(1, 4),) if dice.random() < 0.1 else (),
+            events=taken or commit.events,
+        )
+
+    def _step(self, run: str) -> Any:
+        node = self._dice.choice("ab")
+        return step(run, node, ordinal="ba".index(node), started_at=NOW + self._dice.randrange(2))
+
+    def _some(self, make: Any) -> tuple[Any, ...]:
+        return (make(),) if self._dice.random() < 0.35 else ()
+
+    def _taken(self, run: str) -> Any:
+        by = f"call {self._dice.randrange(2)}"
+        return event(f"{self._dice.randrange(3)}", run, received_by=by, received_at=NOW)
+
+    def _review(self, run: str) -> ReviewWrite:
+        dice = self._dice
+        made = review(f"{dice.randrange(2)}", run)
+        stages = [made, made.decided(decision(by=dice.choice(("ann", "bob"))))]
+        stages.append(stages[-1].used(now=NOW))
+        known = self._store.load_review(made.review_id)
+        version = None if known is None else known.version
+        stage = stages[min(version or 0, 2)] if dice.random() < 0.8 else dice.choice(stages)
+        return ReviewWrite(stage, dice.choice((version,) * 5 + (1, None)))
+
+    def _call(self, run: str) -> CallWrite:
+        dice = self._dice
+        pure = dice.random() < 0.2
+        key = dice.choice((None, "key 1", "key 2"))
+        row = pending(
+            identity(run, tool=dice.choice(("send", "pay")), arguments=f"{dice.randrange(3)}"),
+            replay_class=ReplayClass.PURE if pure else ReplayClass.UNSAFE_ON_REPLAY,
+            attempt_id=f"attempt-{dice.randrange(2)}",
+            created_at=NOW + dice.randrange(3),
+            key=key,
+            key_since=None if key is None else NOW,
+        )
+        known = self._store.load_call(row.identity)
+        if known is None:
+            return CallWrite(row)
+        row = row._replace(attempt_id=known.attempt_id)
+        seen = dice.choice((known.state,) * 4 + ((CallStatus.UNKNOWN, "attempt-9"), None))
+        match dice.randrange(4):
+            case 0:
+                return CallWrite(row.done(RESULT, now=NOW), seen)
+            case 1:
+                return CallWrite(row.unknown(FAILURE, now=NOW), seen)
+        return CallWrite(row, seen)
+
+
+def answer(store: Store, commit: Commit) -> str:
+    try:
+        store.commit(commit)
+    except Exception as error:
+        return type(error).__name__
+    return "done"
+
+
+def shown(store: Store) -> dict[str, Any]:
+    found = {run: everything(store, run) for run in RUNS}
+    ledger = {
+        "runs": store.runs(),
+        "reviews": store.reviews(),
+        "open": store.open_reviews(),
+        "in doubt": [store.calls_in_doubt(run) for run in RUNS],
+        "versions": [store.checkpoints(run) for run in RUNS],
+    }
+    return {**found, **ledger}
+
+
+def test_chance_brings_every_answer_about() -> None:
+    heard: set[str] = set()
+    for seed in SEEDS:
+        store = MemoryStore(now=NOW)
+        chance = Chance(seed, store)
+        heard |= {answer(store, chance.commit()) for _ in range(COMMITS)}
+    assert heard == {"done", "Fenced", "Outdated", "Blocked", "KeyConflict"}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_stores_agree_on_commits_thrown_together(tmp_path: Path, seed: int) -> None:
+    stores: dict[str, Store] = {
+        "memory": MemoryStore(now=NOW),
+        "sqlite": SqliteStore(tmp_path / "ledger.db", now=NOW),
+        "file": JsonFileStore(tmp_path / "runs", now=NOW),
+    }
+    chance = Chance(seed, stores["memory"])
+    for number in range(COMMITS):
+        commit = chance.commit()
+        answers = {name: answer(store, commit) for name, store in stores.items()}
+        assert len(set(answers.values())) == 1, (number, answers, commit)
+        if number % 10 == 9:
+            wanted = shown(stores["memory"])
+            # Another store on the same files, which remembers nothing.
+            again = JsonFileStore(tmp_path / "runs", now=NOW)
+            for store in (stores["sqlite"], stores["file"], again):
+                assert shown(store) == wanted, (number, store)
+    for store in stores.values():
+        store.close()
