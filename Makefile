@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test check kills soak bench bench-peers clean FORCE
+.PHONY: help demo test check crash kills soak bench bench-peers clean FORCE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SILENT:
@@ -16,6 +16,8 @@ PYTHON :=
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 # Extra words for pytest, as in: make test ARGS="-k drift -x"
 ARGS :=
+# How long make crash explores.
+BUDGET := 600s
 
 PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
@@ -29,6 +31,7 @@ help:
 	echo "make demo         watch an agent being killed, with and without nottwice (a minute)"
 	echo "make test         ruff, mypy and all tests; ARGS=\"-k word\" is passed to pytest"
 	echo "make check        ruff, mypy and the house rules: quick, before every commit"
+	echo "make crash        our own agents killed everywhere; BUDGET=600s says for how long"
 	echo "make kills        graphs killed at every pair of places (an hour or more)"
 	echo "make soak         two minutes of workers that are killed at random"
 	echo "make bench        the speed of the guard, beside bare SQLite"
@@ -55,6 +58,9 @@ check: .venv/.dev
 	.venv/bin/python -m mypy --no-error-summary
 	echo "tidy:   the house rules"
 	.venv/bin/python -m pytest -q -rs tests/test_tidy.py tests/test_public_names.py
+
+crash: .venv/.dev
+	.venv/bin/python -m tests.crash.sweeping --budget $(BUDGET) $(ARGS)
 
 # NOTTWICE_KILLS=200 tries so many pairs only; NOTTWICE_SEED=... repeats a sample.
 kills: .venv/.dev

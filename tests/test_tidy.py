@@ -15,8 +15,22 @@ from tests.tidy.source import ROOT, Finding, Tree, read_tree
 
 # The suite for stores is tested as a whole: by stores that keep its claims and stores that do not.
 _SUITE = "tests/store/test_conformance.py: sound stores pass it and broken ones do not"
+# The inside of the crash test shows in what a sweep finds, and in what it does not.
+_KIT = "tests/testing/crash/test_sweep.py: sound code passes every level, broken engines do not"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 TESTED_ELSEWHERE: dict[str, str] = {
+    "src/nottwice/testing/crash/child.py": _KIT,
+    "src/nottwice/testing/crash/course.py": _KIT,
+    "src/nottwice/testing/crash/entry.py": _KIT,
+    "src/nottwice/testing/crash/levels.py": _KIT,
+    "src/nottwice/testing/crash/link.py": _KIT,
+    "src/nottwice/testing/crash/points.py": _KIT,
+    "src/nottwice/testing/crash/progress.py": _KIT,
+    "src/nottwice/testing/crash/stage.py": _KIT,
+    "src/nottwice/testing/crash/stubs.py": _KIT,
+    "src/nottwice/testing/crash/takeover.py": _KIT,
+    "src/nottwice/testing/crash/view.py": _KIT,
+    "src/nottwice/testing/proxy_server.py": "tests/testing/test_proxy.py: it is its process",
     "src/nottwice/cli/graph_documents.py": "tests/cli/test_documents.py: it is a part of those",
     "src/nottwice/store/graph_rows.py": "tests/store/test_conformance.py: what goes in comes out",
     "src/nottwice/store/rules.py": "tests/store/test_conformance.py: two stores are made of them",

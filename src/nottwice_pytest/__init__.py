@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture ``kill_everywhere`` and its options (P2).
+"""The pytest plugin: the fixture ``kill_everywhere`` and its options.
 
 It is loaded into every suite of an environment that has nottwice, so it does nothing until a test
 asks for the fixture: not even nottwice itself is imported, and no hook slows a suite down. That is

@@ -1,4 +1,4 @@
-"""Kill somebody's code at every point it has: `nottwice crash` (P2)."""
+"""Kill somebody's code at every point it has: `nottwice crash`."""
 
 from __future__ import annotations
 

@@ -76,8 +76,12 @@ class Errand:
     """How far its clock is ahead of the world's."""
     busy_seconds: float | None = None
     """How long to wait for another process that is stopped while it writes; None: as always."""
-    prepare: Callable[[], None] | None = None
+    prepare: Callable[[Link], None] | None = None
     """Called in the child before everything else; a level may attach a tracer here."""
+    before_work: Callable[[Link], None] | None = None
+    """Called when everybody has looked and decided, right before the work."""
+    looks_after: bool = True
+    """False: its disk fails, so that it cannot look at it; another child will."""
 
 
 def run_errand(
@@ -87,7 +91,7 @@ def run_errand(
     try:
         _quieten(errand.folder, limit)
         if errand.prepare is not None:
-            errand.prepare()
+            errand.prepare(link)
         points = Points(link, errand.counts, errand.fault, passed=errand.passed)
         stubs = Stubs(scenario, link, points)
         install_clock(link, now=now, ahead_seconds=errand.ahead_seconds)
@@ -101,8 +105,11 @@ def run_errand(
         _look(errand, link, "before", now)
         stubs.install()
         _let_people_act(errand, now)
+        if errand.before_work is not None:
+            errand.before_work(link)
         ending = _work(scenario.work, points)
-        _look(errand, link, "after", now)
+        if errand.looks_after:
+            _look(errand, link, "after", now)
         link.tell(
             "ended",
             **ending,

@@ -1,4 +1,4 @@
-"""The crash test as Python code calls it: ``crash_test(work, tools=...)`` (P2).
+"""The crash test as Python code calls it: ``crash_test(work, tools=...)``.
 
 The pytest fixture and the command line are thin layers over this.
 """

@@ -1,4 +1,4 @@
-"""What is examined: a piece of code, what the world answers it, and what people say (P2).
+"""What is examined: a piece of code, what the world answers it, and what people say.
 
 The code under test never reaches the real world: every effectful tool is answered by the parent
 process, which counts. An effectful tool that nobody has an answer for is refused when it is asked

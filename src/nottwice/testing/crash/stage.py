@@ -179,6 +179,8 @@ class Stage:
         return child
 
     def _be_child(self, begin: Begin, ours: Link, theirs: Link) -> NoReturn:
+        # A child that looks for garbage would copy all that it shares with its parent.
+        gc.freeze()
         ours.close()
         for sibling in self._children:
             sibling.link.close()
@@ -209,7 +211,9 @@ class Stage:
 
     def _hear(self, child: Child, message: dict[str, Any]) -> None:
         if "ask" in message:
-            child.link.reply(self._answer(child.upstream, message))
+            reply = self._answer(child.upstream, message)
+            child.upstream.mark()
+            child.link.reply(reply)
             return
         upstream = child.upstream
         match message["tell"]:
@@ -276,9 +280,6 @@ def _warm_up() -> None:
             # A signature that cannot be read is the business of whoever calls the tool.
             protected.tool.result_type()  # type: ignore[attr-defined]
     known_scripts()
-    gc.collect()
-    # What is alive now stays; a child that looks for garbage must not copy all of it.
-    gc.freeze()
 
 
 class _Act:

@@ -75,6 +75,9 @@ class Upstream:
             list(self.writes),
         )
 
+    def mark(self) -> None:
+        """Somebody was answered. Whoever wants to know what the world was like then, keeps it."""
+
     def attempt(
         self, scenario: Scenario, asking: Asking, *, window_seconds: float | None
     ) -> Answered:

@@ -1,0 +1,95 @@
+"""The plugin in a stranger's suite: a real pytest in a folder of its own, warnings as errors."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+AGENT = """
+import nottwice as nt
+
+@nt.tool("unsafe_on_replay")
+def refund(order_id: int, cents: int) -> dict:
+    raise RuntimeError("for real")
+
+def handle(ticket: str) -> dict:
+    with nt.run(ticket, store="agent.db"):
+        return refund(order_id=7, cents=4000)
+"""
+
+TEST = """
+from agent import handle
+
+def test_my_agent(kill_everywhere):
+    kill_everywhere(lambda: handle("ticket-7"), tools={"refund": {"ok": True}})
+"""
+
+BROKEN = """
+from agent import handle
+from nottwice.store.sqlite import SqliteStore
+from nottwice.testing.fatal import without_intents
+
+def test_broken(kill_everywhere, monkeypatch):
+    whole = SqliteStore.commit
+    broken = lambda self, commit: whole(self, without_intents(commit))
+    monkeypatch.setattr(SqliteStore, "commit", broken)
+    kill_everywhere(lambda: handle("ticket-7"), tools={"refund": {"ok": True}})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "agent.py").write_text(AGENT)
+    return tmp_path
+
+
+def run_pytest(folder: Path, *words: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    ended = subprocess.run(
+        [*command, *words], cwd=folder, capture_output=True, text=True, timeout=240
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_a_stranger_tests_an_agent_in_less_than_ten_lines(folder: Path) -> None:
+    (folder / "test_agent.py").write_text(TEST)
+    assert len(TEST.strip().splitlines()) < 10
+    code, said = run_pytest(folder)
+    assert code == 0, said
+    assert "12 points" in said
+    assert "the world saw refund ×1" in said
+    # What it opened lies elsewhere, and is gone.
+    assert sorted(path.suffix for path in folder.iterdir() if path.is_file()) == [".py", ".py"]
+
+
+def test_a_failure_ends_with_a_line_that_shows_it_again(folder: Path) -> None:
+    (folder / "test_broken.py").write_text(BROKEN)
+    code, said = run_pytest(folder)
+    assert code == 1, said
+    again = re.search(r"again: pytest (test_broken\.py::test_broken) (--kill-at) (\d+)", said)
+    assert again is not None, said
+    code, said = run_pytest(folder, *again.groups())
+    assert code == 1
+    assert f"boundaries {again[3]}: after the effect of refund" in said
+    assert "1 points" in said
+
+
+def test_the_options_choose_level_and_budget_also_with_several_workers(folder: Path) -> None:
+    (folder / "test_agent.py").write_text(TEST)
+    words = ("--kill-level", "lines", "--kill-budget", "1s", "-n", "1")
+    code, said = run_pytest(folder, *words)
+    assert code == 0, said
+    assert re.search(r"lines: \d+ of [\d,]+ points \(sampled, seed \d+\)", said), said
+
+
+def test_a_suite_that_does_not_use_it_does_not_even_import_nottwice(folder: Path) -> None:
+    (folder / "test_other.py").write_text(
+        "import sys\n\ndef test_nothing():\n    assert 'nottwice' not in sys.modules\n"
+    )
+    code, said = run_pytest(folder)
+    assert code == 0, said
+    assert "crash" not in said
