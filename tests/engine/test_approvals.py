@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -309,3 +310,31 @@ def test_an_approval_that_the_code_no_longer_needs_is_closed_with_its_step(host:
     attempt(host, lambda: None)
     assert last(host).status is ReviewStatus.CLOSED
     assert last(host).closed_by == "step 's', which did not ask"
+
+
+def test_a_used_approval_is_no_closed_review_that_evidence_could_reopen(host: Host) -> None:
+    """Overtaken in the middle of an approved call: nobody has dealt with that doubt yet."""
+
+    @nt.tool("unsafe_on_replay", approve=True, name="be overtaken after approval")
+    def send(to: str) -> str:
+        (run,) = host.data.runs.values()
+        host.data.runs["r"] = replace(run, epoch=run.epoch + 1, holder_id="another")
+        return to
+
+    attempt(host, lambda: send("ann"))
+    host.decide(Verb.APPROVE)
+    assert isinstance(attempt(host, lambda: send("ann")), nt.Fenced)
+    assert len(host.data.evidence) == 1
+    assert statuses(host) == ["used"]
+
+
+def test_an_abort_while_the_code_is_on_its_way_sends_nothing(host: Host) -> None:
+    bank = Bank()
+    attempt(host, lambda: bank.pay(40))
+
+    def work() -> str:
+        host.decide(Verb.ABORT)
+        return bank.pay(40)
+
+    assert isinstance(attempt(host, work), nt.RunAborted)
+    assert bank.paid == []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import nottwice as nt
+from nottwice.engine import stops
+from nottwice.engine.session import Scope, current_scope
+from nottwice.model.call import CallIdentity
 from nottwice.model.review import ReviewStatus, Verb
-from nottwice.model.run import RunStatus, StepStatus, WaitKind
+from nottwice.model.run import RunStatus, StepStatus, Wait, WaitKind
 from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
 
@@ -73,6 +77,26 @@ def test_a_run_whose_code_swallows_a_wait_still_waits(
         assert ledger.store.steps("r")[0].status is StepStatus.IN_PROGRESS
     run = host.data.runs["r"]
     assert (run.status, len(run.waits), run.failure) == (RunStatus.WAITING, 1, None)
+
+
+@every_wait
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_step_that_is_left_by_a_wait_stays_in_progress(
+    host: Host, wait: Callable[[], object], is_async: bool
+) -> None:
+    async def work(ledger: nt.Ledger) -> None:
+        async with ledger.run("r"), nt.step("s"):
+            wait()
+
+    with host.process() as ledger:
+        if is_async:
+            with stopped():
+                asyncio.run(work(ledger))
+        else:
+            with stopped(), ledger.run("r"), nt.step("s"):
+                wait()
+        (step,) = ledger.store.steps("r")
+    assert (step.status, step.failure) == (StepStatus.IN_PROGRESS, None)
 
 
 def test_a_later_step_is_behind_the_wait_as_well(
@@ -211,3 +235,86 @@ def test_a_decision_that_comes_while_its_step_finishes_is_kept_with_the_closed_r
     assert review.status is ReviewStatus.CLOSED
     assert review.decision is not None
     assert review.decision.by == "ann"
+
+
+def test_code_that_asks_again_for_a_timer_in_the_same_process_means_the_same_one(
+    host: Host,
+) -> None:
+    """A host that polls: it has no label, and counts nothing while it waits."""
+    with host.process() as ledger, ledger.run("r"), nt.step("s"):
+        for number in range(2):
+            for _ in range(3):
+                with pytest.raises(nt.RunWaits):
+                    nt.sleep("1h")
+            host.clock.advance(3600)
+            nt.sleep("1h")
+            for _ in range(3):
+                with pytest.raises(nt.RunWaits):
+                    nt.receive("paid")
+            ledger.send("r", "paid", number)
+            assert nt.receive("paid") == number
+    assert len(host.calls) == 4
+
+
+def test_a_branch_that_asks_does_not_read_what_all_the_others_ask(host: Host) -> None:
+    """Otherwise a thousand branches would read a million reviews."""
+
+    def reads(branches: int) -> int:
+        counted: list[str] = []
+        with host.process() as ledger:
+            store = ledger.store
+            for name in ("open_reviews", "reviews"):
+                whole = getattr(store, name)
+
+                def counting(*args: Any, whole: Any = whole, name: str = name) -> Any:
+                    counted.append(name)
+                    return whole(*args)
+
+                setattr(store, name, counting)
+            with pytest.raises(nt.QuestionOpen), ledger.run(f"run of {branches}"):
+                nt.map(lambda index: nt.ask(f"{index}?"), range(branches))
+        return len(counted)
+
+    assert reads(4) == reads(40)
+    assert reads(4) == reads(40), "the second time the questions are open already"
+
+
+@pytest.mark.parametrize(
+    ("waits_at", "works_at", "is_behind"),
+    [
+        ("/", "/", True),
+        ("/", "fan[1]", True),
+        ("fan[1]", "/", True),
+        ("fan[1]", "fan", True),
+        ("fan[1]", "fan[1]", True),
+        ("fan[1]", "fan[1]/inner", True),
+        ("fan[1]/inner", "fan[1]", True),
+        ("fan[1]", "fan[2]", False),
+        ("fan[1]", "fan[11]", False),
+        ("fan[1]/a[0]", "fan[1]/a[1]", False),
+        ("fan[1]/a[0]", "fan[1]", True),
+        ("fan[1]/a[0]", "fan[2]/a[0]", False),
+        ("fan[1]", "fan[1]/a[0]", True),
+        ("a", "b", True),
+    ],
+)
+def test_only_other_branches_are_not_behind_a_wait(
+    host: Host, waits_at: str, works_at: str, is_behind: bool
+) -> None:
+    with host.process() as ledger, ledger.run("r"):
+        root = current_scope.get()
+        assert root is not None
+        session = root.session
+        identity = CallIdentity("r", waits_at, "start", "nottwice.sleep", "00")
+        error = nt.RunWaits("it waits")
+        stops.note(session, identity, error, Wait(WaitKind.TIMER, "t", waits_at, 1.0))
+        scope = Scope(session, works_at)
+        stops.raise_if_stopped(scope, but=identity)
+        if is_behind:
+            with pytest.raises(nt.RunWaits) as caught:
+                stops.raise_if_stopped(scope)
+            assert caught.value is error
+        else:
+            stops.raise_if_stopped(scope)
+        stops.lift(session, identity)
+        stops.raise_if_stopped(scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,6 +175,24 @@ def test_an_abort_in_the_middle_of_a_run_is_heard_by_the_next_effect(host: Host)
     assert sent == []
 
 
+def test_an_abort_is_heard_on_disk_as_well(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    @nt.tool("unsafe_on_replay", name="send after an abort on disk")
+    def send(to: str) -> None:
+        sent.append(to)
+
+    path = tmp_path / "agent.db"
+    with pytest.raises(nt.QuestionOpen) as asked, nt.run("r", store=path), nt.step("a"):
+        nt.ask("Go on?")
+    with pytest.raises(nt.RunAborted), nt.run("r", store=path), nt.step("b"):
+        send("ann")
+        with nt.Reviews(path) as inbox:
+            inbox.decide(str(asked.value.review_id), "abort", by="bob", why="enough")
+        send("bob")
+    assert sent == ["ann"]
+
+
 @pytest.mark.parametrize("verb", [Verb.ANSWER, Verb.ABORT])
 def test_a_decision_taken_back_at_the_last_moment_is_not_used(host: Host, verb: Verb) -> None:
     asked = in_step(host, lambda: nt.ask("Go on?"))
@@ -251,6 +270,14 @@ def test_a_timer_returns_when_it_is_due_and_not_before(host: Host) -> None:
 def test_later_code_does_not_move_a_timer(host: Host) -> None:
     first = in_step(host, lambda: nt.sleep("1h"))
     assert in_step(host, lambda: nt.sleep("9h")).until == first.until
+
+
+def test_a_timer_is_durable_before_the_code_hears_that_it_waits(host: Host) -> None:
+    with host.process() as ledger, pytest.raises(nt.RunWaits), ledger.run("r"), nt.step("s"):
+        try:
+            nt.sleep("1h")
+        finally:
+            assert [row.identity.tool_name for row in host.calls] == ["nottwice.sleep"]
 
 
 def test_two_timers_of_one_step_run_one_after_the_other(host: Host) -> None:

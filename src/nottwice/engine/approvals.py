@@ -23,7 +23,6 @@ from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite, Outdated, ReviewWrite, RunUpdate
 
 FUTURE_SECONDS = 60.0
-_PENDING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
 _REJECTED = f"{Rejected.__module__}.{Rejected.__qualname__}"
 
 
@@ -36,16 +35,14 @@ def authorise(
     at this very moment, and Blocked while the run waits for something that may have happened.
     """
     session, identity = scope.session, intent.identity
-    found = yield Read(lambda store: store.reviews(session.run_id))
-    about = [one for one in found if one.kind is ReviewKind.APPROVAL and one.identity == identity]
-    last = next((one for one in about if one.status in _PENDING), None)
-    if last is None and _covers(about, before):
+    last = yield from stops.pending_review(session, identity)
+    if last is None and (yield from _is_covered(scope, before)):
         return ()
     if last is None:
         raise (yield from _need(scope, tool, intent, expired=None))
     decision = last.decision
     if decision is None:
-        raise (yield from _still_open(scope, last))
+        raise _still_open(scope, last)
     if decision.verb is Verb.REJECT:
         yield from _record_rejection(scope, intent, last, decision, before=before)
         return None
@@ -54,20 +51,25 @@ def authorise(
         raise Outdated(f"review {last.review_id} was decided otherwise")
     if _is_void(decision, tool, now=session.clock.now()):
         raise (yield from _need(scope, tool, intent, expired=last))
-    session.stops.pop(identity, None)
+    stops.go_on(session, identity)
     session.say("use the approval", intent, f"review={last.review_id}")
     return (ReviewWrite(last.used(now=session.clock.now()), last.version),)
 
 
-def _covers(about: list[Review], before: CallRow | None) -> bool:
+def _is_covered(scope: Scope, before: CallRow | None) -> Doing[bool]:
     """Whether an approval that was used covers one more attempt of the call that it was for.
 
-    A rejection is a row as well; whoever wants that call all the same must ask again.
+    A rejection is a row as well, but covers nothing: whoever wants that call all the same must ask.
     """
-    if before is None or (before.failure is not None and before.failure.error_type == _REJECTED):
+    if before is None:
         return False
-    used = [one.decision for one in about if one.status is ReviewStatus.USED]
-    return any(decision is not None and decision.verb is Verb.APPROVE for decision in used)
+    found = yield Read(lambda store: store.reviews(scope.session.run_id))
+    return any(
+        one.decision is not None and one.decision.verb is Verb.APPROVE
+        for one in found
+        if one.identity == before.identity
+        and (one.kind, one.status) == (ReviewKind.APPROVAL, ReviewStatus.USED)
+    )
 
 
 def _is_void(decision: Decision, tool: Tool, *, now: float) -> bool:
@@ -106,20 +108,19 @@ def _need(
         opened_at=now,
         about=shown.to_json(),
     )
-    waits = (*stops.waits_of(session), stops.wait_for(review))
     yield from session.commit(
         reviews=(*writes, ReviewWrite(review)),
-        run=RunUpdate(RunStatus.RUNNING, now, waits=waits),
+        # Other branches may still be at work; whoever leaves the run writes all its reasons.
+        run=RunUpdate(RunStatus.RUNNING, now, waits=(stops.wait_for(review),)),
         unless_blocked=True,
     )
     session.say("ask for approval", intent, f"review={review.review_id}")
-    return (yield from _still_open(scope, review))
+    return _still_open(scope, review)
 
 
-def _still_open(scope: Scope, review: Review) -> Doing[BaseException]:
+def _still_open(scope: Scope, review: Review) -> BaseException:
     """The exception of a call that nobody has approved yet, noted before it is raised."""
     session = scope.session
-    yield from reconcile.abort_if_decided(session)
     error = blocking.blocked_by(session, review)
     session.asked[review.identity] = review
     stops.note(session, review.identity, error, stops.wait_for(review))
@@ -133,10 +134,10 @@ def _record_rejection(
     session, now = scope.session, scope.session.clock.now()
     text = f"{decision.by} did not allow it: {decision.why}"
     row = intent.failed(Failure(FailureClass.POISON, _REJECTED, text), now=now)
-    stops.lift(session, intent.identity)
     yield from session.commit(
         calls=(CallWrite(row, before.state if before else None),),
         reviews=(ReviewWrite(review.used(now=now), review.version),),
-        run=RunUpdate(RunStatus.RUNNING, now, waits=stops.waits_of(session)),
+        run=RunUpdate(RunStatus.RUNNING, now),
     )
+    stops.lift(session, intent.identity)
     session.say("record the rejection", row, f"review={review.review_id}")

@@ -211,6 +211,8 @@ class Session:
         """Decisions that let effects stay unasked for; each is used once."""
         self.stops: dict[CallIdentity, Stop] = {}
         """What has stopped a part of the run, by what was asked for there; see ``stops.py``."""
+        self.stopped: dict[tuple[str, bool], dict[CallIdentity, None]] = {}
+        """The same by the branches that are behind it; written under ``guard``."""
         self.asked: dict[CallIdentity, Review] = {}
         """Questions and approvals that are not used yet, as this process last saw them."""
         self.guard = threading.Lock()

@@ -8,13 +8,13 @@ No step finishes with a wait in it. Promise kept here: P23.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope, Session, Stop
 from nottwice.errors import ApprovalNeeded, NottwiceError, QuestionOpen, RunWaits
 from nottwice.model.call import CallIdentity
-from nottwice.model.places import branches_differ, is_inside, is_visit_of
+from nottwice.model.places import branch_path, is_inside, is_visit_of
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import Wait, WaitKind
 from nottwice.store.interface import Outdated, ReviewWrite
@@ -27,23 +27,59 @@ def is_wait(error: BaseException | None) -> bool:
 
 def note(session: Session, identity: CallIdentity, error: NottwiceError, wait: Wait) -> None:
     """Stop the part of the run that asked for this, until it asks again and gets it."""
-    session.stops[identity] = Stop(wait, error)
+    with session.guard:
+        session.stops[identity] = Stop(wait, error)
+        for path in _reach(identity.node_id):
+            session.stopped.setdefault(path, {})[identity] = None
 
 
 def lift(session: Session, identity: CallIdentity) -> None:
     """What was waited for is there."""
-    session.stops.pop(identity, None)
     session.asked.pop(identity, None)
+    go_on(session, identity)
+
+
+def go_on(session: Session, identity: CallIdentity) -> None:
+    """What was waited for is there, though not used yet."""
+    if identity not in session.stops:
+        return
+    with session.guard:
+        del session.stops[identity]
+        for path in _reach(identity.node_id):
+            session.stopped[path].pop(identity, None)
 
 
 def raise_if_stopped(scope: Scope, *, but: CallIdentity | None = None) -> None:
     """Refuse to go on behind a wait; ``but`` is who asks, and is not stopped by its own wait."""
-    stopped = scope.session.stops
-    if not stopped:
+    session = scope.session
+    if not session.stops:
         return
-    for identity, stop in list(stopped.items()):
-        if identity != but and not branches_differ(identity.node_id, scope.node_id):
-            raise stop.error.with_traceback(None)
+    with session.guard:
+        found = next((one for one in _stopping(session, scope.node_id) if one != but), None)
+        stop = None if found is None else session.stops[found]
+    if stop is not None:
+        raise stop.error.with_traceback(None)
+
+
+# A thousand branches may wait, and every effect of every branch looks here. So a stop is found by
+# where it is: every branch around it knows of it (whoever is outside is behind it), and so does
+# every branch inside of it.
+
+
+def _reach(node_id: str) -> Iterator[tuple[str, bool]]:
+    """The places from which a stop is seen: its own branch, marked, and those around it."""
+    path = branch_path(node_id)
+    yield path[-1], True
+    for outer in path:
+        yield outer, False
+
+
+def _stopping(session: Session, node_id: str) -> Iterator[CallIdentity]:
+    """What stops the code at a node: waits in its branch, inside of it, and in those around."""
+    path = branch_path(node_id)
+    yield from session.stopped.get((path[-1], False), ())
+    for outer in path:
+        yield from session.stopped.get((outer, True), ())
 
 
 def waits_of(session: Session, reviews: Iterable[Review] = ()) -> tuple[Wait, ...]:
@@ -57,6 +93,23 @@ def waits_of(session: Session, reviews: Iterable[Review] = ()) -> tuple[Wait, ..
 def wait_for(review: Review) -> Wait:
     """A review as a reason to wait."""
     return Wait(WaitKind.REVIEW, review.review_id, review.identity.node_id)
+
+
+def pending_review(session: Session, identity: CallIdentity) -> Doing[Review | None]:
+    """The question or approval about this call that nobody has used yet, as it is now.
+
+    Only the holder asks, and it knows what was open when it claimed the run; what people decide
+    since is looked up, for this one alone.
+    """
+    known = session.asked.get(identity)
+    if known is None:
+        return None
+    now: Review | None = yield _stored(known)
+    if now is None or now.status not in (ReviewStatus.OPEN, ReviewStatus.DECIDED):
+        session.asked.pop(identity, None)
+        return None
+    session.asked[identity] = now
+    return now
 
 
 def close_unasked(scope: Scope) -> Doing[None]:

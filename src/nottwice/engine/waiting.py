@@ -98,7 +98,7 @@ def _ask(request: Request, question: Question) -> Doing[Any]:
         row = yield from _find(session, identity)
         if row is not None:
             return _hand_out(request, row)
-        review = yield from pending_review(session, identity, ReviewKind.QUESTION)
+        review = yield from stops.pending_review(session, identity)
         try:
             if review is None:
                 _check_may_begin(request, "asks a new question")
@@ -113,17 +113,6 @@ def _ask(request: Request, question: Question) -> Doing[Any]:
         error = blocking.blocked_by(session, review)
         stops.note(session, identity, error, stops.wait_for(review))
         raise error from unfit
-
-
-def pending_review(
-    session: Session, identity: CallIdentity, kind: ReviewKind
-) -> Doing[Review | None]:
-    """The review of this kind about this call that nobody has used yet."""
-    found = yield Read(lambda store: store.open_reviews(session.run_id))
-    about = [one for one in found if one.identity == identity and one.kind is kind]
-    if about:
-        session.asked[identity] = about[-1]
-    return about[-1] if about else None
 
 
 def _open_question(request: Request, question: Question) -> Doing[Review]:
@@ -158,18 +147,17 @@ def _outdone(request: Request, review: Review) -> Doing[tuple[ReviewWrite, ...]]
     A visit stops at its first open question, so an open one beside the new one was asked by other
     code, or about other data. Outside steps two questions of one run are simply two questions.
     """
-    session, identity = request.scope.session, request.identity
+    session, here = request.scope.session, request.identity[:3]
     if not request.scope.steps:
         return ()
-    found = yield Read(lambda store: store.open_reviews(session.run_id))
     by, now = f"another question in its place: {review.review_id}", session.clock.now()
-    return tuple(
-        ReviewWrite(one.closed(by, now=now), one.version)
-        for one in found
-        if one.kind is ReviewKind.QUESTION
-        and one.status is ReviewStatus.OPEN
-        and one.identity[:3] == identity[:3]
-    )
+    writes: list[ReviewWrite] = []
+    for identity, known in list(session.asked.items()):
+        if known.kind is ReviewKind.QUESTION and identity[:3] == here:
+            found = yield from stops.pending_review(session, identity)
+            if found is not None and found.status is ReviewStatus.OPEN:
+                writes.append(ReviewWrite(found.closed(by, now=now), found.version))
+    return tuple(writes)
 
 
 def _use(request: Request, question: Question, review: Review) -> Doing[NottwiceError | None]:
@@ -191,10 +179,10 @@ def _use(request: Request, question: Question, review: Review) -> Doing[Nottwice
         return error
     row = recorded(request, stored, settled_by=f"decision by {decision.by}")
     used = ReviewWrite(review.used(now=now.now()), review.version)
-    stops.lift(session, request.identity)
     yield from session.commit(
         calls=(CallWrite(row),), reviews=(used,), run=waiting_update(session, None)
     )
+    stops.lift(session, request.identity)
     session.say("use the answer", row, f"review={review.review_id}")
     return None
 
@@ -328,10 +316,13 @@ def recorded(request: Request, stored: StoredResult, settled_by: str | None = No
 
 
 def waiting_update(session: Session, wait: Wait | None) -> RunUpdate:
-    """What the run waits for as of now, on record; other branches may still be at work."""
-    waits = stops.waits_of(session)
-    more = () if wait is None or wait in waits else (wait,)
-    return RunUpdate(RunStatus.RUNNING, session.clock.now(), waits=(*waits, *more))
+    """What the run has come to wait for, on record with it.
+
+    Other branches may still be at work, so it is running; whoever leaves the run writes all its
+    reasons. (All of them here would be too many to write for each of a thousand branches.)
+    """
+    waits = () if wait is None else (wait,)
+    return RunUpdate(RunStatus.RUNNING, session.clock.now(), waits=waits)
 
 
 def _find(session: Session, identity: CallIdentity) -> Doing[CallRow | None]:

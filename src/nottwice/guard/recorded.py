@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -82,11 +83,17 @@ def numbered(
 ) -> Request:
     """The request for the next value of its kind here, or for the one with this label."""
     told: dict[str, Any] = {} if name is None else {"name": name}
+    clock = (scope.session.clock,)
     if label is not None:
         told["label"] = check_id(label, what=f"The label of {what}")
-    else:
-        told.update(_place(scope, tool, what, name or ""))
-    return request_for(scope, tool, told, args=(scope.session.clock,), label=label)
+        return request_for(scope, tool, told, args=clock, label=label)
+    place = _place(scope, tool, what, name or "")
+    last = request_for(scope, tool, {**told, **place.told()}, args=clock)
+    if last.identity in scope.session.stops:
+        # It was asked for, and the code asks again: nothing new can be meant behind a wait.
+        return last
+    place.count()
+    return request_for(scope, tool, {**told, **place.told()}, args=clock)
 
 
 def request_for(
@@ -112,7 +119,24 @@ def request_for(
     )
 
 
-def _place(scope: Scope, tool: Tool, what: str, name: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where values of one kind are counted."""
+
+    counts: dict[tuple[str, str], int]
+    key: tuple[str, str]
+    inside: str | None = None
+    """The call whose body asks for them."""
+
+    def count(self) -> None:
+        self.counts[self.key] = self.counts.get(self.key, 0) + 1
+
+    def told(self) -> dict[str, Any]:
+        number = {"number": self.counts.get(self.key, 0)}
+        return number if self.inside is None else {**number, "inside": self.inside}
+
+
+def _place(scope: Scope, tool: Tool, what: str, name: str) -> _Place:
     """Which one of its kind this is: the n-th of a step's visit, or of a tool's attempt.
 
     A tool's body counts for itself: when its receipt is replayed the body does not run, and what
@@ -123,20 +147,14 @@ def _place(scope: Scope, tool: Tool, what: str, name: str) -> dict[str, Any]:
     kind = f"{tool.name} {name}"
     if attempt is not None and row is not None:
         counts = attempt.counts = {} if attempt.counts is None else attempt.counts
-        number = _count(counts, (f"{row.attempt_id} {scope.node_id}", kind))
-        return {"number": number, "inside": row.call_id}
+        return _Place(counts, (f"{row.attempt_id} {scope.node_id}", kind), row.call_id)
     if scope.steps:
-        return {"number": _count(scope.steps[0].counts, (scope.node_id, kind))}
+        return _Place(scope.steps[0].counts, (scope.node_id, kind))
     raise UsageError(
         f"{what} was used outside of any step, where nothing tells one use of it from another when "
         "the run is resumed. Nothing happened. Give it a name of its own, "
         f"{what}(..., label='a name'), or use it inside a step: with nt.step('a name'): ..."
     )
-
-
-def _count(counts: dict[tuple[str, str], int], key: tuple[str, str]) -> int:
-    counts[key] = counts.get(key, 0) + 1
-    return counts[key]
 
 
 def _value(what: str, tool: Tool, label: str | None) -> Any:

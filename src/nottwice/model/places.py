@@ -17,11 +17,14 @@ def is_visit_of(checkpoint_id: str, visit: str) -> bool:
 
 def branches_differ(one: str, other: str) -> bool:
     """Whether two nodes lie in different parallel branches of the same step."""
-    mine, theirs = _branch_path(one), _branch_path(other)
+    mine, theirs = branch_path(one), branch_path(other)
     shorter = min(len(mine), len(theirs))
     return mine[:shorter] != theirs[:shorter]
 
 
-def _branch_path(node_id: str) -> list[str]:
-    """Everything up to each branch index, outermost first."""
-    return [node_id[: match.end()] for match in re.finditer(r"\[\d+\]", node_id)]
+def branch_path(node_id: str) -> list[str]:
+    """The branches around a node, outermost first: each as everything up to its index.
+
+    The outermost is the run itself, and its name is empty.
+    """
+    return ["", *(node_id[: match.end()] for match in re.finditer(r"\[\d+\]", node_id))]

@@ -36,7 +36,7 @@ from nottwice.store.interface import Blocked, Commit, Outdated
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sqlite_connections import Connections, primary_code, store_error
 from nottwice.store.sqlite_schema import bring_forward, check_durable, known_scripts, version_of
-from nottwice.store.sqlite_writes import BLOCKING_REVIEWS, plan, quick
+from nottwice.store.sqlite_writes import OPEN_REVIEWS, plan, quick
 
 BUSY_SECONDS = 30.0
 _OPENING_PLACE = (1 << 62) + 1
@@ -227,7 +227,7 @@ class SqliteStore:
     def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
         if workflow_id is None:
             return [rows.review_from_sql(row) for row in self._read(_ALL_OPEN_REVIEWS, ())]
-        return [rows.review_from_sql(row) for row in self._read(BLOCKING_REVIEWS, (workflow_id,))]
+        return [rows.review_from_sql(row) for row in self._read(OPEN_REVIEWS, (workflow_id,))]
 
     def find_reviews(self, prefix: str) -> list[Review]:
         return [rows.review_from_sql(row) for row in self._read(_FIND_REVIEWS, (prefix, prefix))]

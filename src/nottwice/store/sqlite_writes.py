@@ -54,7 +54,7 @@ SELECT workflow_id, input_hash FROM tool_call_results
 """
 RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
 RUN_FENCE = "SELECT epoch, holder_id, in_doubt_from FROM runs WHERE workflow_id = ?"
-BLOCKING_REVIEWS = (
+OPEN_REVIEWS = (
     "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews"
     " WHERE workflow_id = ? AND status IN ('open', 'decided') ORDER BY opened_at, review_id"
 )
@@ -105,10 +105,15 @@ _PICKED = "00"
 
 _HELD = "EXISTS (SELECT 1 FROM runs WHERE workflow_id = ? AND epoch = ? AND holder_id = ?)"
 _HELD_AND_LOOKED_AT = _HELD.removesuffix(")") + " AND in_doubt_from <= "
-_NOT_BLOCKED = (
-    "NOT EXISTS (SELECT 1 FROM reviews INDEXED BY reviews_open"
-    " WHERE workflow_id = ? AND status IN ('open', 'decided'))"
+# Questions and approvals hold back only who asked, so that a thousand branches can ask at once; but
+# one of them may be decided with an abort. The same words as in the index reviews_blocking.
+_MAY_BLOCK = (
+    " FROM reviews INDEXED BY reviews_blocking"
+    " WHERE workflow_id = ? AND status IN ('open', 'decided')"
+    " AND (kind NOT IN ('question', 'approval') OR instr(decision_json, '\"abort\"') > 0)"
 )
+_NOT_BLOCKED = "NOT EXISTS (SELECT 1" + _MAY_BLOCK + ")"
+MAY_BLOCK = "SELECT " + rows.REVIEW_COLUMNS + _MAY_BLOCK + " ORDER BY opened_at, review_id"
 
 
 def _quick_insert(columns: str) -> str:
@@ -210,7 +215,7 @@ def _check_fence(connection: sqlite3.Connection, commit: Commit) -> int:
 
 
 def _check_not_blocked(connection: sqlite3.Connection, commit: Commit) -> None:
-    found = connection.execute(BLOCKING_REVIEWS, (commit.workflow_id,)).fetchall()
+    found = connection.execute(MAY_BLOCK, (commit.workflow_id,)).fetchall()
     blocking = [review for review in map(rows.review_from_sql, found) if review.blocks]
     if blocking:
         raise Blocked(blocking)

@@ -16,6 +16,10 @@ CREATE INDEX runs_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
 
 -- What a person is shown: the question and its options, or the call to approve.
 ALTER TABLE reviews ADD COLUMN about_json TEXT;
+-- What keeps a new effect from happening: not the questions of other branches.
+CREATE INDEX reviews_blocking ON reviews (workflow_id, opened_at)
+  WHERE status IN ('open', 'decided')
+    AND (kind NOT IN ('question', 'approval') OR instr(decision_json, '"abort"') > 0);
 
 -- With rowids: a version is one row at the end of the table, however long its text is.
 CREATE TABLE checkpoints (
