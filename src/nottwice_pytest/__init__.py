@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kill-level",
         action="append",
         metavar="LEVEL",
-        help="boundaries, double, lines, takeover ...; can be given several times",
+        help="boundaries, double, lines, takeover, io, power; can be given several times",
     )
     group.addoption(
         "--kill-budget",

@@ -9,6 +9,8 @@ How the files belong together, from the inside to the outside:
 - ``stage``: forks children, answers them, and runs several examinations side by side.
 - ``course``: living through the work, with a fault or without, until it ends; the people in it.
 - ``invariants``: what must be true, right after a crash and again after the resume.
-- ``levels``: where the faults are; one class per level, all in ``LEVELS``.
+- ``levels``, ``takeover``: where the faults are; one class per level, all in ``LEVELS``.
+- ``tracing``, ``recording``: a child watched from outside, by strace; ``failing`` is the level of
+  the failing disk, ``power`` that of the lost power, and ``disk`` knows which disks that may leave.
 - ``sweep``: all points of all levels within a budget; ``verdict`` is what comes of it.
 """

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import threading
 from typing import Any
@@ -43,6 +44,16 @@ class Link:
         """Say something that needs no reply."""
         with self._guard:
             self._send({"tell": subject, **facts})
+
+    def stop(self, **facts: Any) -> None:
+        """Say that this process stops, and stop it, until somebody wakes it.
+
+        Nobody gets a word in between: another thread that is about to write would be heard only
+        after the wake, as if it had begun to write then.
+        """
+        with self._guard:
+            self._send({"tell": "stopping", **facts})
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     def ask(self, subject: str, **facts: Any) -> dict[str, Any]:
         """Ask something and wait for the reply. A child without a parent has no reason to live."""

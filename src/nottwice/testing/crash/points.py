@@ -102,8 +102,7 @@ class Points:
         if not fault.stops:
             self._link.tell("dying", at=name)
             os.kill(os.getpid(), signal.SIGKILL)
-        self._link.tell("stopping", at=name)
-        os.kill(os.getpid(), signal.SIGSTOP)
+        self._link.stop(at=name)
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         """Follow the frames of nottwice, except those of the testing room."""

@@ -18,14 +18,16 @@ from pathlib import Path
 from nottwice.errors import UsageError
 from nottwice.testing.crash.course import Baseline, Lab, Lived
 from nottwice.testing.crash.determinism import check_deterministic
+from nottwice.testing.crash.failing import FailingDisk
 from nottwice.testing.crash.levels import Boundaries, Double, Examined, Level, Lines, Numbers, Plan
+from nottwice.testing.crash.power import Power
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.crash.stage import Examining, Stage
 from nottwice.testing.crash.takeover import TakeOver
 from nottwice.testing.crash.upstream import Upstream
 from nottwice.testing.crash.verdict import Failure, Swept, Verdict
 
-LEVELS: tuple[Callable[[], Level], ...] = (Boundaries, Double, Lines, TakeOver)
+LEVELS: tuple[Callable[[], Level], ...] = (Boundaries, Double, Lines, TakeOver, FailingDisk, Power)
 """Every level, in the order in which they are examined."""
 LEAST_POINTS = 10
 """So many are examined however small the budget is."""
@@ -72,7 +74,7 @@ def sweep(scenario: Scenario, orders: Orders) -> Verdict:
         stage = Stage(scenario, side_by_side=orders.side_by_side)
         lab = Lab(scenario, stage, root)
         began = time.monotonic()
-        lab.baseline = _baseline(lab)
+        lab.baseline = baseline_of(lab)
         swept = [
             _sweep_level(lab, level, orders, _deadline(orders, began, index, len(levels)))
             for index, level in enumerate(levels)
@@ -106,7 +108,7 @@ def _levels(orders: Orders) -> list[Level]:
     return [make() for name, make in known.items() if name in orders.levels]
 
 
-def _baseline(lab: Lab) -> Baseline:
+def baseline_of(lab: Lab) -> Baseline:
     """Two uninterrupted runs; the first is what all others are compared with."""
     (first, second) = lab.stage.perform(_uninterrupted(lab) for _ in range(2))
     check_deterministic(lab.scenario, first, second)

@@ -1,0 +1,189 @@
+"""A failing disk: every call about the ledger's files fails, once or from then on.
+
+strace lets the n-th write, sync, truncation, rename, removal or opening of a ledger's file fail
+with EIO or ENOSPC, in a child that is otherwise left alone: it may notice, try again, give up, or
+end as if nothing had happened. Then the disk is well again, another child comes, and everything
+must be true that is true after any other crash. A limit to the size of files is the full disk: a
+write stops in the middle, and everything after it as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+import resource
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nottwice.testing.crash.child import LEDGERS, Errand
+from nottwice.testing.crash.course import Lab, Moment
+from nottwice.testing.crash.invariants import Case, Violation, same_ledger
+from nottwice.testing.crash.levels import Examined, Numbers, Plan, examine_moment
+from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.recording import Recording, record, watched
+from nottwice.testing.crash.stage import Begin, Child, Ending, Examining, Until
+from nottwice.testing.crash.tracing import Tracer, why_no_tracing
+
+CALLS = (
+    ("pwrite64",),
+    ("write",),
+    ("fsync",),
+    ("fdatasync",),
+    ("ftruncate",),
+    ("fallocate",),
+    ("rename", "renameat", "renameat2"),
+    ("unlink", "unlinkat"),
+    ("mkdir", "mkdirat"),
+    ("open", "openat"),
+)
+"""What can fail; names of the same call stand together."""
+ERRORS = ("EIO", "ENOSPC")
+STEP_BYTES = 4096
+BUSY_SECONDS = 0.5
+"""Nobody else is there, so nobody has to be waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """One way in which calls fail."""
+
+    names: tuple[str, ...]
+    error: str
+    from_then_on: bool
+
+    def injection(self, number: int) -> str:
+        """How strace is told."""
+        names = ",".join(f"?{name}" for name in self.names)
+        return f"inject={names}:error={self.error}:when={number}{'+' * self.from_then_on}"
+
+    def text(self, number: int) -> str:
+        how_long = ", and all that follow" if self.from_then_on else ""
+        return f"{self.names[0]} number {number}{how_long}: {self.error}"
+
+
+WAYS = tuple(itertools.starmap(Failing, itertools.product(CALLS, ERRORS, (False, True))))
+FULL = len(WAYS) + 1
+"""The number of the way that is none of these: files cannot grow any more."""
+
+
+@dataclass(slots=True)
+class FailingDisk:
+    """Calls about the ledger's files fail."""
+
+    name: str = "io"
+    sentence: str = "every call about the ledger's files failed, once and from then on"
+    recording: Recording | None = field(default=None)
+
+    def why_not(self) -> str | None:
+        return why_no_tracing()
+
+    def plan(self, lab: Lab) -> Plan:
+        """In which round, how, and at which call of its kind."""
+        recording = self.recording = lab.stage.perform_one(record(lab, work_only=True))
+        counted = Counter((step.round, step.call, step.thread) for step in recording.steps)
+        points: list[Numbers] = []
+        for rounds in range(1, max(step.round for step in recording.steps) + 1):
+            for number, way in enumerate(WAYS, 1):
+                most = max(
+                    count * (round_ == rounds and call in way.names)
+                    for (round_, call, _), count in counted.items()
+                )
+                points += [(rounds, number, at) for at in range(1, most + 1)]
+        points += [(1, FULL, at) for at in range(1, recording.largest_bytes // STEP_BYTES + 2)]
+        return Plan(points)
+
+    def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
+        if self.recording is None:
+            self.recording = yield from record(lab, work_only=True)
+        rounds, way, at = numbers
+        moment = lab.new_moment()
+        turn = yield from _live_until(lab, moment, rounds)
+        if turn is None or way > FULL:
+            return Examined(self.name, numbers, met=False)
+        if way == FULL:
+            where = f"no file longer than {(at - 1) * STEP_BYTES} bytes"
+            child, met = yield from self._filled(turn, moment, (at - 1) * STEP_BYTES)
+        else:
+            where = WAYS[way - 1].text(at)
+            child, met = yield from self._failed(turn, moment, WAYS[way - 1], at)
+        if child.broken is not None:
+            trouble = Violation("every run ends", "P36", child.broken, "before the crash")
+            return Examined(self.name, numbers, True, where, (trouble,))
+        if not met:
+            lab.discard(moment)
+            return Examined(self.name, numbers, met=False)
+        crashed = moment.upstream.copy()
+        lived, found = yield from examine_moment(lab, moment)
+        lab.discard(moment)
+        assert lab.baseline is not None
+        found += reported_is_there(Case(lived.before, crashed, lab.baseline), child.ending)
+        return Examined(self.name, numbers, True, where, found)
+
+    def _failed(
+        self, errand: _Turn, moment: Moment, way: Failing, at: int
+    ) -> Examining[tuple[Child, bool]]:
+        assert self.recording is not None
+        ledgers = moment.folder / LEDGERS
+        tracer = Tracer(
+            moment.folder,
+            (
+                *("-e", "trace=" + ",".join(f"?{name}" for name in (*way.names, "readlink"))),
+                *("-e", way.injection(at), "-e", "signal=none"),
+            ),
+            paths=(ledgers, *(ledgers / path for path in sorted(self.recording.paths))),
+        )
+        child = yield from watched(errand(tracer.await_attached), moment.upstream, tracer)
+        met = child.broken is None and any(call.injected for call in tracer.finish())
+        return child, met
+
+    def _filled(
+        self, errand: _Turn, moment: Moment, limit_bytes: int
+    ) -> Examining[tuple[Child, bool]]:
+        def fill(link: Link) -> None:
+            # Python ignores the signal that comes with it, so the call fails as on a full disk.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, resource.RLIM_INFINITY))
+
+        child: Child = yield Begin(errand(fill), moment.upstream)
+        yield Until(child)
+        return child, True
+
+
+_Turn = Callable[[Callable[[Link], None]], Errand]
+
+
+def _live_until(lab: Lab, moment: Moment, rounds: int) -> Examining[_Turn | None]:
+    """Live through the rounds before the one that meets the fault; None: it does not come."""
+    turn = None
+    for number in range(1, rounds + 1):
+        decided = (() if turn is None else turn.rulings, () if turn is None else turn.messages)
+        rulings, messages = decided
+        if number == rounds:
+            return lambda begin: Errand(
+                folder=moment.folder,
+                rulings=rulings,
+                messages=messages,
+                before_work=begin,
+                looks_after=False,
+                busy_seconds=BUSY_SECONDS,
+            )
+        child: Child = yield Begin(
+            Errand(folder=moment.folder, rulings=rulings, messages=messages), moment.upstream
+        )
+        yield Until(child)
+        if child.after is None:
+            return None
+        turn = lab.next_turn(child.after, moment.upstream)
+        if turn.idle or turn.stuck:
+            return None
+    return None
+
+
+def reported_is_there(case: Case, ending: Ending | None) -> tuple[Violation, ...]:
+    """Work that ended as ever, although its disk failed, must have left everything behind."""
+    expected = case.baseline.lived.ending
+    if ending is None or expected is None or ending.shown != expected.shown:
+        return ()
+    return tuple(
+        Violation("what was reported is kept", "P10", text, "after the crash")
+        for text in same_ledger(case)
+    )

@@ -1,0 +1,119 @@
+"""Power loss: every disk that may be found after the power failed at every step of the work.
+
+One recording is enough: it knows at every step what was safe and what was not. From it the disks
+are built that may be found, each is given to the work together with the world as it was at that
+step, and everything must be true that is true after any other crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from nottwice.testing.crash.child import LEDGERS
+from nottwice.testing.crash.course import Lab, Moment
+from nottwice.testing.crash.disk import TEAR_NAMES, DiskState
+from nottwice.testing.crash.invariants import Case, Violation, same_ledger
+from nottwice.testing.crash.levels import Examined, Numbers, Plan, examine_moment
+from nottwice.testing.crash.recording import Recording, Step, record
+from nottwice.testing.crash.stage import Examining
+from nottwice.testing.crash.tracing import why_no_tracing
+
+MOST_EXHAUSTED = 6
+"""With so many changes that may be lost, every subset is examined; with more, a sample."""
+SAMPLED_SUBSETS = 24
+
+
+@dataclass(slots=True)
+class Power:
+    """The power lost at every step, with every disk that may be left."""
+
+    name: str = "power"
+    sentence: str = "power lost at every step, with what a disk may have kept then"
+    recording: Recording | None = field(default=None)
+
+    def why_not(self) -> str | None:
+        return why_no_tracing()
+
+    def plan(self, lab: Lab) -> Plan:
+        self.recording = lab.stage.perform_one(record(lab, work_only=False))
+        seen: set[tuple[bytes, int, bool]] = set()
+        points, whole = [], True
+        for number, step in _fullest(self.recording.steps):
+            whole &= len(step.disk.pending) <= MOST_EXHAUSTED
+            for kept, tear in _choices(lab, step.disk):
+                image = step.disk.image(kept, _tear(step.disk, tear))
+                mark = (image.mark, id(step.world), step.reported)
+                if mark not in seen:
+                    seen.add(mark)
+                    points.append((number, kept + 1, tear + 1))
+        return Plan(points, whole=whole)
+
+    def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
+        if self.recording is None:
+            self.recording = yield from record(lab, work_only=False)
+        number, kept, tear = (one - 1 for one in (*numbers, 1, 1)[:3])
+        if number >= len(self.recording.steps):
+            return Examined(self.name, numbers, met=False)
+        step = self.recording.steps[number]
+        torn = _tear(step.disk, tear)
+        moment = Moment(lab.new_moment().folder, step.world.copy())
+        step.disk.image(kept, torn).write_into(moment.folder / LEDGERS)
+        lived, found = yield from examine_moment(lab, moment)
+        lab.discard(moment)
+        if step.reported and lab.baseline is not None:
+            found += reported_is_there(Case(lived.before, step.world, lab.baseline), step)
+        return Examined(self.name, numbers, True, _where(step, kept, torn), found)
+
+
+def reported_is_there(case: Case, step: Step) -> tuple[Violation, ...]:
+    """The work had told that it ended; so everything that it did must still be there."""
+    lasts = step.world.effects == case.baseline.upstream.effects
+    return tuple(
+        Violation("what was reported is kept", "P10", text, "after the crash")
+        for text in (same_ledger(case) if lasts else ())
+    )
+
+
+def _fullest(steps: Sequence[Step]) -> Iterator[tuple[int, Step]]:
+    """The steps with the most to lose. As long as nothing is synced and the world sees nothing,
+    every disk of a step is also a disk of the next one."""
+    for number, (step, after) in enumerate(zip_longest(steps, steps[1:]), 1):
+        grows = after is not None and (
+            after.disk.safe is step.disk.safe
+            and after.world is step.world
+            and after.reported == step.reported
+        )
+        if not grows:
+            yield number, step
+
+
+def _choices(lab: Lab, disk: DiskState) -> Iterator[tuple[int, int]]:
+    """Which changes are kept, as bits, and which write of them is torn (0: none)."""
+    count = len(disk.pending)
+    every = disk.images_differ_by() - 1
+    if count <= MOST_EXHAUSTED:
+        yield from ((kept, 0) for kept in range(every + 1))
+    else:
+        yield from (((1 << place) - 1, 0) for place in range(count + 1))
+        yield from ((every & ~(1 << place), 0) for place in range(count))
+        yield from ((lab.chance.getrandbits(count), 0) for _ in range(SAMPLED_SUBSETS))
+    for number, (place, _) in enumerate(disk.tears(), 1):
+        yield every, number
+        if place == count - 1:
+            yield 1 << place, number
+
+
+def _tear(disk: DiskState, number: int) -> tuple[int, int] | None:
+    return disk.tears()[number - 1] if number else None
+
+
+def _where(step: Step, kept: int, torn: tuple[int, int] | None) -> str:
+    pending = step.disk.pending
+    text = f"power lost after {step.text}"
+    if pending:
+        text += f", {kept.bit_count()} of {len(pending)} unsynced changes kept"
+    if torn is not None:
+        text += f", of change {torn[0] + 1} {TEAR_NAMES[torn[1]]}"
+    return text
