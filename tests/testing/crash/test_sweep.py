@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from nottwice.model.decision import Action
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
 from nottwice.testing import crash_test
+from nottwice.testing.crash.course import Lab
+from nottwice.testing.crash.levels import Boundaries, Plan
 from nottwice.testing.crash.sweep import level_names
 from nottwice.testing.fatal import without_intents
-from tests.testing.crash.tools import ANSWERS, agent
+from tests.testing.crash.tools import ANSWERS, agent, one_mail
 
 LEVELS = [name for name in level_names() if name in ("boundaries", "double", "lines", "takeover")]
 
@@ -88,3 +91,23 @@ def test_orders_that_cannot_be_followed_are_refused(orders: dict[str, Any], text
 
 def test_a_point_that_does_not_exist_is_not_counted() -> None:
     assert crash_test(agent, tools=ANSWERS, points=[(999,)]).examined == 0
+
+
+def test_points_that_were_not_counted_before_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = Boundaries.plan
+
+    def short(self: Boundaries, lab: Lab) -> Plan:
+        return replace(plan(self, lab), points=plan(self, lab).points[:-3])
+
+    whole = crash_test(agent, tools=ANSWERS, budget=None).examined
+    monkeypatch.setattr(Boundaries, "plan", short)
+    assert crash_test(agent, tools=ANSWERS, budget=None).examined == whole
+
+
+def test_a_double_sweep_without_a_budget_examines_every_pair() -> None:
+    verdict = crash_test(one_mail, tools=ANSWERS, levels=["double"], budget=None)
+    assert verdict.failures == ()
+    assert verdict.levels[0].whole
+    assert verdict.examined == verdict.levels[0].total > 100

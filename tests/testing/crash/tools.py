@@ -35,6 +35,11 @@ def agent(store: str = "agent.db") -> str:
         return mail(to="ann")
 
 
+def one_mail() -> str:
+    with nt.run("ticket", store="agent.db"):
+        return mail(to="ann")
+
+
 def drifting() -> str:
     """An agent that asks for something else every time."""
     with nt.run("ticket", store="agent.db"):

@@ -44,6 +44,8 @@ class Lived:
 
     met: str | None = None
     """The point at which the fault was met; None: the work ended without meeting it."""
+    stopped: Child | None = None
+    """The process that met its fault, if it was stopped and waits to be woken."""
     ending: Ending | None = None
     passed: int = 0
     """How many points of the counted kind there were."""
@@ -64,6 +66,8 @@ class Baseline:
 
     lived: Lived
     upstream: Upstream
+    varies: bool = False
+    """Its points came in another order the second time: there are threads in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,8 @@ class Lab:
             if child.broken is not None:
                 return Lived(before=first, trouble=child.broken)
             if child.met_at is not None:
-                return Lived(met=child.met_at, before=first)
+                stopped = child if child.stopped else None
+                return Lived(met=child.met_at, stopped=stopped, before=first)
             passed = child.passed
             names += child.names
             used |= set(child.used)

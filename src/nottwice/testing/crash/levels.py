@@ -22,6 +22,7 @@ from nottwice.testing.crash.invariants import (
 from nottwice.testing.crash.points import Fault, PointKind
 from nottwice.testing.crash.stage import Examining
 
+LEAST_CRASHES = 4
 Numbers = tuple[int, ...]
 """A point of a level: the n-th boundary or line, and for a second fault its number, too."""
 
@@ -45,6 +46,8 @@ class Plan:
     points: Sequence[Numbers]
     whole: bool = True
     """False: there are more, but the budget did not allow to find them all."""
+    counts_up: bool = False
+    """Whether the points are 1, 2, 3 and so on, so that one can look for more of them."""
 
 
 class Level(Protocol):
@@ -91,7 +94,8 @@ class Boundaries:
 
     def plan(self, lab: Lab) -> Plan:
         assert lab.baseline is not None
-        return Plan([(number,) for number in range(1, lab.baseline.lived.passed + 1)])
+        count = lab.baseline.lived.passed
+        return Plan([(number,) for number in range(1, count + 1)], counts_up=True)
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         return (yield from _killed_once(lab, self.name, numbers, PointKind.BOUNDARY))
@@ -108,7 +112,8 @@ class Lines:
         return None
 
     def plan(self, lab: Lab) -> Plan:
-        return Plan([(number,) for number in range(1, count_lines(lab) + 1)])
+        count = count_lines(lab)
+        return Plan([(number,) for number in range(1, count + 1)], counts_up=True)
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         return (yield from _killed_once(lab, self.name, numbers, PointKind.LINE))
@@ -130,7 +135,12 @@ class Double:
         firsts = list(range(1, lab.baseline.lived.passed + 1))
         lab.chance.shuffle(firsts)
         half = lab.seconds_left() / 2
-        source = (first_crash(lab, number) for number in firsts if lab.seconds_left() > half)
+        source = (
+            first_crash(lab, number)
+            for index, number in enumerate(firsts)
+            # However small the budget is, there must be something to examine.
+            if index < LEAST_CRASHES or lab.seconds_left() >= half
+        )
         for crash in lab.stage.perform(source):
             if crash is not None:
                 self.crashes[crash.number] = crash

@@ -7,17 +7,18 @@ not fit into the budget they are sampled, with a seed that is printed.
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nottwice.errors import UsageError
 from nottwice.testing.crash.course import Baseline, Lab, Lived
-from nottwice.testing.crash.determinism import check_deterministic
+from nottwice.testing.crash.determinism import check_deterministic, order_varies
 from nottwice.testing.crash.failing import FailingDisk
 from nottwice.testing.crash.levels import Boundaries, Double, Examined, Level, Lines, Numbers, Plan
 from nottwice.testing.crash.power import Power
@@ -85,6 +86,7 @@ def sweep(scenario: Scenario, orders: Orders) -> Verdict:
             effects=tuple(effect.what for effect in lab.baseline.upstream.effects),
             ending=_ending(lab.baseline),
             seconds=time.monotonic() - began,
+            varies=lab.baseline.varies,
         )
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -112,7 +114,7 @@ def baseline_of(lab: Lab) -> Baseline:
     """Two uninterrupted runs; the first is what all others are compared with."""
     (first, second) = lab.stage.perform(_uninterrupted(lab) for _ in range(2))
     check_deterministic(lab.scenario, first, second)
-    return first
+    return replace(first, varies=order_varies(first, second))
 
 
 def _uninterrupted(lab: Lab) -> Examining[Baseline]:
@@ -151,7 +153,7 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
         points = lab.chance.sample(list(points), len(points))
     done, failures = 0, []
     source = _until_deadline(lab, (level.examine(lab, numbers) for numbers in points))
-    for examined in lab.stage.perform(source):
+    for examined in itertools.chain(lab.stage.perform(source), _beyond(lab, level, plan)):
         done += examined.met
         if examined.violations:
             failures.append(_failure(examined, orders))
@@ -162,11 +164,25 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
         level.name,
         level.sentence,
         examined=done,
-        total=len(points),
+        total=max(done, len(points)),
         whole=plan.whole,
         seed=None if orders.points or (plan.whole and done >= len(points)) else seed,
         failures=tuple(failures),
     )
+
+
+def _beyond(lab: Lab, level: Level, plan: Plan) -> Iterator[Examined]:
+    """Count up past the last point that is known, until no fault is met any more.
+
+    How many there are was counted without a fault; only this shows that none was missed.
+    """
+    if not plan.counts_up or lab.seconds_left() <= 0:
+        return
+    for number in itertools.count(len(plan.points) + 1):
+        examined = lab.stage.perform_one(level.examine(lab, (number,)))
+        if not examined.met:
+            return
+        yield examined
 
 
 def _until_deadline(

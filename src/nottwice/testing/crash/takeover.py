@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nottwice.testing.crash.child import Errand
-from nottwice.testing.crash.course import Lab, Moment
+from nottwice.testing.crash.course import Lab
 from nottwice.testing.crash.levels import Examined, Numbers, Plan, count_lines, examine_moment
 from nottwice.testing.crash.points import Fault, PointKind
-from nottwice.testing.crash.stage import Begin, Child, Examining, Until, Wake
+from nottwice.testing.crash.stage import Begin, Examining, Until, Wake
 
 DAY_SECONDS = 86400.0
 BUSY_SECONDS = 0.2
@@ -55,7 +55,9 @@ class TakeOver:
         line, which = numbers
         other = OTHERS[which - 1]
         moment = lab.new_moment()
-        first = yield from self._stopped(lab, moment, line)
+        fault = Fault(line, stops=True)
+        lived = yield from lab.live(moment, fault=fault, counts=PointKind.LINE)
+        first = lived.stopped
         if first is None:
             lab.discard(moment)
             return Examined(self.name, numbers, met=False)
@@ -79,10 +81,3 @@ class TakeOver:
         lab.discard(moment)
         where = f"{first.met_at}, while the run is taken by {other.name}"
         return Examined(self.name, numbers, True, where, found)
-
-    def _stopped(self, lab: Lab, moment: Moment, line: int) -> Examining[Child | None]:
-        """The first process, stopped at a line of its first round; None: it never came there."""
-        errand = Errand(folder=moment.folder, fault=Fault(line, stops=True), counts=PointKind.LINE)
-        child: Child = yield Begin(errand, moment.upstream)
-        yield Until(child)
-        return child if child.stopped else None

@@ -49,6 +49,8 @@ class Verdict:
     """What the world sees of the work when nothing happens to it."""
     ending: str
     seconds: float
+    varies: bool = False
+    """The points come in another order every time: there are threads in the work."""
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -68,6 +70,8 @@ class Verdict:
         seen = _effects_text(self.effects)
         said.append(f"  without a crash it {self.ending}, and the world {seen}")
         said.append(f"  checked after every crash and every resume: {len(INVARIANTS)} invariants")
+        if self.varies:
+            said.append("  its points come in another order every time, as with threads")
         for failure in self.failures:
             said += ["", *_failure_lines(failure)]
         return said
