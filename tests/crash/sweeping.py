@@ -18,7 +18,7 @@ from nottwice.testing.crash.verdict import Verdict
 from tests.crash.scenarios import GRAPHS, GUARD, Agent
 
 STORES = {"sqlite": "agent.db", "jsonfile": "file:agent"}
-SHARES = {"boundaries": 2.0, "double": 3.0, "lines": 3.0, "takeover": 2.0}
+SHARES = {"boundaries": 2.0, "double": 3.0, "lines": 3.0, "takeover": 2.0, "io": 2.0, "power": 2.0}
 """How much of the time each level gets; what is not named here gets one share."""
 
 
@@ -94,7 +94,8 @@ def _explore(
 
 def _show(level: str, store: str, lines: Iterable[str]) -> None:
     first, swept, *rest = lines
-    print(f"{level} {store} {first}: {swept.strip().partition(',')[0]}", flush=True)
+    points = swept.partition(": ")[2].partition(" points")[0]
+    print(f"{level} {store} {first}: {points}", flush=True)
     for line in rest[2:]:
         print(line, flush=True)
 
