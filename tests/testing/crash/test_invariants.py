@@ -126,6 +126,14 @@ def unspent_licence(case: Case) -> Case:
     return replace(case, view=replace(case.view, reviews=(licence,)))
 
 
+def approved_for_nobody(case: Case) -> Case:
+    """Without a crash somebody approves this tool; here nobody did."""
+    review = replace(used_review(mail_row(case.view), Verb.APPROVE), kind=ReviewKind.APPROVAL)
+    lived = case.baseline.lived
+    asked = replace(lived, after=replace(lived.after, reviews=(review,)))
+    return replace(case, baseline=replace(case.baseline, lived=asked))
+
+
 def fence_missing(case: Case) -> Case:
     late = [Write(2, "ticket", 2, accepted=True), Write(1, "ticket", 1, accepted=True)]
     return with_upstream(case, lambda world: world.writes.extend(late))
@@ -168,12 +176,15 @@ AFTER_A_CRASH = [
     (no_intent_for_the_retry, "intent before effect"),
     (invented, "receipts are true"),
     (other_result, "receipts are true"),
+    (still_in_doubt, "receipts are kept"),
+    (no_row, "receipts are kept"),
     (no_mark, "rows and steps agree"),
     (doubt_in_a_finished_step, "rows and steps agree"),
     (unreadable_checkpoint, "checkpoints can be read"),
     (waits_for_nothing, "waits have a reason"),
     (waits_for_a_review_that_is_not_there, "waits have a reason"),
     (unspent_licence, "decisions apply once"),
+    (approved_for_nobody, "approvals come first"),
     (fence_missing, "only the holder writes"),
 ]
 AFTER_A_RESUME = [

@@ -71,7 +71,7 @@ class Image:
     @property
     def mark(self) -> bytes:
         """Equal for equal images."""
-        digest = hashlib.sha256(repr(self.folders).encode())
+        digest = hashlib.blake2b(repr(self.folders).encode())
         for path, content in sorted(self.files.items()):
             digest.update(f"\n{path} {len(content)}\n".encode())
             digest.update(content)
@@ -114,7 +114,8 @@ class DiskState:
 
     def image(self, kept: int, tear: tuple[int, int] | None = None) -> Image:
         """The disk that kept the pending changes whose bits are set in ``kept``."""
-        files = {file: bytearray(content) for file, content in self.safe.files.items()}
+        touched = {one.file for one in self.pending if isinstance(one, Written | Resized)}
+        files = {file: bytearray(self.safe.files.get(file, b"")) for file in touched}
         names = dict(self.safe.names)
         for place, change in enumerate(self.pending):
             if kept >> place & 1:
@@ -122,8 +123,9 @@ class DiskState:
                 _apply(change, files, names, torn)
         folders = {path for path, file in names.items() if file == FOLDER}
         reachable = {path for path in names if _ancestors(path) <= folders}
+        contents = {**self.safe.files, **files}
         return Image(
-            {path: bytes(files.get(names[path], b"")) for path in reachable - folders},
+            {path: bytes(contents.get(names[path], b"")) for path in reachable - folders},
             tuple(sorted(reachable & folders)),
         )
 

@@ -16,6 +16,7 @@ from typing import Any
 from nottwice.engine.clock import SystemClock
 from nottwice.errors import UsageError
 from nottwice.guard import ledger
+from nottwice.model.call import CallStatus
 from nottwice.model.run import HolderRecord, Life
 from nottwice.store import jsonfile, sqlite
 from nottwice.store.interface import Commit
@@ -192,7 +193,8 @@ class _Writes:
         epoch = commit.fence.epoch if commit.fence is not None else 0
         if commit.claim is not None:
             epoch = commit.claim.run.epoch
-        self._link.note("writing", number=number, run=commit.workflow_id, epoch=epoch)
+        done = [one.row.call_id for one in commit.calls if one.row.status is CallStatus.DONE]
+        self._link.note("writing", number=number, run=commit.workflow_id, epoch=epoch, done=done)
         return number
 
     def accepted(self, number: int) -> None:

@@ -116,6 +116,16 @@ def receipts_are_true(case: Case) -> Iterator[str]:
             yield f"{name} has the receipt {row.result}, and without a crash it is {known.result}"
 
 
+def receipts_are_kept(case: Case) -> Iterator[str]:
+    """A commit that returned is durable (P10), whatever befalls the process or the disk then."""
+    reported = {call_id for one in case.upstream.writes if one.accepted for call_id in one.done}
+    kept = {row.call_id for row in case.view.calls if row.status is CallStatus.DONE}
+    for call_id in sorted(reported - kept):
+        row = case.view.row(call_id)
+        name = call_id[:12] if row is None else row.identity.tool_name
+        yield f"the result of {name} was recorded, and is not there any more"
+
+
 def rows_and_steps_agree(case: Case) -> Iterator[str]:
     for row in case.view.calls:
         if row.identity.node_id == ROOT_NODE:
@@ -157,6 +167,20 @@ def decisions_apply_once(case: Case) -> Iterator[str]:
         row = case.view.row(call_id)
         if count > 1 or (row is not None and row.attempt_id == attempt_id):
             yield f"a licence for another attempt of call {call_id[:12]} was used and is unspent"
+
+
+def approvals_come_first(case: Case) -> Iterator[str]:
+    """An approval is for the very call that was shown, not for the next one like it."""
+    kind = ReviewKind.APPROVAL
+    asked = {one.identity.tool_name for one in case.baseline.lived.after.reviews if one.kind is kind}
+    allowed = {
+        review.call_id
+        for review in case.view.reviews
+        if review.kind is kind and _used_as(review, Verb.APPROVE)
+    }
+    for attempt in case.upstream.attempts:
+        if attempt.tool in asked and attempt.call_id not in allowed:
+            yield f"the world saw {attempt.tool} with {attempt.args}, which nobody had approved"
 
 
 def only_the_holder_writes(case: Case) -> Iterator[str]:
@@ -251,6 +275,13 @@ INVARIANTS = (
         True,
     ),
     Invariant(
+        "receipts are kept",
+        "P10",
+        "A result whose commit returned is still there.",
+        receipts_are_kept,
+        True,
+    ),
+    Invariant(
         "rows and steps agree",
         "P34",
         "No row without the mark of its step, and no doubt in a finished step.",
@@ -276,6 +307,13 @@ INVARIANTS = (
         "P35",
         "A decision of a person licenses one attempt, and is used up by it.",
         decisions_apply_once,
+        True,
+    ),
+    Invariant(
+        "approvals come first",
+        "P25",
+        "What needs approval reaches the world only after somebody approved that very call.",
+        approvals_come_first,
         True,
     ),
     Invariant(

@@ -23,6 +23,8 @@ from nottwice.testing.crash.tracing import why_no_tracing
 MOST_EXHAUSTED = 6
 """With so many changes that may be lost, every subset is examined; with more, a sample."""
 SAMPLED_SUBSETS = 24
+LEAST_PLANNED = 40
+"""So many disks are found however small the budget is."""
 
 
 @dataclass(slots=True)
@@ -39,8 +41,14 @@ class Power:
     def plan(self, lab: Lab) -> Plan:
         self.recording = lab.stage.perform_one(record(lab, work_only=False))
         seen: set[tuple[bytes, int, bool]] = set()
-        points, whole = [], True
-        for number, step in _fullest(self.recording.steps):
+        points: list[Numbers] = []
+        whole = True
+        half = lab.seconds_left() / 2
+        steps = list(_fullest(self.recording.steps))
+        lab.chance.shuffle(steps)
+        for number, step in steps:
+            if len(points) >= LEAST_PLANNED and lab.seconds_left() < half:
+                return Plan(points, whole=False)
             whole &= len(step.disk.pending) <= MOST_EXHAUSTED
             for kept, tear in _choices(lab, step.disk):
                 image = step.disk.image(kept, _tear(step.disk, tear))
@@ -48,7 +56,7 @@ class Power:
                 if mark not in seen:
                     seen.add(mark)
                     points.append((number, kept + 1, tear + 1))
-        return Plan(points, whole=whole)
+        return Plan(sorted(points), whole=whole)
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         if self.recording is None:

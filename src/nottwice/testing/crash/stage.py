@@ -219,7 +219,10 @@ class Stage:
         match message["tell"]:
             case "writing":
                 child.writes[message["number"]] = len(upstream.writes)
-                upstream.writes.append(Write(child.pid, message["run"], message["epoch"]))
+                done = tuple(message["done"])
+                upstream.writes.append(
+                    Write(child.pid, message["run"], message["epoch"], done=done)
+                )
             case "wrote":
                 place = child.writes[message["number"]]
                 upstream.writes[place] = replace(upstream.writes[place], accepted=True)

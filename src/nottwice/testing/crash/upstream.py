@@ -45,6 +45,8 @@ class Write:
     epoch: int
     """0: it was not written as the holder of the run."""
     accepted: bool = False
+    done: tuple[str, ...] = ()
+    """The calls whose results it writes."""
 
 
 @dataclass(frozen=True, slots=True)
