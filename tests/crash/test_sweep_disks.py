@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
+from nottwice.store.sqlite_connections import Connections, Slot
 from tests.crash.scenarios import GRAPHS, GUARD
 from tests.crash.sweeping import assert_nothing_wrong
 from tests.testing.crash.watching import needs_strace
@@ -26,3 +29,22 @@ def test_a_sample_of_failing_calls_makes_nothing_happen_twice(name: str, store: 
 @pytest.mark.parametrize(("name", "store"), SWEPT)
 def test_a_sample_of_power_cuts_loses_nothing_that_was_reported(name: str, store: str) -> None:
     assert_nothing_wrong(name, AGENTS[name], store=store, level="power", budget_seconds=1.5)
+
+
+def test_power_cuts_while_the_log_is_moved_into_the_ledger_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect = Connections.connect
+
+    def eager(self: Connections, slot: Slot) -> sqlite3.Connection:
+        fresh = slot.connection is None
+        connection = connect(self, slot)
+        if fresh:
+            # Otherwise that happens every thousand pages, and small agents never see it.
+            connection.execute("PRAGMA wal_autocheckpoint = 1")
+        return connection
+
+    monkeypatch.setattr(Connections, "connect", eager)
+    for level in ("power", "io"):
+        name = "all classes"
+        assert_nothing_wrong(name, AGENTS[name], store="sqlite", level=level, budget_seconds=1.5)

@@ -11,7 +11,8 @@ from nottwice.errors import StoreError
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
 from nottwice.testing import crash_test
-from nottwice.testing.crash.failing import FULL, WAYS, FailingDisk
+from nottwice.testing.crash.failing import FULL, LIMITED, WAYS, FailingDisk
+from nottwice.testing.crash.small_disk import can_mount
 from tests.testing.crash.tools import ANSWERS, agent
 from tests.testing.crash.watching import lab_of, needs_strace
 
@@ -30,8 +31,8 @@ def test_the_plan_has_every_kind_of_call_that_a_store_makes() -> None:
     for store in ("agent.db", "file:agent"):
         with lab_of(store) as lab:
             points = FailingDisk().plan(lab).points
-        assert any(way == FULL for _, way, _ in points)
-        ways = [WAYS[way - 1] for _, way, _ in points if way != FULL]
+        assert any(way == LIMITED for _, way, _ in points)
+        ways = [WAYS[way - 1] for _, way, _ in points if way < LIMITED]
         called[store] = {way.names[0] for way in ways}
         assert {(way.error, way.from_then_on) for way in ways} == {
             (error, on) for error in ("EIO", "ENOSPC") for on in (False, True)
@@ -74,7 +75,17 @@ def test_a_call_that_does_not_come_is_not_counted() -> None:
     assert verdict.examined == 0
 
 
-def test_a_disk_that_is_full_lets_nothing_happen_twice() -> None:
-    points = [(1, FULL, at) for at in (1, 3, 12, 20)]
+def test_a_limit_to_the_size_of_files_lets_nothing_happen_twice() -> None:
+    points = [(1, LIMITED, at) for at in (1, 12, 20)]
     verdict = crash_test(agent, tools=ANSWERS, levels=["io"], points=points)
-    assert (verdict.examined, verdict.failures) == (4, ())
+    assert (verdict.examined, verdict.failures) == (3, ())
+
+
+@pytest.mark.skipif(not can_mount(), reason="a disk of one's own takes the rights of root")
+@pytest.mark.parametrize(("store", "full"), [("agent.db", (4, 30, 50)), ("file:agent", (1, 2, 3))])
+def test_a_disk_that_is_full_lets_nothing_happen_twice(store: str, full: tuple[int, ...]) -> None:
+    points = [(1, FULL, at) for at in (*full, 999)]
+    verdict = crash_test(lambda: agent(store), tools=ANSWERS, levels=["io"], points=points)
+    assert verdict.failures == ()
+    # The last one has room enough, so nothing happens there.
+    assert verdict.examined == 3

@@ -11,6 +11,7 @@ How the files belong together, from the inside to the outside:
 - ``invariants``: what must be true, right after a crash and again after the resume.
 - ``levels``, ``takeover``: where the faults are; one class per level, all in ``LEVELS``.
 - ``tracing``, ``recording``: a child watched from outside, by strace; ``failing`` is the level of
-  the failing disk, ``power`` that of the lost power, and ``disk`` knows which disks that may leave.
+  the failing disk (``small_disk``: of the full one), ``power`` that of the lost power, and ``disk``
+  knows which disks that may leave.
 - ``sweep``: all points of all levels within a budget; ``verdict`` is what comes of it.
 """

@@ -80,6 +80,8 @@ class Errand:
     """Called in the child before everything else; a level may attach a tracer here."""
     before_work: Callable[[Link], None] | None = None
     """Called when everybody has looked and decided, right before the work."""
+    after_work: Callable[[], None] | None = None
+    """Called when the work has ended, whichever way."""
     looks_after: bool = True
     """False: its disk fails, so that it cannot look at it; another child will."""
 
@@ -108,6 +110,8 @@ def run_errand(
         if errand.before_work is not None:
             errand.before_work(link)
         ending = _work(scenario.work, points)
+        if errand.after_work is not None:
+            errand.after_work()
         if errand.looks_after:
             _look(errand, link, "after", now)
         link.tell(

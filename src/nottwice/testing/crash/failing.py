@@ -3,8 +3,8 @@
 strace lets the n-th write, sync, truncation, rename, removal or opening of a ledger's file fail
 with EIO or ENOSPC, in a child that is otherwise left alone: it may notice, try again, give up, or
 end as if nothing had happened. Then the disk is well again, another child comes, and everything
-must be true that is true after any other crash. A limit to the size of files is the full disk: a
-write stops in the middle, and everything after it as well.
+must be true that is true after any other crash. A disk that is too small for it, and a limit to the
+size of files, are full disks: a write stops in the middle, and nothing that follows has a place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import itertools
 import resource
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nottwice.testing.crash.child import LEDGERS, Errand
 from nottwice.testing.crash.course import Lab, Moment
@@ -21,6 +21,7 @@ from nottwice.testing.crash.invariants import Case, Violation, same_ledger
 from nottwice.testing.crash.levels import Examined, Numbers, Plan, examine_moment
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.recording import Recording, record, watched
+from nottwice.testing.crash.small_disk import SmallDisk, can_mount
 from nottwice.testing.crash.stage import Begin, Child, Ending, Examining, Until
 from nottwice.testing.crash.tracing import Tracer, why_no_tracing
 
@@ -62,8 +63,10 @@ class Failing:
 
 
 WAYS = tuple(itertools.starmap(Failing, itertools.product(CALLS, ERRORS, (False, True))))
-FULL = len(WAYS) + 1
-"""The number of the way that is none of these: files cannot grow any more."""
+LIMITED = len(WAYS) + 1
+"""The number of a way that is none of these: no file can be longer than so much."""
+FULL = LIMITED + 1
+"""And of another: the disk has room for so much. It takes the rights of root."""
 
 
 @dataclass(slots=True)
@@ -89,7 +92,11 @@ class FailingDisk:
                     for (round_, call, _), count in counted.items()
                 )
                 points += [(rounds, number, at) for at in range(1, most + 1)]
-        points += [(1, FULL, at) for at in range(1, recording.largest_bytes // STEP_BYTES + 2)]
+        sizes = range(1, recording.largest_bytes // STEP_BYTES + 2)
+        points += [(1, LIMITED, at) for at in sizes]
+        if can_mount():
+            # Also beyond the size of the largest file: there are others.
+            points += [(1, FULL, at) for at in range(1, 2 * len(sizes) + 1)]
         return Plan(points)
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
@@ -100,16 +107,19 @@ class FailingDisk:
         turn = yield from _live_until(lab, moment, rounds)
         if turn is None or way > FULL:
             return Examined(self.name, numbers, met=False)
-        if way == FULL:
+        if way == LIMITED:
             where = f"no file longer than {(at - 1) * STEP_BYTES} bytes"
-            child, met = yield from self._filled(turn, moment, (at - 1) * STEP_BYTES)
+            child, met = yield from _limited(turn, moment, (at - 1) * STEP_BYTES)
+        elif way == FULL:
+            where = f"a disk of {at * STEP_BYTES} bytes"
+            child, met = yield from _filled(turn, moment, at * STEP_BYTES)
         else:
             where = WAYS[way - 1].text(at)
             child, met = yield from self._failed(turn, moment, WAYS[way - 1], at)
         if child.broken is not None:
             trouble = Violation("every run ends", "P36", child.broken, "before the crash")
             return Examined(self.name, numbers, True, where, (trouble,))
-        if not met:
+        if not met and way < LIMITED:
             lab.discard(moment)
             return Examined(self.name, numbers, met=False)
         crashed = moment.upstream.copy()
@@ -117,7 +127,7 @@ class FailingDisk:
         lab.discard(moment)
         assert lab.baseline is not None
         found += reported_is_there(Case(lived.before, crashed, lab.baseline), child.ending)
-        return Examined(self.name, numbers, True, where, found)
+        return Examined(self.name, numbers, met or bool(found), where, found)
 
     def _failed(
         self, errand: _Turn, moment: Moment, way: Failing, at: int
@@ -136,16 +146,30 @@ class FailingDisk:
         met = child.broken is None and any(call.injected for call in tracer.finish())
         return child, met
 
-    def _filled(
-        self, errand: _Turn, moment: Moment, limit_bytes: int
-    ) -> Examining[tuple[Child, bool]]:
-        def fill(link: Link) -> None:
-            # Python ignores the signal that comes with it, so the call fails as on a full disk.
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, resource.RLIM_INFINITY))
 
-        child: Child = yield Begin(errand(fill), moment.upstream)
-        yield Until(child)
-        return child, True
+def _limited(errand: _Turn, moment: Moment, limit_bytes: int) -> Examining[tuple[Child, bool]]:
+    def limit(link: Link) -> None:
+        # Python ignores the signal that comes with it, so the call fails as on a full disk.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, resource.RLIM_INFINITY))
+
+    child: Child = yield Begin(errand(limit), moment.upstream)
+    yield Until(child)
+    return child, _was_disturbed(child)
+
+
+def _filled(errand: _Turn, moment: Moment, size_bytes: int) -> Examining[tuple[Child, bool]]:
+    disk = SmallDisk(moment.folder / LEDGERS, size_bytes)
+    mounted = replace(errand(lambda link: disk.mount()), after_work=disk.copy_out)
+    child: Child = yield Begin(mounted, moment.upstream)
+    yield Until(child)
+    if child.broken is None:
+        disk.take_over()
+    return child, _was_disturbed(child)
+
+
+def _was_disturbed(child: Child) -> bool:
+    """Work that ended without an error had room enough; it is looked at, and not counted."""
+    return child.ending is not None and child.ending.error is not None
 
 
 _Turn = Callable[[Callable[[Link], None]], Errand]
