@@ -1,0 +1,130 @@
+"""Engines and stores that are wrong about who may write, who lives, and what is durable."""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from nottwice.engine import attempt as attempts
+from nottwice.engine import dispatch, reconcile
+from nottwice.engine.asks import Doing
+from nottwice.errors import Fenced
+from nottwice.model.run import Life
+from nottwice.store import locks, sqlite, sqlite_connections, sqlite_writes
+from nottwice.store.interface import Commit
+from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite_connections import Connections, Slot
+from tests.crash.controls.agents import MAILS, NOTING
+from tests.crash.controls.control import Control, swap
+
+
+def no_fence() -> None:
+    whole = sqlite_writes._check_fence
+
+    def broken(connection: sqlite3.Connection, commit: Commit) -> Any:
+        try:
+            return whole(connection, commit)
+        except Fenced:
+            return 0
+
+    swap(sqlite_writes, "_check_fence", broken)
+    # The quick way carries its fence inside its statement.
+    swap(sqlite, "quick", lambda commit: None)
+
+
+def the_living_are_taken_for_dead() -> None:
+    def broken(self: SqliteStore, holder_id: str) -> Life:
+        return Life.ALIVE if self.holder().holder_id == holder_id else Life.DEAD
+
+    swap(SqliteStore, "life_of", broken)
+
+
+def the_lock_is_let_go_while_an_attempt_runs() -> None:
+    """On a system without a process table to fall back on."""
+    swap(locks, "_start_of", lambda pid: "")
+    whole = attempts.attempt
+
+    def broken(*given: Any, **named: Any) -> Doing[Any]:
+        _lock_all(fcntl.LOCK_UN)
+        try:
+            return (yield from whole(*given, **named))
+        finally:
+            _lock_all(fcntl.LOCK_EX)
+
+    swap(dispatch, "attempt", broken)
+    swap(reconcile, "attempt", broken)
+
+
+def _lock_all(how: int) -> None:
+    for lock in locks._held.values():
+        fcntl.lockf(lock._descriptor, how, 1, locks._place_of(lock.record.holder_id))
+
+
+def a_failed_commit_is_taken_for_done() -> None:
+    """Whatever the disk says about a COMMIT, everybody is told that it went well."""
+    whole = SqliteStore._transaction
+
+    def broken(self: SqliteStore, commits: Sequence[Commit]) -> list[BaseException | None]:
+        try:
+            return whole(self, commits)
+        except sqlite._Failed:
+            return [None for _ in commits]
+
+    swap(SqliteStore, "_transaction", broken)
+    swap(sqlite, "quick", lambda commit: None)
+
+
+def no_sync_with_a_commit() -> None:
+    whole = Connections.connect
+
+    def broken(self: Connections, slot: Slot) -> sqlite3.Connection:
+        connection = whole(self, slot)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
+    swap(Connections, "connect", broken)
+    for place in (sqlite, sqlite_connections):
+        swap(place, "check_durable", lambda connection, location: None)
+
+
+OWNERS = (
+    Control(
+        name="writes are not fenced",
+        breaks=no_fence,
+        agent=MAILS,
+        level="takeover",
+        invariant="only the holder writes",
+    ),
+    Control(
+        name="a holder that lives is taken for dead",
+        breaks=the_living_are_taken_for_dead,
+        agent=NOTING,
+        level="takeover",
+        other=1,
+        invariant="no effect twice",
+    ),
+    Control(
+        name="the lock is let go while an attempt runs",
+        breaks=the_lock_is_let_go_while_an_attempt_runs,
+        agent=NOTING,
+        level="takeover",
+        other=1,
+        invariant="no effect twice",
+    ),
+    Control(
+        name="commits are not synced (synchronous=NORMAL)",
+        breaks=no_sync_with_a_commit,
+        agent=MAILS,
+        level="power",
+        invariant="no effect twice",
+    ),
+    Control(
+        name="a commit that the disk refused is taken for done",
+        breaks=a_failed_commit_is_taken_for_done,
+        agent=MAILS,
+        level="io",
+        invariant="intent before effect",
+    ),
+)

@@ -1,0 +1,37 @@
+"""A crash test that finds nothing wrong with a broken engine is worth nothing: it catches each."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from nottwice.testing.crash.sweep import level_names
+from tests.crash.controls.catalogue import CONTROLS
+from tests.crash.controls.control import Control, catch, level_named
+
+ROOT = Path(__file__).parents[2]
+TOOL = runpy.run_path(str(ROOT / "tools" / "negative_controls.py"))
+PAGE = ROOT / "docs" / "internals" / "negative-controls.md"
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.breaks.__name__)
+def test_the_crash_test_catches(control: Control) -> None:
+    why_not = level_named(control.level).why_not()
+    if why_not is not None:
+        pytest.skip(why_not)
+    caught = catch(control)
+    assert caught is not None, f"nobody notices that {control.name}"
+    row = TOOL["row"](caught)
+    assert row in PAGE.read_text(encoding="utf-8"), "run: python tools/negative_controls.py"
+
+
+def test_there_are_at_least_sixteen_and_the_page_shows_them_all() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert len({control.name for control in CONTROLS}) == len(CONTROLS) >= 16
+    assert [control.name for control in CONTROLS if control.name not in page] == []
+
+
+def test_every_control_names_a_level_that_exists() -> None:
+    assert {control.level for control in CONTROLS} <= set(level_names())
