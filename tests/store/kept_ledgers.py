@@ -1,0 +1,128 @@
+"""Ledgers of every schema there ever was, kept as SQL, and the agent that left them behind.
+
+``python -m tests.store.kept_ledgers 3`` makes the one of a new schema, once, when its script is
+finished: a run that is done, one that waits for a person, one whose process died in the middle of
+an effect, and from schema 2 on a graph that waits for an answer. What was released is not made
+again: it is what lies on somebody's disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import sys
+import tempfile
+from pathlib import Path
+
+import nottwice as nt
+from nottwice.store.sqlite_schema import APPLICATION_ID, known_scripts, statements_of
+
+FOLDER = Path(__file__).parent / "schemas"
+FIRST_WITH_GRAPHS = 2
+sent: list[str] = []
+"""What the tools did in this process."""
+dies: list[str] = []
+"""To whom a mail kills the process that sends it."""
+
+
+@nt.tool("unsafe_on_replay", name="kept_mail")
+def mail(to: str) -> str:
+    sent.append(to)
+    if to in dies:
+        os._exit(9)
+    return f"mailed {to}"
+
+
+@nt.tool("idempotent_with_key", key="pay-{order}", window="36500d", name="kept_pay")
+def pay(order: int) -> dict[str, int]:
+    sent.append(f"order {order}")
+    return {"order": order}
+
+
+def agent(run_id: str, to: str, store: str) -> list[object]:
+    with nt.run(run_id, store=store):
+        with nt.step("pay"):
+            paid = pay(order=len(to))
+        with nt.step("tell"):
+            return [paid, mail(to=to)]
+
+
+graph: nt.Graph[dict[str, object]] = nt.Graph("kept-graph", version="1.0.0")
+
+
+@graph.node
+def pay_first(state: dict[str, object]) -> dict[str, object]:
+    return {"paid": pay(order=9)}
+
+
+@graph.node
+def ask_then(state: dict[str, object]) -> dict[str, object]:
+    return {"size": nt.ask("Which size?", options=["small", "large"])}
+
+
+@graph.node
+def mail_last(state: dict[str, object]) -> dict[str, object]:
+    return {"told": mail(to=str(state["size"]))}
+
+
+def make(number: int, path: Path) -> str:
+    """The SQL of a ledger of schema ``number``, left behind by processes that died."""
+    store = str(path)
+    agent("done", "ann", store)
+    for run_id, to in (("waiting", "bob"), ("in doubt", "cy")):
+        _die_in(run_id, to, store)
+    with contextlib.suppress(nt.RunBlocked):
+        agent("waiting", "bob", store)
+    if number >= FIRST_WITH_GRAPHS:
+        graph.run("graph", {}, store=store)
+    return _dump(path, number)
+
+
+def _die_in(run_id: str, to: str, store: str) -> None:
+    pid = os.fork()
+    if pid == 0:
+        dies.append(to)
+        agent(run_id, to, store)
+        os._exit(1)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 9
+
+
+def _dump(path: Path, number: int) -> str:
+    """What the ledger holds, in the tables of that schema; processes of a machine of long ago."""
+    older = sqlite3.connect(":memory:")
+    for script in known_scripts()[:number]:
+        for statement in statements_of(script.sql):
+            older.execute(statement)
+    with contextlib.closing(sqlite3.connect(path)) as newer:
+        for (table,) in older.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"):
+            columns = [row[1] for row in older.execute(f"PRAGMA table_info({table})")]
+            names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+            for row in newer.execute(f"SELECT {names} FROM {table}"):
+                older.execute(f"INSERT INTO {table} VALUES ({marks})", row)
+    older.execute(
+        "UPDATE holders SET host = 'long-ago', machine_id = 'long-ago', boot_id = 'long-ago',"
+        " pid_namespace = 'long-ago', pid = 1, pid_started = '1'"
+    )
+    older.commit()
+    marks = f"PRAGMA application_id = {APPLICATION_ID};\nPRAGMA user_version = {number};"
+    return "\n".join([*older.iterdump(), marks, ""])
+
+
+def restore(number: int, path: Path) -> None:
+    """Put the kept ledger of a schema where a process can open it."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript((FOLDER / f"{number:04}.sql").read_text(encoding="utf-8"))
+
+
+def main() -> int:
+    number = int(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        text = make(number, Path(folder) / "agent.db")
+    (FOLDER / f"{number:04}.sql").write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
