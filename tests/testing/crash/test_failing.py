@@ -12,6 +12,7 @@ from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
 from nottwice.testing import crash_test
 from nottwice.testing.crash.failing import FULL, LIMITED, WAYS, FailingDisk
+from nottwice.testing.crash.scenario import CrashTestRefused
 from nottwice.testing.crash.small_disk import can_mount
 from tests.testing.crash.tools import ANSWERS, agent
 from tests.testing.crash.watching import lab_of, needs_strace
@@ -89,3 +90,8 @@ def test_a_disk_that_is_full_lets_nothing_happen_twice(store: str, full: tuple[i
     assert verdict.failures == ()
     # The last one has room enough, so nothing happens there.
     assert verdict.examined == 3
+
+
+def test_a_point_of_another_level_is_refused() -> None:
+    with pytest.raises(CrashTestRefused, match="three numbers"):
+        crash_test(agent, tools=ANSWERS, levels=["io"], points=[(12,)])

@@ -46,7 +46,7 @@ def test_a_ledger_that_syncs_less_is_caught_with_the_point_that_shows_it_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sync_less(monkeypatch)
-    verdict = crash_test(agent, tools=ANSWERS, levels=["power"], budget="4s")
+    verdict = crash_test(agent, tools=ANSWERS, levels=["power"], budget="30s")
     assert {"no effect twice", "intent before effect", REPORTED} <= broken(verdict)
     numbers = verdict.failures[0].numbers
     again = crash_test(agent, tools=ANSWERS, levels=["power"], points=[numbers])
@@ -55,16 +55,23 @@ def test_a_ledger_that_syncs_less_is_caught_with_the_point_that_shows_it_again(
 
 def test_json_files_whose_names_are_not_synced_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonfile_disk, "sync_folder", lambda folder: None)
-    verdict = crash_test(lambda: agent("file:agent"), tools=ANSWERS, levels=["power"], budget="2s")
+    verdict = crash_test(lambda: agent("file:agent"), tools=ANSWERS, levels=["power"], budget="30s")
     assert "intent before effect" in broken(verdict)
 
 
 def test_json_files_that_are_not_synced_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonfile_disk, "_sync", lambda descriptor: None)
-    verdict = crash_test(lambda: agent("file:agent"), tools=ANSWERS, levels=["power"], budget="2s")
+    verdict = crash_test(lambda: agent("file:agent"), tools=ANSWERS, levels=["power"], budget="30s")
     assert verdict.failures
 
 
 def test_a_step_that_does_not_come_is_not_counted() -> None:
-    verdict = crash_test(agent, tools=ANSWERS, levels=["power"], points=[(99999, 1, 1)])
+    nowhere = [(99999, 1, 1), (1, 1, 99999)]
+    verdict = crash_test(agent, tools=ANSWERS, levels=["power"], points=nowhere)
     assert verdict.examined == 0
+
+
+def test_work_without_a_ledger_has_nothing_to_lose() -> None:
+    verdict = crash_test(lambda: "nothing", levels=["io", "power"])
+    assert verdict.failures == ()
+    assert verdict.examined <= 2

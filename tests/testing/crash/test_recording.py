@@ -48,11 +48,13 @@ def test_the_world_of_a_step_has_seen_what_was_asked_before_it(store: str) -> No
     assert [step.text for step in steps if step.reported][:1] == ["the work had ended"]
 
 
-def test_a_recording_of_the_work_alone_leaves_out_what_comes_before_it() -> None:
+def test_a_recording_of_the_work_alone_leaves_out_what_comes_before_and_after() -> None:
     with lab_of("agent.db") as lab:
         whole = lab.stage.perform_one(record(lab, work_only=False))
         work = lab.stage.perform_one(record(lab, work_only=True))
     assert whole.steps[0].text == "the folder was opened"
     assert work.steps[0].text.endswith("was created")
+    assert whole.steps[-1].reported
+    assert not any(step.reported for step in work.steps)
     assert work.paths == whole.paths
     assert work.largest_bytes > 0

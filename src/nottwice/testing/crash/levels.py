@@ -18,6 +18,7 @@ from nottwice.testing.crash.invariants import (
     Violation,
     check_after_crash,
     check_after_resume,
+    same_ledger,
 )
 from nottwice.testing.crash.points import Fault, PointKind
 from nottwice.testing.crash.stage import Examining
@@ -80,6 +81,14 @@ def examine_moment(lab: Lab, moment: Moment) -> Examining[tuple[Lived, tuple[Vio
     found = check_after_crash(Case(lived.before, crashed, baseline))
     found += check_after_resume(Case(lived.after, moment.upstream, baseline, lived))
     return lived, tuple(found)
+
+
+def reported_is_kept(case: Case) -> tuple[Violation, ...]:
+    """Of work that has told how it ended: everything that it did must still be there (P10)."""
+    return tuple(
+        Violation("what was reported is kept", "P10", text, "after the crash")
+        for text in same_ledger(case)
+    )
 
 
 @dataclass(slots=True)

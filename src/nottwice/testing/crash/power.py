@@ -14,8 +14,14 @@ from itertools import zip_longest
 from nottwice.testing.crash.child import LEDGERS
 from nottwice.testing.crash.course import Lab, Moment
 from nottwice.testing.crash.disk import TEAR_NAMES, DiskState
-from nottwice.testing.crash.invariants import Case, Violation, same_ledger
-from nottwice.testing.crash.levels import Examined, Numbers, Plan, examine_moment
+from nottwice.testing.crash.invariants import Case
+from nottwice.testing.crash.levels import (
+    Examined,
+    Numbers,
+    Plan,
+    examine_moment,
+    reported_is_kept,
+)
 from nottwice.testing.crash.recording import Recording, Step, record
 from nottwice.testing.crash.stage import Examining
 from nottwice.testing.crash.tracing import why_no_tracing
@@ -62,26 +68,18 @@ class Power:
         if self.recording is None:
             self.recording = yield from record(lab, work_only=False)
         number, kept, tear = (one - 1 for one in (*numbers, 1, 1)[:3])
-        if number >= len(self.recording.steps):
+        steps = self.recording.steps
+        if number >= len(steps) or tear > len(steps[number].disk.tears()):
             return Examined(self.name, numbers, met=False)
-        step = self.recording.steps[number]
+        step = steps[number]
         torn = _tear(step.disk, tear)
         moment = Moment(lab.new_moment().folder, step.world.copy())
         step.disk.image(kept, torn).write_into(moment.folder / LEDGERS)
         lived, found = yield from examine_moment(lab, moment)
         lab.discard(moment)
         if step.reported and lab.baseline is not None:
-            found += reported_is_there(Case(lived.before, step.world, lab.baseline), step)
+            found += reported_is_kept(Case(lived.before, step.world, lab.baseline))
         return Examined(self.name, numbers, True, _where(step, kept, torn), found)
-
-
-def reported_is_there(case: Case, step: Step) -> tuple[Violation, ...]:
-    """The work had told that it ended; so everything that it did must still be there."""
-    lasts = step.world.effects == case.baseline.upstream.effects
-    return tuple(
-        Violation("what was reported is kept", "P10", text, "after the crash")
-        for text in (same_ledger(case) if lasts else ())
-    )
 
 
 def _fullest(steps: Sequence[Step]) -> Iterator[tuple[int, Step]]:

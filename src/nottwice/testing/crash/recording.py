@@ -43,7 +43,7 @@ class Step:
     disk: DiskState
     world: Upstream
     reported: bool = False
-    """The work had ended, and had told so."""
+    """The work had come to its end, and had told so; not only to the end of a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,11 @@ class Recording:
     """Every name below the folder of the ledgers that was used."""
     largest_bytes: int
     """The length of the largest file."""
+
+    @property
+    def rounds(self) -> int:
+        """In how many processes, one after the other, the work came to its end."""
+        return max((step.round for step in self.steps), default=0)
 
 
 @dataclass(slots=True)
@@ -70,7 +75,7 @@ class Remembering(Upstream):
 def record(lab: Lab, *, work_only: bool) -> Examining[Recording]:
     """Let the work run to its end and write down what it did.
 
-    With ``work_only`` nothing that happens before the work: neither looking nor deciding.
+    With ``work_only`` nothing that happens around the work: neither looking nor deciding.
     """
     folder, world = lab.new_moment().folder, Remembering()
     follower = _Follower(folder / LEDGERS, world)
@@ -84,13 +89,14 @@ def record(lab: Lab, *, work_only: bool) -> Examining[Recording]:
             messages=() if turn is None else turn.messages,
             prepare=None if work_only else tracer.await_attached,
             before_work=tracer.await_attached if work_only else None,
+            after_work=tracer.mark_end if work_only else None,
         )
         world.mark()
         child = yield from watched(errand, world, tracer)
         if child.broken is not None or child.after is None:
             raise CrashTestRefused(f"The work could not be recorded: {child.broken}")
-        follower.follow_round(number, tracer.finish())
         turn = lab.next_turn(child.after, world)
+        follower.follow_round(number, tracer.finish(), last=turn.idle)
         if turn.idle or turn.stuck:
             break
     lab.discard(Moment(folder, world))
@@ -125,13 +131,14 @@ class _Follower:
         self._asked = -1
         self._said: dict[int, bytes] = {}
         self._reported = False
+        self._last = False
         self.steps: list[Step] = []
         self.paths: set[str] = set()
         self.largest_bytes = 0
 
-    def follow_round(self, number: int, calls: list[Called]) -> None:
+    def follow_round(self, number: int, calls: list[Called], *, last: bool) -> None:
         """A round is a process of its own: it begins without descriptors."""
-        self._reported = False
+        self._last = last
         self._open.clear()
         self._said.clear()
         self._asked += 1
@@ -252,7 +259,7 @@ class _Follower:
                 self._asked += 1
                 yield f"the world was asked: {message['ask']} {message.get('tool', '')}".strip()
             elif message["tell"] == "ended":
-                self._reported = True
+                self._reported = self._last
                 yield "the work had ended"
 
     def _path(self, quoted: str) -> str | None:

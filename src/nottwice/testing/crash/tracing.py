@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import os
 import re
 import shutil
@@ -79,6 +80,10 @@ class Tracer:
     def _sign(self) -> Path:
         return self.folder / "watched"
 
+    @property
+    def _end(self) -> Path:
+        return self.folder / "watched enough"
+
     def await_attached(self, link: Link) -> None:
         """In the child: stop until strace was started, go on when it sees what happens here."""
         ctypes.CDLL(None).prctl(*_ALLOW_ANY_TRACER, 0, 0, 0)
@@ -91,6 +96,11 @@ class Tracer:
             if time.monotonic() > give_up_at:
                 raise TimeoutError(f"strace has not come within {ATTACH_SECONDS:g} s")
             time.sleep(0.001)
+
+    def mark_end(self) -> None:
+        """In the child: what follows is not of interest."""
+        with contextlib.suppress(OSError):
+            os.readlink(self._end)
 
     def attach(self, pid: int) -> None:
         """In the parent: begin to watch a child, which has stopped for that."""
@@ -105,10 +115,18 @@ class Tracer:
         )
 
     def finish(self) -> list[Called]:
-        """In the parent, when the child is over: all that was written down."""
+        """In the parent, when the child is over: all that was written down before the end."""
         assert self._process is not None
         self._process.wait()
-        return list(read_calls(self.output.read_text(errors="replace")))
+        calls = read_calls(self.output.read_text(errors="replace"))
+        return list(itertools.takewhile(lambda call: not self._is_end(call), calls))
+
+    def _is_end(self, call: Called) -> bool:
+        end = os.fsencode(self._end)
+        # Only a recording, which is written in digits, is ever ended by the child.
+        return call.name.startswith("readlink") and any(
+            argument.startswith('"\\x') and bytes_of(argument) == end for argument in call.arguments
+        )
 
     def give_up(self) -> None:
         """End strace if it is still there; whoever is watched goes on."""
