@@ -75,3 +75,15 @@ def test_an_event_that_was_taken_is_not_sent_again(workplace: Workplace) -> None
     again = place.cli("send", "desk-1", "seen", "--id", "e1", "--data", "7")
     assert "has taken event e1 already" in again.stdout
     assert place.json("send", "desk-1", "seen", "--id", "e1", "--data", "7")["event"]["received"]
+
+
+def test_a_run_that_is_over_takes_nothing_and_is_not_to_be_resumed(graph_place: Workplace) -> None:
+    told = graph_place.cli("send", "done-1", "news")
+    assert told.exit_code == 0
+    assert "Run 'done-1' is completed: nothing in it takes the event any more." in told.stderr
+    assert "again" not in told.stdout
+
+
+def test_a_run_of_a_known_graph_is_told_with_what_resumes_it(graph_place: Workplace) -> None:
+    told = graph_place.cli("send", "listen-1", "news", "--app", "flows:app")
+    assert "Resume with: nottwice run --id listen-1 --app flows:app" in told.stdout

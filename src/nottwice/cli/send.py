@@ -8,7 +8,9 @@ from nottwice.cli.case import login_name
 from nottwice.cli.json_input import read_json
 from nottwice.cli.output import safe, show_json, show_line, show_note
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
+from nottwice.cli.waits import resume_command
 from nottwice.guard.sending import tell
+from nottwice.model.run import RunRecord, RunStatus
 
 
 @click.command(cls=Command, short_help="Tell a run of an event that it waits for.")
@@ -76,7 +78,19 @@ def send(
         show_line(f"The run has taken event {safe(event.event_id)} already; it is not sent again.")
         return
     show_line(f"Run {safe(repr(run_id))} was told: {safe(event.name)}, {safe(event.event_id)}.")
+    _show_next(run_id, run, settings)
+
+
+def _show_next(run_id: str, run: RunRecord | None, settings: Settings) -> None:
+    """Who takes the event, and what to type for that; nobody does in a run that is over."""
     if run is None:
         show_note(f"There is no run {run_id!r} yet. It finds the event when it asks for it.")
+        return
+    if run.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+        show_note(f"Run {run_id!r} is {run.status.value}: nothing in it takes the event any more.")
+        return
+    command = resume_command(run, settings)
+    if command is not None:
+        show_line(f"Resume with: {safe(command)}")
     else:
         show_line("Run your program: it opens the run again and continues by itself.")
