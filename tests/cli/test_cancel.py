@@ -16,6 +16,7 @@ def test_a_waiting_run_and_its_child_are_aborted(graph_place: Workplace) -> None
     with nt.open(graph_place.store) as ledger:
         (entry,) = [one for one in ledger.store.audit("parent-1") if one.action == "cancel"]
     assert (entry.who, entry.why) == ("ann", "called off")
+    assert "aborted      by ann: called off" in graph_place.cli("show", "parent-1").stdout
 
 
 def test_an_aborted_run_runs_nothing_more(graph_place: Workplace) -> None:
@@ -24,6 +25,7 @@ def test_an_aborted_run_runs_nothing_more(graph_place: Workplace) -> None:
     ended = graph_place.run("--id listen-1")
     assert ended.exit_code == 1
     assert "Run listen-1: aborted" in ended.stdout
+    assert ": x\n" in ended.stdout[ended.stdout.index("  aborted ") :]
     assert graph_place.world() == before
 
 

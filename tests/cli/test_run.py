@@ -186,6 +186,8 @@ REFUSED = [
     ("order", 2, "Missing option '--id'"),
     ("nothing --id t1", 1, "It has: asking, listening, order, parent, stopping"),
     ("--id t1", 1, "There is no ledger at"),
+    ("--id t1", 1, "To start run 't1', name its graph: nottwice run GRAPH --id t1. The app has"),
+    ("order@2.0.0 --id t1", 1, "order@1.0.0, parent@1.0.0"),
 ]
 NO_APP = [
     ("", "run needs your graphs. Nothing was done. Name the module"),

@@ -52,6 +52,19 @@ def test_a_ledger_in_order_needs_nobody(tmp_path: Path) -> None:
     assert place.json()["runs"]["completed"] == 1
 
 
+def test_a_failed_run_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+    for number, said in ((1, "1 run failed: run it again"), (2, "2 runs failed: run each again")):
+        ledger = nt.open(tmp_path / "agent.db")
+        with ledger, pytest.raises(ValueError, match="boom"), ledger.run(f"r{number}"):
+            raise ValueError("boom")
+        place = Workplace(tmp_path)
+        assert said in place.cli().stdout
+        assert "nothing needs you" not in place.cli().stdout
+    (command,) = place.json()["next"]
+    assert "runs --state failed" in command
+    assert "Run your program" in place.cli("show", "r1").stdout
+
+
 def test_suggestions_beyond_the_first_are_counted(
     killed: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

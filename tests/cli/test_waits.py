@@ -107,3 +107,20 @@ def test_a_child_that_somebody_else_drives_is_looked_at(host: Host) -> None:
         inner.run(wait.subject, store=ledger)
         (reason,) = reasons(ledger)
     assert reason.command == f"nottwice show {wait.subject} --store 'a b.db'"
+
+
+def test_a_call_in_doubt_is_named_beside_the_doubt(host: Host) -> None:
+    flow = nt.Graph("waits-doubt", version="1.0.0")
+
+    @nt.tool("unsafe_on_replay", name="waits-doubtful")
+    def send(to: str) -> None:
+        raise nt.Ambiguous("no answer")
+
+    @flow.node
+    def tell(state: dict[str, Any]) -> None:
+        send(to="ann")
+
+    with host.process() as ledger:
+        (review,) = flow.run("r", store=ledger).reviews
+        (reason,) = reasons(ledger)
+    assert reason.text.startswith(f"review {review.review_id}: waits-doubtful(to='ann'): it may")

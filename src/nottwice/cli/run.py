@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from nottwice.cli.output import (
 )
 from nottwice.cli.progress import show_failure, watched
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.views import Standing, find_run, stand
+from nottwice.cli.views import Standing, abort_text, find_run, stand
 from nottwice.cli.waits import Reason, reasons_of
 from nottwice.errors import InvalidTool, NoLedger, RunBusy, UsageError
 from nottwice.graphs.app import App
@@ -125,7 +126,7 @@ def run(
     if input_text is not None:
         given = read_json(input_text, option="--input", outcome="Nothing was started.")
     deployed = need_app(settings, what_for="run")
-    with _open_ledger(settings, deployed.app, graph, given) as ledger:
+    with _open_ledger(settings, deployed.app, graph, given, run_id) as ledger:
         app = deployed.in_ledger(ledger)
         name, run_id = _which(ledger, app, graph, run_id, settings)
         errand = Errand(
@@ -162,13 +163,15 @@ def _stay_seconds(wait: str | None) -> float:
         raise click.UsageError(f"{error} Write GRAPH before --wait.") from None
 
 
-def _open_ledger(settings: Settings, app: App, graph: str | None, given: Any) -> Ledger:
+def _open_ledger(
+    settings: Settings, app: App, graph: str | None, given: Any, run_id: str
+) -> Ledger:
     """The ledger of the run; created for a run that can start, and for nothing else."""
     try:
         return ledger_for(settings, app, create=False)
-    except NoLedger:
+    except NoLedger as error:
         if graph is None:
-            raise
+            raise NoLedger(f"{error} {_how_to_start(app, run_id)}") from None
     app.newest(graph).state.first(given)
     return ledger_for(settings, app, create=True)
 
@@ -180,10 +183,9 @@ def _which(
     if graph is not None:
         return graph, run_id
     if not ledger.store.runs(prefix=run_id, limit=1):
-        known = ", ".join(sorted({each.name for each in app.graphs}))
         raise UsageError(
-            f"There is no run {run_id!r} in {ledger.location}. Nothing was started. To start it, "
-            f"name its graph: nottwice run GRAPH --id {run_id}. The app has: {known}."
+            f"There is no run {run_id!r} in {ledger.location}. Nothing was started. "
+            f"{_how_to_start(app, run_id)}"
         )
     found = find_run(ledger, run_id, list_command=settings.command("runs"))
     if found.graph_id is None:
@@ -192,6 +194,12 @@ def _which(
             "Nothing was done. Run that program: it continues by itself."
         )
     return split_graph_id(found.graph_id)[0], found.workflow_id
+
+
+def _how_to_start(app: App, run_id: str) -> str:
+    known = ", ".join(sorted({each.name for each in app.graphs}))
+    command = f"nottwice run GRAPH --id {shlex.quote(run_id)}"
+    return f"To start run {run_id!r}, name its graph: {command}. The app has: {known}."
 
 
 def _advance(errand: Errand, settings: Settings) -> None:
@@ -274,6 +282,7 @@ def _show_standing(
                 "failure",
                 None if failure is None else shorten(f"{failure.error_type}: {failure.message}"),
             ),
+            ("aborted", abort_text(ledger.store, run)),
             *(("waits for", _reason_text(reason, run.workflow_id)) for reason in reasons),
         ),
     )

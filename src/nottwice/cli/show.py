@@ -23,6 +23,7 @@ from nottwice.cli.views import (
     CallView,
     Holders,
     RunDetails,
+    abort_text,
     find_run,
     look_into,
     wait_text,
@@ -31,7 +32,7 @@ from nottwice.cli.waits import Reason, reasons_of, resume_command
 from nottwice.engine.blocking import call_text
 from nottwice.model.call import ROOT_NODE, CallRow, CallStatus, ResultKind
 from nottwice.model.review import Review, ReviewStatus
-from nottwice.model.run import EventRecord, Life, StepRecord, WaitKind
+from nottwice.model.run import EventRecord, Life, RunStatus, StepRecord, WaitKind
 
 MOST_CALLS = 50
 DATE_CHARACTERS = len("2026-01-31")
@@ -79,7 +80,7 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
             show_json({"ledger": ledger.location, **document})
             return
         reasons = reasons_of(ledger.store, run, settings)
-        _show_summary(details, ledger.location)
+        _show_summary(details, ledger.location, abort_text(ledger.store, run))
         _show_next(details, reasons, settings)
         show_line()
         if details.nodes:
@@ -88,7 +89,7 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
         _show_timeline(details, settings)
 
 
-def _show_summary(details: RunDetails, location: str) -> None:
+def _show_summary(details: RunDetails, location: str, aborted: str | None) -> None:
     view = details.view
     run = view.run
     holder = None
@@ -112,6 +113,7 @@ def _show_summary(details: RunDetails, location: str) -> None:
             ("checkpoints", _checkpoints_text(details)),
             *(("child", f"{child.run.workflow_id}, {child.state}") for child in details.children),
             ("failure", failure),
+            ("aborted", aborted),
             *(("cut off", text) for text in _cut_off(details)),
             *(("waits for", _waiting_text(review)) for review in details.waits_for),
             *(
@@ -183,7 +185,8 @@ def _show_next(details: RunDetails, reasons: list[Reason], settings: Settings) -
                 show_line(f"Its child run {safe(reason.run_id)} waits for {safe(reason.text)}")
                 if reason.command is not None:
                     show_line(f"Decide with: {safe(reason.command)}")
-    resumable = details.view.state == INTERRUPTED or details.waits_for or reasons
+    stopped = details.view.state in (INTERRUPTED, RunStatus.FAILED.value)
+    resumable = stopped or details.waits_for or reasons
     if resumable and not undecided:
         _show_how_to_resume(details, settings)
 

@@ -26,7 +26,7 @@ from nottwice.cli.views import (
     wait_text,
 )
 from nottwice.cli.waits import resume_command
-from nottwice.model.run import Wait
+from nottwice.model.run import RunStatus, Wait
 from nottwice.reviews.queue import Case
 
 MOST_ROWS = 50
@@ -152,6 +152,11 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
     found = found[:MOST_HINTS]
     if more > 0:
         found.append((settings.command("reviews"), f"… and {more} more that need somebody"))
+    failed = overview.states.get(RunStatus.FAILED.value, 0)
+    if not found and failed:
+        many = "1 run failed: run it" if failed == 1 else f"{failed} runs failed: run each"
+        look = settings.command(f"runs --state {RunStatus.FAILED.value}")
+        found.append((look, f"{many} again when its cause is mended"))
     if not found:
         found.append((settings.command("runs"), "all runs; nothing needs you"))
     return found

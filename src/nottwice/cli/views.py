@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, assert_never
 
-from nottwice.cli.output import utc_text
+from nottwice.cli.output import shorten, utc_text
 from nottwice.engine.blocking import call_text, written_call
 from nottwice.engine.history import Version, history, load
 from nottwice.errors import UnknownRun, UsageError
@@ -24,7 +24,7 @@ from nottwice.model import values
 from nottwice.model.asked import Question, WantedCall, shown_in
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.graph import split_graph_id
-from nottwice.model.review import Evidence, Review, ReviewStatus
+from nottwice.model.review import Evidence, Review, ReviewStatus, Verb
 from nottwice.model.run import (
     EventRecord,
     HolderRecord,
@@ -40,6 +40,8 @@ from nottwice.store.interface import Store
 
 T = TypeVar("T")
 INTERRUPTED = "interrupted"
+_ABORTING = ("cancel", f"decide {Verb.ABORT.value}")
+"""What the audit calls the two ways of aborting a run."""
 STATES = (
     "running",
     INTERRUPTED,
@@ -278,6 +280,14 @@ def stand(ledger: Ledger, run_id: str) -> Standing:
         state=state,
         nodes=_nodes(store, run, store.steps(run_id)),
     )
+
+
+def abort_text(store: Store, run: RunRecord) -> str | None:
+    """Who aborted a run, and why; None if nobody did."""
+    if run.status is not RunStatus.ABORTED:
+        return None
+    said = [each for each in store.audit(run.workflow_id) if each.action in _ABORTING]
+    return shorten(f"by {said[-1].who}: {said[-1].why}") if said else None
 
 
 def _nodes(store: Store, run: RunRecord, steps: list[StepRecord]) -> tuple[NodeMark, ...]:

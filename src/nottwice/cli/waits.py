@@ -13,6 +13,7 @@ from typing import assert_never
 
 from nottwice.cli.output import utc_text
 from nottwice.cli.settings import Settings
+from nottwice.cli.views import subject_text
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.store.interface import Store
@@ -88,7 +89,10 @@ def _explain_review(store: Store, review_id: str, settings: Settings) -> tuple[s
     if review is None:
         return f"review {review_id}, which is gone", None
     if review.status is ReviewStatus.OPEN:
-        return f"review {review_id}: {review.summary}", settings.command(f"decide {review_id}")
+        told = review.summary
+        if not review.kind.asks_first:
+            told = f"{subject_text(review, store.load_call(review.identity))}: {told}"
+        return f"review {review_id}: {told}", settings.command(f"decide {review_id}")
     if review.decision is None:
         return f"review {review_id}, which was closed by {review.closed_by}", None
     decision = review.decision
