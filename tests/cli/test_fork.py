@@ -37,5 +37,6 @@ def test_what_cannot_be_forked_is_refused(graph_place: Workplace) -> None:
     assert "has a call in doubt" in doubt.stderr
     assert "There is a run 'listen-1' already" in twice.stderr
     assert "no checkpoint 9" in missing.stderr
+    assert "nottwice history done-1" in missing.stderr
     assert "fork needs your graphs" in no_app.stderr
     assert {one.exit_code for one in (doubt, twice, missing, no_app)} == {1}

@@ -125,3 +125,8 @@ def test_an_app_cancels_its_runs(host: Host) -> None:
         app.run("flow", "r")
         assert app.cancel("r", by="ann", why="not needed") is True
         assert app.outcome("r").status == "aborted"
+
+
+def test_one_graph_is_no_list_of_graphs(effects: Effects) -> None:
+    with pytest.raises(UsageError, match=r"takes a list of graphs.*graphs=\[graph\]"):
+        nt.App(graphs=flow(effects))  # type: ignore[arg-type]

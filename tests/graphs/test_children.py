@@ -415,3 +415,20 @@ def test_a_plain_run_can_have_children_too(host: Host, effects: Effects) -> None
         with host.process() as ledger, ledger.run("r"), nt.step("work"):
             assert nt.spawn(child, {"order": 7}).status == "completed"
     assert effects.done == ["child 7"]
+
+
+def test_what_is_no_graph_is_refused_before_anything_is_spawned(
+    host: Host, effects: Effects
+) -> None:
+    parent = parent_of(effects, lambda state: nt.spawn("child"))  # type: ignore[arg-type]
+    with pytest.raises(nt.UsageError, match=r"nt\.spawn takes a graph, and 'child' is none"):
+        run(host, parent)
+    awaiting = graph("awaiting")
+
+    @awaiting.node
+    async def coordinate(state: State) -> None:
+        await nt.aspawn("child")  # type: ignore[arg-type]
+
+    with pytest.raises(nt.UsageError, match=r"nt\.aspawn takes a graph"):
+        arun(host, awaiting, run_id="s")
+    assert children(host) == []

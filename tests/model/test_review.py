@@ -74,6 +74,15 @@ def test_a_second_and_different_decision_is_a_conflict_that_names_the_first() ->
         assert "nottwice decide 3f2a undo" in text
 
 
+def test_a_conflict_about_a_question_says_what_the_first_answer_was() -> None:
+    asked = replace(OPEN, kind=ReviewKind.QUESTION)
+    for given, shown in (('"yes"', "'answer' \"yes\" by ann."), (f'"{"y" * 99}"', "yyy… by ann.")):
+        decided = asked.decided(decision(Verb.ANSWER, result=given))
+        with pytest.raises(DecisionConflict) as caught:
+            decided.decided(decision(Verb.ANSWER, result='"no"'))
+        assert shown in str(caught.value)
+
+
 def test_a_used_decision_cannot_be_changed_any_more() -> None:
     used = OPEN.decided(decision()).used(now=120)
     assert (used.status, used.closed_by, used.closed_at) == (ReviewStatus.USED, "decision", 120)

@@ -18,6 +18,10 @@ class App:
     """What is deployed together. A graph may be there in several versions at once (V3)."""
 
     def __init__(self, *, graphs: Iterable[Graph[Any]], store: AnyStore = None) -> None:
+        if isinstance(graphs, Graph):
+            raise UsageError(
+                "App(graphs=...) takes a list of graphs. Nothing happened. Write: graphs=[graph]."
+            )
         self.graphs = tuple(graphs)
         self.store = store
         seen: dict[str, Graph[Any]] = {}
@@ -66,7 +70,10 @@ class App:
         """The newest version of a graph: the one that new runs take."""
         versions = [graph for graph in self.graphs if name in (graph.name, graph.id)]
         if not versions:
-            known = ", ".join(sorted({graph.name for graph in self.graphs})) or "none"
+            # Who asked for a version wants to see versions.
+            by_id = "@" in name
+            named = {graph.id if by_id else graph.name for graph in self.graphs}
+            known = ", ".join(sorted(named)) or "none"
             raise UsageError(f"The app has no graph {name!r}. Nothing was done. It has: {known}.")
         return max(versions, key=lambda graph: graph.version)
 

@@ -15,7 +15,7 @@ from nottwice.engine import reconcile, steps, stops
 from nottwice.engine.asks import Doing, Join, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, check_usable, current_attempt
-from nottwice.errors import ChildFailed, RunBusy, RunWaits
+from nottwice.errors import ChildFailed, RunBusy, RunWaits, UsageError
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome, plain_outcome
 from nottwice.graphs.running import Asked, Runnable, check_no_loop, running
@@ -47,6 +47,7 @@ def spawn(
     ``check=False`` a child that failed is returned like any other instead of raising ChildFailed.
     """
     scope = scope_of("nt.spawn")
+    _check_graph(graph, "nt.spawn")
     check_no_loop(graph, "await nt.aspawn(graph, ...)")
     return drive(_spawn(scope, graph, input, label, check=check), scope.session)
 
@@ -56,7 +57,16 @@ async def aspawn(
 ) -> Outcome[S]:
     """The same without blocking the event loop."""
     scope = scope_of("nt.aspawn")
+    _check_graph(graph, "nt.aspawn")
     return await drive_async(_spawn(scope, graph, input, label, check=check), scope.session)
+
+
+def _check_graph(given: object, name: str) -> None:
+    if not isinstance(given, Graph):
+        raise UsageError(
+            f"{name} takes a graph, and {given!r} is none. Nothing was spawned. Pass what "
+            "nt.Graph(...) made, not its name."
+        )
 
 
 def _spawn(

@@ -7,6 +7,7 @@ anything in its origin is in doubt, because a doubt cannot be copied. Promise ke
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,7 +46,10 @@ def fork(
     chain = ledger.store.checkpoint_chain(run_id, at)
     if not chain:
         what = "no checkpoint yet" if at is None else f"no checkpoint {at}"
-        raise UsageError(f"Run {run_id!r} has {what}. Nothing was forked. See: graph.history(...)")
+        raise UsageError(
+            f"Run {run_id!r} has {what}. Nothing was forked. See which it has: "
+            f"nottwice history {shlex.quote(run_id)}"
+        )
     image = restore(chain)
     if update is not None:
         if isinstance(update, str | Go):

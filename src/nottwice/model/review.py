@@ -178,13 +178,18 @@ class Review:
                 f"Review {self.review_id} was closed by {self.closed_by} before you decided. "
                 "Nothing was changed."
             )
+        verb, given = self.decision.verb, self.decision.result
+        what = repr(verb.value)
+        if verb is Verb.ANSWER and given is not None:
+            shown = given.json if len(given.json) <= 80 else f"{given.json[:79]}…"
+            what = f"{what} {shown}"
         hint = (
-            f" To change it: nottwice decide {self.review_id} undo"
+            f" To change it: nottwice decide {self.review_id} undo --why TEXT"
             if self.status is ReviewStatus.DECIDED
             else " It has been used and cannot be changed any more."
         )
         return (
-            f"Review {self.review_id} was already decided: {self.decision.verb.value!r} by "
+            f"Review {self.review_id} was already decided: {what} by "
             f"{self.decision.by}. Nothing was changed.{hint}"
         )
 
