@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +131,24 @@ def test_an_app_cancels_its_runs(host: Host) -> None:
 def test_one_graph_is_no_list_of_graphs(effects: Effects) -> None:
     with pytest.raises(UsageError, match=r"takes a list of graphs.*graphs=\[graph\]"):
         nt.App(graphs=flow(effects))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["mistyped.db", "file:mistyped"])
+def test_looking_for_a_run_does_not_create_a_ledger(
+    name: str, effects: Effects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = flow(effects)
+    app = nt.App(graphs=[one], store=name)
+    for look in (
+        lambda: one.outcome("r", store=name),
+        lambda: one.history("r", store=name),
+        lambda: one.load("r", store=name),
+        lambda: one.fork("r", to="s", store=name),
+        lambda: app.outcome("r"),
+        lambda: app.cancel("r", by="ann", why="x"),
+    ):
+        with pytest.raises(nt.NoLedger, match="Nothing was created"):
+            look()
+    assert list(tmp_path.iterdir()) == []
+    assert app.run("flow", "r").status == one.outcome("r", store=name).status == "completed"

@@ -56,7 +56,7 @@ class App:
 
     def outcome(self, run_id: str) -> Outcome[Any]:
         """How far a run came, without running anything."""
-        ledger = self.ledger
+        ledger = ledger_of(self.store, create=False)
         run = ledger.store.load_run(run_id)
         if run is None:
             raise UnknownRun(f"No run {run_id!r} is in {ledger.location}.")
@@ -64,7 +64,7 @@ class App:
 
     def cancel(self, run_id: str, *, by: str, why: str) -> bool:
         """Abort a run and its children; False: somebody drives it, and was told to stop."""
-        return cancel(self.ledger, run_id, by=by, why=why)
+        return cancel(ledger_of(self.store, create=False), run_id, by=by, why=why)
 
     def newest(self, name: str) -> Graph[Any]:
         """The newest version of a graph: the one that new runs take."""

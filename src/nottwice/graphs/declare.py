@@ -167,25 +167,25 @@ class Graph(Generic[S]):
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:
         """How far a run came, without running anything."""
-        return running.outcome_of(ledger_of(store).store, self, run_id)
+        return running.outcome_of(ledger_of(store, create=False).store, self, run_id)
 
     def history(self, run_id: str, *, store: AnyStore = None) -> list[Version]:
         """All versions of a run that are kept: number, node and time of each."""
-        return history.history(ledger_of(store).store, run_id)
+        return history.history(ledger_of(store, create=False).store, run_id)
 
     def load(self, run_id: str, version: int | None = None, *, store: AnyStore = None) -> S:
         """The state as of a version, in its declared type; the newest one without a number."""
-        image = history.load(ledger_of(store).store, run_id, version)
+        image = history.load(ledger_of(store, create=False).store, run_id, version)
         state: S = self.state.hand_out(image["state"])
         return state
 
     def compare(self, run_id: str, one: int, other: int, *, store: AnyStore = None) -> list[Change]:
         """What changed in the state from one version to another: path, before and after."""
-        return history.compare(ledger_of(store).store, run_id, one, other)
+        return history.compare(ledger_of(store, create=False).store, run_id, one, other)
 
     def prune(self, run_id: str, *, versions: Collection[int], store: AnyStore = None) -> None:
         """Remove versions of a run; all others load as they did."""
-        history.prune(ledger_of(store).store, run_id, versions=versions)
+        history.prune(ledger_of(store, create=False).store, run_id, versions=versions)
 
     def fork(
         self,
@@ -201,7 +201,7 @@ class Graph(Generic[S]):
         It has the receipts of the run it came from and makes no new effects. ``at=None``: the
         newest checkpoint. ``update`` changes the state that it begins with.
         """
-        forking.fork(ledger_of(store), self, run_id, to=to, at=at, update=update)
+        forking.fork(ledger_of(store, create=False), self, run_id, to=to, at=at, update=update)
 
     def _name(self, function: Any, name: str | None, phase: str | None) -> str:
         given = getattr(function, "__name__", "") if name is None else name

@@ -148,16 +148,20 @@ def send(
     return ledger_of(store).send(run_id, name, payload, event_id=event_id, by=by)
 
 
-def ledger_of(store: str | Path | Ledger | Store | None) -> Ledger:
-    """The ledger that somebody names; one that is named by its path is shared in this process."""
+def ledger_of(store: str | Path | Ledger | Store | None, *, create: bool = True) -> Ledger:
+    """The ledger that somebody names; one that is named by its path is shared in this process.
+
+    Whoever only looks does so with ``create=False``: a mistyped path is NoLedger then, and not an
+    empty ledger.
+    """
     if isinstance(store, Ledger):
         return store
     if store is None or isinstance(store, str | Path):
-        return Ledger(_shared_store(store))
+        return Ledger(_shared_store(store, create=create))
     return Ledger(store)
 
 
-def _shared_store(given: str | Path | None) -> Store:
+def _shared_store(given: str | Path | None, *, create: bool) -> Store:
     if given is None:
         given = os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE
     path = _local_path(given)
@@ -173,7 +177,7 @@ def _shared_store(given: str | Path | None) -> Store:
         except OSError:
             known = None
         if known is None:
-            known = _store_at(given, now=SystemClock().now())
+            known = _store_at(given, now=SystemClock().now(), create=create)
             status = os.stat(path)
         # The dict keeps the order of use. A store that is closed here and still in use opens
         # its files again.
