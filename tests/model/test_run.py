@@ -40,7 +40,8 @@ def test_the_words_that_ledgers_hold_stay_as_they_are() -> None:
         "failed",
         "aborted",
     ]
-    assert [status.value for status in StepStatus] == ["in_progress", "done", "failed"]
+    stored = [status.value for status in StepStatus if status is not StepStatus.PENDING]
+    assert stored == ["in_progress", "done", "failed"]
 
 
 def test_what_cannot_be_proven_about_a_holder_is_neither_life_nor_death() -> None:

@@ -6,9 +6,13 @@ something or a run waits. No traceback is ever shown for an error that has a nam
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import errno
 import importlib
 import importlib.util
+import os
+import sys
 from typing import Any
 
 import click
@@ -67,6 +71,7 @@ class Program(click.Group):
         format_options(self, context, formatter)
 
     def invoke(self, context: click.Context) -> Any:
+        atexit.register(_forget_what_nobody_reads)
         settings = context.ensure_object(Settings)
         try:
             return super().invoke(context)
@@ -118,6 +123,15 @@ for _command in (
     check.check,
 ):
     main.add_command(_command)
+
+
+def _forget_what_nobody_reads() -> None:
+    """Progress that could not be shown must not become the exit code 120 of the interpreter."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _report(error: Exception, settings: Settings) -> None:
