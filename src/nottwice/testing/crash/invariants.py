@@ -172,7 +172,9 @@ def decisions_apply_once(case: Case) -> Iterator[str]:
 def approvals_come_first(case: Case) -> Iterator[str]:
     """An approval is for the very call that was shown, not for the next one like it."""
     kind = ReviewKind.APPROVAL
-    asked = {one.identity.tool_name for one in case.baseline.lived.after.reviews if one.kind is kind}
+    asked = {
+        one.identity.tool_name for one in case.baseline.lived.after.reviews if one.kind is kind
+    }
     allowed = {
         review.call_id
         for review in case.view.reviews
