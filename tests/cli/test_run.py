@@ -192,7 +192,8 @@ REFUSED = [
 NO_APP = [
     ("", "run needs your graphs. Nothing was done. Name the module"),
     ("--app missing", "could not be imported"),
-    ("--app flows:missing", "has no attribute 'missing'"),
+    ("--app flows:missing", "has no attribute 'missing'. Nothing was done. "),
+    ("--app flows:ap", "has no attribute 'ap'. Nothing was done. Did you mean app"),
     ("--app flows:send", "neither an app nor a graph"),
     ("--app agent", "neither an app nor a graph"),
 ]

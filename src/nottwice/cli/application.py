@@ -7,6 +7,7 @@ not find it there. What it raises is reported, never shown as a traceback of our
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import importlib.util
 import sys
@@ -112,6 +113,13 @@ def _put_first(folder: Path) -> None:
 def _find(module: ModuleType, attribute: str) -> Any:
     found: Any = module
     for name in filter(None, attribute.split(".")):
+        if not hasattr(found, name):
+            close = difflib.get_close_matches(name, dir(found), cutoff=0.5)
+            remedy = f"Did you mean {' or '.join(close)}?" if close else "Name what it defines."
+            raise UsageError(
+                f"{module.__name__}:{attribute} is not there: {module.__name__!r} has no attribute "
+                f"{name!r}. Nothing was done. {remedy}"
+            )
         found = getattr(found, name)
     return found
 
