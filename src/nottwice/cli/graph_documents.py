@@ -69,7 +69,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "checkpoint": {
         "version": "its number, from 0 on",
-        "node": "the node that had just ended; / for the input",
+        "node": "the node that had just ended; / for the input; where branches met, the next one",
         "at": "when it was saved",
     },
     "told": {

@@ -25,7 +25,8 @@ class Version:
 
     version: int
     node_id: str
-    """The node that had just ended; ``/`` for the input."""
+    """The node that had just ended; ``/`` for the input; where branches met, the node they lead
+    to, which had not begun yet."""
     at: float
 
 
