@@ -14,6 +14,7 @@ from nottwice.cli.json_input import read_json
 from nottwice.cli.output import safe, show_json, show_line
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.errors import UsageError
+from nottwice.model.tool import parse_duration
 from nottwice.testing.crash.entry import (
     DEFAULT_BUDGET,
     DEFAULT_LEVELS,
@@ -30,7 +31,7 @@ _NOTHING = "Nothing was run."
 
 
 @click.command(cls=Command, short_help="Kill your code at every point it has, and resume it.")
-@click.argument("target", metavar="MODULE:FUNCTION")
+@click.argument("target", metavar="MODULE:FUNCTION", required=False)
 @click.option("--tools", metavar="JSON", help="What each effectful tool returns, by its name.")
 @click.option("--answers", metavar="JSON", help="What people answer, and what events carry.")
 @click.option(
@@ -45,19 +46,25 @@ _NOTHING = "Nothing was run."
 )
 @click.option("--points", metavar="POINT", help="Only this point, as the verdict names it: 68,12")
 @click.option("--seed", type=int, help="Draw the same sample again.")
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="No code of yours: 30 tasks killed with three ways of keeping state, as a table.",
+)
 @common_options
 @pass_settings
 @click.pass_context
 def crash(
     context: click.Context,
     settings: Settings,
-    target: str,
+    target: str | None,
     tools: str | None,
     answers: str | None,
     levels: tuple[str, ...],
     budget: str,
     points: str | None,
     seed: int | None,
+    compare: bool,
 ) -> None:
     """Kill FUNCTION at every point it has, resume it, and compare; exit code 3 if it differs.
 
@@ -86,7 +93,13 @@ def crash(
       nottwice crash agent.py:handle --tools '{"refund": {"ok": true}}'
       nottwice crash agent:handle --tools @answers.json --level double --budget 5m
       nottwice crash agent:handle --tools @answers.json --level double --points 68,12
+      nottwice crash --compare --seed 7
     """
+    if compare:
+        _refuse_with_compare(target, tools, answers, levels, points)
+        context.exit(0 if _compare(settings, seed, budget) else FOUND_SOMETHING)
+    if target is None:
+        raise click.UsageError(f"Say what to kill, MODULE:FUNCTION, or --compare. {_NOTHING}")
     application = load_application(target)
     if not callable(application.named) or ":" not in target:
         raise UsageError(f"{target} names no function. {_NOTHING} Write MODULE:FUNCTION.")
@@ -105,6 +118,21 @@ def crash(
         )
     _show(verdict, settings)
     context.exit(FOUND_SOMETHING if verdict.failures else 0)
+
+
+def _compare(settings: Settings, seed: int | None, budget: str) -> bool:
+    # Only here: the tasks declare tools and a graph, which nobody's own code should meet.
+    from nottwice.cli.compare import show_comparison
+
+    seconds = parse_duration(budget, what="--budget")
+    return show_comparison(seed=seed, budget_seconds=seconds, as_json=settings.as_json)
+
+
+def _refuse_with_compare(*given: object) -> None:
+    if any(given):
+        raise click.UsageError(
+            f"--compare brings its own tasks: it takes --seed, --budget and --json only. {_NOTHING}"
+        )
 
 
 class _Again:

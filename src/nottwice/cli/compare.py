@@ -1,0 +1,112 @@
+"""Three ways of keeping state, killed alike: what `nottwice crash --compare` shows."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import sys
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
+from rich.progress import Progress as Bar
+
+from nottwice.cli.output import show_json, show_line
+from nottwice.testing.compare.comparing import (
+    EveryPoint,
+    Killed,
+    Report,
+    Row,
+    compare,
+    summary,
+)
+from nottwice.testing.compare.tasks import Task, suite
+
+_HEADS = ("", "runs that went on", "duplicate effects", "beats done again", "resume", "asked")
+_WIDTHS = (16, 19, 19, 18, 9, 5)
+
+
+def show_comparison(*, seed: int | None, budget_seconds: float, as_json: bool) -> bool:
+    """Compare, show the table, and say whether nottwice did nothing wrong."""
+    seed = random.randrange(10**6) if seed is None else seed
+    tasks = suite()
+    with _bar(quiet=as_json) as report:
+        killed, every = compare(tasks, seed=seed, budget_seconds=budget_seconds, report=report)
+    rows = summary(killed)
+    if as_json:
+        show_json(to_plain(seed, rows, killed, every))
+    else:
+        for line in lines(seed, rows, tasks, every):
+            show_line(line)
+    ours = rows[-1]
+    return ours.duplicates == 0 and ours.survived == ours.tasks and every.wrong == 0
+
+
+def lines(seed: int, rows: Sequence[Row], tasks: Sequence[Task], every: EveryPoint) -> list[str]:
+    """The table as text."""
+    families = ", ".join(dict.fromkeys(task.family for task in tasks))
+    said = [f"{len(tasks)} tasks ({families}), each killed once at random, seed {seed}", ""]
+    said.append(_line(_HEADS))
+    said += [_line(_cells(row)) for row in rows]
+    missing = "" if every.points >= every.total else f" of {every.total:,} (--budget 5m for all)"
+    said += [
+        "",
+        "nottwice, killed before and after every commit, effect and verify: "
+        f"{every.points:,} points{missing}, {every.wrong} with something wrong",
+    ]
+    if every.first_wrong is not None:
+        said += ["", *every.first_wrong.splitlines()]
+    said += [
+        "",
+        "went on: ended as without the kill, and did not start over. done again: mean and most;",
+        "the beat under way counts. resume: until it is back where it was, in milliseconds.",
+        "asked: how often a person had to say whether something had happened.",
+    ]
+    return said
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.way,
+        f"{row.survived}/{row.tasks}",
+        str(row.duplicates),
+        f"{row.repeated_mean:.1f}, at most {row.repeated_most}",
+        f"{row.resume_seconds_mean * 1000:.0f} ms",
+        str(row.people),
+    )
+
+
+def _line(cells: Sequence[str]) -> str:
+    padded = (cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    return "  ".join(padded).rstrip()
+
+
+def to_plain(
+    seed: int, rows: Sequence[Row], killed: Sequence[Killed], every: EveryPoint
+) -> dict[str, object]:
+    """The comparison for programs."""
+    return {
+        "seed": seed,
+        "ways": [dataclasses.asdict(row) for row in rows],
+        "kills": [dataclasses.asdict(one) for one in killed],
+        "everywhere": dataclasses.asdict(every),
+    }
+
+
+@contextlib.contextmanager
+def _bar(*, quiet: bool) -> Iterator[Report]:
+    console = Console(file=sys.stderr)
+    if quiet or not console.is_terminal:
+        yield lambda what, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done)
+
+        yield show

@@ -1,0 +1,270 @@
+"""Kill every task once, in each of the three ways, resume it, and count what came of it.
+
+The place of the kill is drawn among all moments that the same task has when nothing happens to it;
+the seed is printed, and gives the same kills again. Then nottwice alone is killed at every
+boundary of every task, by the crash test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import nottwice as nt
+from nottwice.model.review import Review, ReviewKind
+from nottwice.testing.compare.journey import Journey, Moment, moments_in
+from nottwice.testing.compare.tasks import TOOLS, Task
+from nottwice.testing.compare.ways import ANSWERS, LEDGER, WAYS, Results, run_graph
+from nottwice.testing.crash.entry import crash_test
+from nottwice.testing.crash.scenario import Asking
+from nottwice.testing.crash.verdict import Verdict
+from nottwice.testing.world import World
+
+IN_MEMORY = "in memory"
+MOST_PROCESSES = 20
+_RESULT, _OUTPUT = "result.json", "output.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    """One task, killed once and resumed."""
+
+    way: str
+    task: str
+    where: str
+    survived: bool
+    """It ended as without the kill, and as the same run: it did not start over."""
+    duplicates: int
+    repeated: int
+    """How many beats were done again, the one under way included."""
+    resume_seconds: float
+    """From the start of the next process until it came to where the other one was killed."""
+    people: int
+    """How often a person was asked whether something had happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What came of all tasks in one way."""
+
+    way: str
+    tasks: int
+    survived: int
+    duplicates: int
+    repeated_mean: float
+    repeated_most: int
+    resume_seconds_mean: float
+    people: int
+
+
+@dataclass(frozen=True, slots=True)
+class EveryPoint:
+    """What came of nottwice, killed at every boundary of every task."""
+
+    points: int
+    total: int
+    wrong: int
+    first_wrong: str | None = None
+
+
+Report = Callable[[str, int, int], None]
+"""What is being done, and how many of how many are done."""
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def compare(
+    tasks: Sequence[Task], *, seed: int, budget_seconds: float, report: Report = _silent
+) -> tuple[list[Killed], EveryPoint]:
+    """First each task once in each way; then, in what is left of the time, nottwice everywhere."""
+    began = time.monotonic()
+    killed = kill_once(tasks, seed=seed, report=report)
+    left = max(1.0, budget_seconds - (time.monotonic() - began))
+    return killed, kill_everywhere(tasks, seed=seed, budget_seconds=left, report=report)
+
+
+def kill_once(tasks: Sequence[Task], *, seed: int, report: Report = _silent) -> list[Killed]:
+    """Kill each task once in each way, at a moment that the seed draws."""
+    killed: list[Killed] = []
+    chance = random.Random(seed)
+    jobs = [(task, way) for task in tasks for way in WAYS]
+    with tempfile.TemporaryDirectory(prefix="nottwice-compare-") as root, World.start() as world:
+        for number, (task, way) in enumerate(jobs):
+            runner = _Runner(Path(root), world, task, way)
+            killed.append(runner.kill(chance))
+            report("three ways, each killed once", number + 1, len(jobs))
+    return killed
+
+
+def summary(killed: Sequence[Killed]) -> list[Row]:
+    """One row a way."""
+    return [_row(way, [one for one in killed if one.way == way]) for way in WAYS]
+
+
+def _row(way: str, killed: list[Killed]) -> Row:
+    count = len(killed)
+    return Row(
+        way=way,
+        tasks=count,
+        survived=sum(one.survived for one in killed),
+        duplicates=sum(one.duplicates for one in killed),
+        repeated_mean=sum(one.repeated for one in killed) / count,
+        repeated_most=max(one.repeated for one in killed),
+        resume_seconds_mean=sum(one.resume_seconds for one in killed) / count,
+        people=sum(one.people for one in killed),
+    )
+
+
+class _Runner:
+    """One task in one way: first without a kill, then with one."""
+
+    def __init__(self, root: Path, world: World, task: Task, way: str) -> None:
+        self._root, self._world, self._task, self._way = root, world, task, way
+        self._people = 0
+
+    def kill(self, chance: random.Random) -> Killed:
+        expected, whole = self._live("whole", None)
+        kill_at = chance.randint(1, len(whole))
+        name = "killed"
+        results, lived = self._live(name, kill_at)
+        before, after = lived[:kill_at], lived[kill_at:]
+        begun = {one.beat for one in before if one.phase == "begin"}
+        repeated = {one.beat for one in after if one.phase == "begin"} & begun
+        return Killed(
+            way=self._way,
+            task=self._task.name,
+            where=f"{before[-1].phase} {before[-1].beat}",
+            survived=results == expected and self._way != IN_MEMORY,
+            duplicates=self._duplicates(name),
+            repeated=len(repeated),
+            resume_seconds=_back_there(whole, before[-1], after) - before[-1].at,
+            people=self._people,
+        )
+
+    def _live(self, name: str, kill_at: int | None) -> tuple[Results | None, list[Moment]]:
+        """Processes one after the other until the task is done; at most one of them is killed."""
+        folder = self._root / f"{self._way} {self._task.name} {name}"
+        folder.mkdir()
+        for _ in range(MOST_PROCESSES):
+            status = self._process(folder, kill_at)
+            if status == 0:
+                results = json.loads((folder / _RESULT).read_text(encoding="utf-8"))
+                if results is not None:
+                    return results, moments_in(folder)
+                self._let_people_decide(folder)
+            elif status > 0:
+                said = (folder / _OUTPUT).read_text(encoding="utf-8", errors="replace")
+                raise RuntimeError(f"{folder.name} fell over: {said[-2000:]}")
+        return None, moments_in(folder)
+
+    def _process(self, folder: Path, kill_at: int | None) -> int:
+        """One process; how it ended, negative: by that signal."""
+        pid = os.fork()
+        if pid == 0:
+            self._be_process(folder, kill_at)
+        _, status = os.waitpid(pid, 0)
+        return os.waitstatus_to_exitcode(status)
+
+    def _be_process(self, folder: Path, kill_at: int | None) -> NoReturn:
+        code = 1
+        try:
+            output = os.open(folder / _OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            for descriptor in (1, 2):
+                os.dup2(output, descriptor)
+            journey = Journey(folder, name=folder.name, url=self._world.url, kill_at=kill_at)
+            results = WAYS[self._way](self._task, journey)
+            (folder / _RESULT).write_text(json.dumps(results), encoding="utf-8")
+            code = 0
+        except BaseException as error:
+            os.write(2, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(code)
+
+    def _let_people_decide(self, folder: Path) -> None:
+        """A person answers questions, and looks into the world's log about what may have been."""
+        with nt.Reviews(folder / LEDGER) as reviews:
+            for case in reviews.open():
+                if case.review.decision is None:
+                    self._decide(reviews, case.review)
+
+    def _decide(self, reviews: nt.Reviews, review: Review) -> None:
+        if review.kind is ReviewKind.QUESTION:
+            reviews.decide(review.review_id, ANSWERS[0], by="a person")
+            return
+        self._people += 1
+        tool = review.identity.tool_name.partition(".")[2]
+        found = self._world.client().find(tool, call_id=review.call_id)
+        told: dict[str, Any] = {} if found is None else {"result": found.result}
+        verb = "did-not-happen" if found is None else "happened"
+        reviews.decide(review.review_id, verb, by="a person", why="the log says so", **told)
+
+    def _duplicates(self, name: str) -> int:
+        run = f"{self._way} {self._task.name} {name}"
+        effects = [one for one in self._world.effects() if one.args["run"] == run]
+        counted = Counter((one.tool, one.args["beat"]) for one in effects)
+        return sum(count - 1 for count in counted.values())
+
+
+def _back_there(whole: list[Moment], killed: Moment, after: list[Moment]) -> float:
+    """When the next process came to the beat at which the one before was killed, or past it."""
+    order = list(dict.fromkeys(one.beat.partition("/")[0] for one in whole))
+    there = order.index(killed.beat.partition("/")[0])
+    for one in after:
+        if order.index(one.beat.partition("/")[0]) >= there:
+            return one.at
+    # Everything was done already: the next process only had to say so.
+    return time.monotonic()
+
+
+def kill_everywhere(
+    tasks: Sequence[Task],
+    *,
+    seed: int,
+    budget_seconds: float | None,
+    report: Report = _silent,
+) -> EveryPoint:
+    """Kill nottwice at every boundary of every task, or at as many as the budget allows."""
+    began, points, total, wrong = time.monotonic(), 0, 0, 0
+    first: str | None = None
+    for number, task in enumerate(tasks):
+        budget = None
+        if budget_seconds is not None:
+            left = max(0.1, began + budget_seconds - time.monotonic())
+            budget = left / (len(tasks) - number)
+        verdict = _sweep(task, seed, budget)
+        points += verdict.examined
+        total += sum(level.total for level in verdict.levels)
+        wrong += len(verdict.failures)
+        if verdict.failures and first is None:
+            first = "\n".join(verdict.lines())
+        report("nottwice, killed everywhere", number + 1, len(tasks))
+    return EveryPoint(points, total, wrong, first)
+
+
+def _sweep(task: Task, seed: int, budget_seconds: float | None) -> Verdict:
+    return crash_test(
+        lambda: run_graph(task, task.name, "compare.db"),
+        tools={f"compare.{tool}": _canned(tool) for tool in TOOLS},
+        budget=budget_seconds,
+        seed=seed,
+        name=task.name,
+    )
+
+
+def _canned(tool: str) -> Callable[[dict[str, Any], Asking], str]:
+    def answer(args: dict[str, Any], asking: Asking) -> str:
+        if args["fails_first"] and asking.earlier == 0:
+            raise nt.Retryable("busy, and nothing was done")
+        return f"{tool} {args['beat_id']}"
+
+    return answer

@@ -1,0 +1,92 @@
+"""Thirty tasks as agents have them: straight, loops, parallel, with people, children, retries.
+
+A task is a list of beats. Every way of keeping state does the same beats in the same order.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+TOOLS = ("pay", "note", "mail")
+"""One with a key, one that can be verified, and one that only a person can tell about."""
+SIZES = range(3, 8)
+
+
+class Kind(enum.Enum):
+    """What happens in a beat."""
+
+    ACT = "act"
+    TOGETHER = "several acts at once"
+    ASK = "ask a person"
+    CHILD = "a child run"
+    FLAKY = "an act that fails at first"
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One beat of a task."""
+
+    kind: Kind
+    tool: str = "mail"
+    width: int = 1
+    """Of several acts at once: how many."""
+    beats: tuple[Beat, ...] = ()
+    """Of a child run: its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something for an agent to do."""
+
+    name: str
+    family: str
+    beats: tuple[Beat, ...]
+
+
+def suite() -> tuple[Task, ...]:
+    """All thirty: six families, each in five sizes."""
+    return tuple(
+        Task(f"{family}-{size}", family, make(size))
+        for family, make in _FAMILIES.items()
+        for size in SIZES
+    )
+
+
+def task_named(name: str) -> Task:
+    return next(task for task in suite() if task.name == name)
+
+
+def _straight(size: int) -> tuple[Beat, ...]:
+    return tuple(Beat(Kind.ACT, TOOLS[place % 3]) for place in range(size))
+
+
+def _loop(size: int) -> tuple[Beat, ...]:
+    return (Beat(Kind.ACT, TOOLS[size % 3]),) * size
+
+
+def _parallel(size: int) -> tuple[Beat, ...]:
+    together = Beat(Kind.TOGETHER, TOOLS[size % 3], width=size - 1)
+    return (Beat(Kind.ACT), together, Beat(Kind.ACT, "pay"))
+
+
+def _people(size: int) -> tuple[Beat, ...]:
+    return (*_straight(size - 2), Beat(Kind.ASK), Beat(Kind.ACT))
+
+
+def _children(size: int) -> tuple[Beat, ...]:
+    return (Beat(Kind.ACT), Beat(Kind.CHILD, beats=_straight(size - 1)), Beat(Kind.ACT, "pay"))
+
+
+def _retries(size: int) -> tuple[Beat, ...]:
+    return tuple(Beat(Kind.FLAKY, TOOLS[place % 3]) for place in range(size - 1))
+
+
+_FAMILIES = {
+    "straight": _straight,
+    "loop": _loop,
+    "parallel": _parallel,
+    "people": _people,
+    "children": _children,
+    "retries": _retries,
+}
