@@ -155,6 +155,29 @@ def test_a_run_of_another_graph_is_refused(host: Host, effects: Effects) -> None
         line(effects, "a", name="other").outcome("r", store=ledger)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_run_of_a_graph_is_not_ended_by_a_block_of_nt_run(
+    host: Host, effects: Effects, is_async: bool
+) -> None:
+    """The end of the block would pass for the end of the graph, with a question unanswered."""
+    flow = graph()
+    flow.node(name="ask")(lambda state: {"answer": nt.ask("Go on?")})
+
+    async def enter(ledger: nt.Ledger) -> None:
+        async with ledger.run("r"):
+            effects.act("outside of the graph")
+
+    assert run(host, flow).status == "waiting"
+    with host.process() as ledger, pytest.raises(UsageError, match=r"which nt\.run cannot drive"):
+        if is_async:
+            asyncio.run(enter(ledger))
+        else:
+            with ledger.run("r"):
+                effects.act("outside of the graph")
+    assert effects.done == []
+    assert run(host, flow).status == "waiting"
+
+
 def test_a_run_that_was_opened_with_nt_run_is_refused(host: Host, effects: Effects) -> None:
     with host.process() as ledger, ledger.run("r"):
         effects.act("x")

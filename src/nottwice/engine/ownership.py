@@ -19,7 +19,7 @@ from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
 from nottwice.engine.session import FindTool, Session
-from nottwice.errors import RunAborted, RunBlocked, RunBusy
+from nottwice.errors import RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
 from nottwice.model.review import Review, ReviewStatus
@@ -62,6 +62,9 @@ class Opening:
     patience_seconds: float = 60.0
     begins: Beginning | None = None
     """What a run of a graph is created with; a run that exists keeps what it has."""
+    plain: bool = False
+    """A block of code drives it and no graph, so a run of a graph is refused: the end of the block
+    would be taken for the end of the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,11 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
     run_id = opening.run_id
     while True:
         run: RunRecord | None = yield Read(lambda store: store.load_run(run_id))
+        if opening.plain and run is not None and run.graph_id is not None:
+            raise UsageError(
+                f"Run {run_id!r} is a run of graph {run.graph_id}, which nt.run cannot drive. "
+                f"Nothing was done. Resume it with graph.run({run_id!r}), or choose another id."
+            )
         if run is not None and run.status is RunStatus.ABORTED:
             raise RunAborted(
                 f"Run {run_id!r} was aborted. Nothing was sent. Start a run with another id if it "

@@ -46,6 +46,7 @@ class Run:
             find_tool=registry.find_tool,
             wait_seconds=wait_seconds,
             patience_seconds=patience_seconds,
+            plain=True,
         )
         self._token: contextvars.Token[Scope | None] | None = None
         self._session: Session | None = None
