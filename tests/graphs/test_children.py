@@ -208,6 +208,8 @@ def test_a_child_that_waits_makes_its_parent_wait(host: Host, effects: Effects) 
     assert [(wait.kind.value, wait.subject) for wait in outcome.waits] == [
         ("child", record.workflow_id)
     ]
+    # Whoever runs the parent can reach what a person must decide.
+    assert [review.identity.workflow_id for review in outcome.reviews] == [record.workflow_id]
     assert run(host, parent).status == "waiting"
     answer(host, "yes")
     assert run(host, parent).state == {"status": "completed", "result": "yes"}

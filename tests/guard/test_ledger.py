@@ -230,3 +230,12 @@ def test_the_clock_of_a_ledger_is_the_one_it_was_given(folder: Path, sender: Sen
 def test_patience_is_a_duration(patience: Any) -> None:
     with pytest.raises(nt.NottwiceError, match="patience"):
         nt.open(":memory:").run("r", patience=patience)
+
+
+def test_a_folder_of_other_things_is_not_made_a_ledger_by_mistake(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("mine")
+    with pytest.raises(nt.StoreError, match="file:"):
+        nt.open(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
+    nt.open(f"file:{tmp_path}").close()
+    nt.open(tmp_path).close()

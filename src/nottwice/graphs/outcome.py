@@ -36,7 +36,7 @@ class Outcome(Generic[S]):
     version: int
     """The number of that checkpoint."""
     reviews: tuple[Review, ...] = ()
-    """What a person must decide."""
+    """What a person must decide, also in child runs."""
     waits: tuple[Wait, ...] = ()
     """Everything that it waits for: reviews, timers, events, child runs."""
     failure: Failure | None = None

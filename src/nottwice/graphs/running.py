@@ -29,6 +29,7 @@ from nottwice.model.call import check_id, child_node
 from nottwice.model.checkpoint import restore
 from nottwice.model.graph import GraphDefinition, Version, split_graph_id
 from nottwice.model.position import around
+from nottwice.model.review import Review
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus, StepRecord, StepStatus, Wait
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
@@ -223,11 +224,19 @@ def outcome_of(store: Store, graph: Runnable, run_id: str) -> Outcome[Any]:
         status=known.status.value,
         state=graph.state.hand_out(plain),
         version=chain[-1].version if chain else 0,
-        reviews=tuple(review for review in store.open_reviews(run_id)),
+        reviews=tuple(_reviews(store, run_id)),
         waits=known.waits,
         failure=known.failure,
         nodes=tuple(marks(graph.definition(), store.steps(run_id))),
     )
+
+
+def _reviews(store: Store, run_id: str) -> Iterator[Review]:
+    """What a person must decide so that a run goes on: its own reviews, and its children's."""
+    yield from store.open_reviews(run_id)
+    for child in store.children(run_id):
+        if child.status is RunStatus.WAITING:
+            yield from _reviews(store, child.workflow_id)
 
 
 def marks(graph: GraphDefinition, steps: list[StepRecord]) -> Iterator[NodeMark]:

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Any
 
 from nottwice.engine.clock import Clock, SystemClock
-from nottwice.errors import UsageError
+from nottwice.errors import StoreError, UsageError
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
-from nottwice.store.jsonfile import JsonFileStore
+from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
 from nottwice.store.memory import MemoryStore
 from nottwice.store.sqlite import SqliteStore
 
@@ -191,14 +191,26 @@ def _store_at(given: str | Path, *, now: float, create: bool = True) -> Store:
     """A folder holds JSON files, and so does what is to become one; all else is SQLite."""
     path = _local_path(given)
     if not str(given).startswith(FOLDER):
-        kind = JsonFileStore if path.is_dir() else SqliteStore
-        return kind(path, now=now, create=create)
+        if not path.is_dir():
+            return SqliteStore(path, now=now, create=create)
+        if _holds_other_things(path):
+            raise StoreError(
+                f"{path} is a folder of other things, and not a nottwice ledger. Nothing was "
+                f"opened. If runs should be files in it, say so: {FOLDER}{path}"
+            )
     if path.is_file():
         raise UsageError(
             f"{given} names a folder of JSON files, and {path} is a file. Nothing was opened. Give "
             "the path of a SQLite ledger without 'file:'."
         )
     return JsonFileStore(path, now=now, create=create)
+
+
+def _holds_other_things(path: Path) -> bool:
+    """Whether a folder is neither empty nor a ledger: it was named by mistake, most likely."""
+    with os.scandir(path) as found:
+        names = {entry.name for entry in found}
+    return bool(names) and OWN_FOLDER not in names
 
 
 def _local_path(given: str | Path) -> Path:
