@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nottwice.testing.crash.sweep import level_names
+from tests.crash.controls.agents import ONE_MAIL
 from tests.crash.controls.catalogue import CONTROLS
 from tests.crash.controls.control import Control, catch, level_named
 
@@ -35,3 +36,28 @@ def test_there_are_at_least_sixteen_and_the_page_shows_them_all() -> None:
 
 def test_every_control_names_a_level_that_exists() -> None:
     assert {control.level for control in CONTROLS} <= set(level_names())
+
+
+def test_an_engine_that_is_not_broken_is_not_caught() -> None:
+    sound = Control(
+        name="nothing is broken",
+        breaks=lambda: None,
+        agent=ONE_MAIL,
+        level="boundaries",
+        invariant="no effect twice",
+    )
+    assert catch(sound) is None
+
+
+def test_a_control_that_merely_falls_over_is_not_caught() -> None:
+    def falls_over() -> None:
+        raise RuntimeError("this proves nothing")
+
+    broken = Control(
+        name="it falls over",
+        breaks=falls_over,
+        agent=ONE_MAIL,
+        level="boundaries",
+        invariant="no effect twice",
+    )
+    assert catch(broken) is None

@@ -71,6 +71,12 @@ def _asked_in_vain(store: str) -> str:
         return mail(to=size)
 
 
+def _long_branches(store: str) -> list[str]:
+    """Eight commits at once, each of many pages."""
+    with nt.run("branches", store=store):
+        return nt.map(lambda one: mail(to=f"{one}" * 20_000), list("abcdefgh"))
+
+
 def _two_wires(store: str) -> list[str]:
     with nt.run("wires", store=store):
         return [wire(cents=100), wire(cents=100_000)]
@@ -84,4 +90,5 @@ NOTING = Agent(_noting)
 NOTING_LATE = Agent(_noting, {"crash_note": Late("noted", seconds=3)})
 DRIFTING = Agent(_drifting)
 ASKED_IN_VAIN = Agent(_asked_in_vain)
+LONG_BRANCHES = Agent(_long_branches, {"crash_mail": "mailed"})
 TWO_WIRES = Agent(_two_wires)

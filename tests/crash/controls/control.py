@@ -46,8 +46,8 @@ class Control:
     """The level that must catch it."""
     invariant: str
     """What must be found broken. Anything else would be a control that merely falls over."""
-    other: int | None = None
-    """Of a take-over, by whom; None: by anybody."""
+    second: int | None = None
+    """Only points with this second number: by whom a run is taken, how the disk fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,9 @@ def _points(lab: Lab, level: Level, control: Control) -> Sequence[Numbers]:
     if level.name == "takeover":
         # The first half of the lines opens the ledger, where nobody has anything to lose yet.
         half = points[-1][0] // 2
-        others = (control.other,) if control.other is not None else (1, 2, 3)
-        points = [numbers for numbers in points if numbers[0] > half and numbers[1] in others]
+        points = [numbers for numbers in points if numbers[0] > half]
+    if control.second is not None:
+        points = [numbers for numbers in points if numbers[1] == control.second]
     return random.Random(SEED).sample(points, min(len(points), MOST_POINTS))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import sqlite3
 from collections.abc import Sequence
@@ -10,13 +11,13 @@ from typing import Any
 from nottwice.engine import attempt as attempts
 from nottwice.engine import dispatch, reconcile
 from nottwice.engine.asks import Doing
-from nottwice.errors import Fenced
+from nottwice.errors import Fenced, StoreError
 from nottwice.model.run import Life
 from nottwice.store import locks, sqlite, sqlite_connections, sqlite_writes
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
 from nottwice.store.sqlite_connections import Connections, Slot
-from tests.crash.controls.agents import MAILS, NOTING
+from tests.crash.controls.agents import LONG_BRANCHES, MAILS, NOTING
 from tests.crash.controls.control import Control, swap
 
 
@@ -89,6 +90,40 @@ def no_sync_with_a_commit() -> None:
         swap(place, "check_durable", lambda connection, location: None)
 
 
+def members_of_a_batch_have_savepoints() -> None:
+    """On a full disk SQLite rolls the whole batch back, and what follows commits on its own."""
+    whole = SqliteStore._commit_many
+
+    def broken(self: SqliteStore, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
+        if len(commits) == 1:
+            return whole(self, commits)
+        with self._connections.writer.guard:
+            connection = self._writer()
+            # A batch that does not fit into the cache is written before its COMMIT.
+            connection.execute("PRAGMA cache_size = 1")
+            connection.execute("BEGIN IMMEDIATE")
+            outcomes = [_in_a_savepoint(connection, commit) for commit in commits]
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("COMMIT")
+            return outcomes
+
+    swap(SqliteStore, "_commit_many", broken)
+
+
+def _in_a_savepoint(connection: sqlite3.Connection, commit: Commit) -> BaseException | None:
+    with contextlib.suppress(sqlite3.Error):
+        connection.execute("SAVEPOINT member")
+    try:
+        refused = sqlite._write(connection, commit)
+    except sqlite3.Error as error:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK TO member")
+        refused = StoreError(str(error))
+    with contextlib.suppress(sqlite3.Error):
+        connection.execute("RELEASE member")
+    return refused
+
+
 OWNERS = (
     Control(
         name="writes are not fenced",
@@ -102,7 +137,7 @@ OWNERS = (
         breaks=the_living_are_taken_for_dead,
         agent=NOTING,
         level="takeover",
-        other=1,
+        second=1,
         invariant="no effect twice",
     ),
     Control(
@@ -110,7 +145,7 @@ OWNERS = (
         breaks=the_lock_is_let_go_while_an_attempt_runs,
         agent=NOTING,
         level="takeover",
-        other=1,
+        second=1,
         invariant="no effect twice",
     ),
     Control(
@@ -125,6 +160,14 @@ OWNERS = (
         breaks=a_failed_commit_is_taken_for_done,
         agent=MAILS,
         level="io",
+        invariant="intent before effect",
+    ),
+    Control(
+        name="members of a shared commit have savepoints, and the disk is full",
+        breaks=members_of_a_batch_have_savepoints,
+        agent=LONG_BRANCHES,
+        level="io",
+        second=3,
         invariant="intent before effect",
     ),
 )
