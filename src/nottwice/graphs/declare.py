@@ -17,11 +17,13 @@ from nottwice.engine.history import Version
 from nottwice.errors import InvalidGraph
 from nottwice.graphs import fork as forking
 from nottwice.graphs import running
+from nottwice.graphs.fingerprint import check_tools, take_fingerprint
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.state import StateType
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model.call import check_id
 from nottwice.model.changes import Change
+from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import (
     END,
     MOST_VISITS,
@@ -45,6 +47,7 @@ class Graph(Generic[S]):
     returns is an update of the state; every node's end is a checkpoint. ``append`` names lists of
     the state to which nodes only add. ``checkpoints`` says when checkpoints become durable:
     ``"effects"`` (with the next effect), ``"every_step"`` or ``"on_exit"``; effects always are.
+    ``tools`` names those that reading the nodes cannot find, because they are looked up or passed.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Graph(Generic[S]):
         state: type[S] = dict,  # type: ignore[assignment]
         append: Iterable[str] = (),
         checkpoints: str = "effects",
+        tools: Iterable[Callable[..., Any]] = (),
     ) -> None:
         self.name = check_id(name, what="The graph's name")
         if "@" in name:
@@ -64,9 +68,11 @@ class Graph(Generic[S]):
             append = (append,)
         self.state = StateType(state, graph=name, append=tuple(append))
         self.cadence = _cadence(name, checkpoints)
+        self._tools = check_tools(name, tools)
         self._declared: dict[str, DeclaredNode] = {}
         self._code: dict[str, NodeCode] = {}
         self._definition: GraphDefinition | None = None
+        self._fingerprint: Fingerprint | None = None
         self._guard = threading.Lock()
 
     @property
@@ -127,6 +133,17 @@ class Graph(Generic[S]):
                     state=self.state.schema(),
                 )
             return self._definition
+
+    def fingerprint(self) -> Fingerprint:
+        """What makes this graph this graph: structure, tools, and what its nodes say.
+
+        Taken at the first run, when every class that an annotation names is there.
+        """
+        definition = self.definition()
+        with self._guard:
+            if self._fingerprint is None:
+                self._fingerprint = take_fingerprint(definition, self._code, self._tools)
+            return self._fingerprint
 
     @property
     def code(self) -> Mapping[str, NodeCode]:

@@ -173,6 +173,16 @@ class Signature:
         """The codec of the return annotation."""
         return (self._prepared or self._prepare()).result
 
+    def schemas(self) -> tuple[dict[str, Any], Any]:
+        """The JSON schemas of the arguments, as one object, and of the result."""
+        prepared = self._prepared or self._prepare()
+        optional = {*self._parameters.defaults, self._parameters.rest, self._parameters.extra}
+        arguments = {
+            "properties": {name: each.json_schema() for name, each in prepared.codecs.items()},
+            "required": [name for name in prepared.codecs if name not in optional],
+        }
+        return arguments, prepared.result.json_schema()
+
     def notes(self) -> tuple[str, ...]:
         """What `nottwice check` should say: annotations that could not be looked up or used."""
         prepared = self._prepared or self._prepare()

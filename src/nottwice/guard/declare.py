@@ -184,6 +184,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
         decode_result=requests.results.decode,
         adopt_result=requests.results.adopt,
         rebuild=None if requests.is_method else requests.signature.rebuild,
+        schemas=requests.signature.schemas,
         key_text=requests.key_text,
         window_seconds=_duration(declared.window, name, "window"),
         verify=declared.verify,

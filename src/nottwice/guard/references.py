@@ -54,11 +54,16 @@ class References:
     """Attributes of ``self`` are read, and what they hold cannot be known."""
     readable: bool = True
     """False: it is not written in Python, so nothing is known."""
+    is_own: Callable[[str], bool] = field(default=lambda name: is_own_module(name))
 
 
-def read_references(function: Callable[..., Any]) -> References:
-    """Read what a function refers to, its helpers included."""
-    references = References()
+IsOwn = Callable[[str], bool]
+"""Whether a module, by its name, is to be read like the function itself."""
+
+
+def read_references(function: Callable[..., Any], *, is_own: IsOwn | None = None) -> References:
+    """Read what a function refers to, its helpers included; ``is_own``: from these modules."""
+    references = References(is_own=is_own or is_own_module)
     waiting: list[Any] = [function]
     seen: set[int] = set()
     while waiting and len(seen) < MOST_FUNCTIONS:
@@ -102,7 +107,7 @@ def _layers(
             value = value.fget
         elif isinstance(value, FunctionType):
             inner = value.__dict__.get("__wrapped__")
-            if everything or is_own_module(_module_of(value)):
+            if everything or references.is_own(_module_of(value)):
                 yield value
             elif inner is not None:
                 references.wrappers.append(_module_of(value))
@@ -136,7 +141,7 @@ def _read(function: FunctionType, references: References) -> list[Any]:
                 continue
             references.found.append(reference)
             for value in reference.values:
-                found.extend(_worth_reading(value))
+                found.extend(_worth_reading(value, references))
     return found
 
 
@@ -215,11 +220,11 @@ def _attribute(value: Any, name: str) -> Any:
     return inspect.getattr_static(value, name, _MISSING)
 
 
-def _worth_reading(value: Any) -> list[Any]:
+def _worth_reading(value: Any, references: References) -> list[Any]:
     """The code behind a value; a protected tool is known by its declaration instead."""
     if isinstance(value, type):
         # Which of its methods are called cannot be told, so all of them are read.
-        return list(vars(value).values()) if is_own_module(value.__module__) else []
+        return list(vars(value).values()) if references.is_own(value.__module__) else []
     if inspect.getattr_static(value, "tool", None) is not None:
         return []
     return [value] if isinstance(value, _CODE) else []

@@ -138,6 +138,27 @@ class GraphDefinition:
             "state": self.state,
         }
 
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> GraphDefinition:
+        """The definition that ``to_plain`` wrote; KeyError, TypeError or ValueError if none is."""
+        return GraphDefinition(
+            name=plain["name"],
+            version=parse_version(plain["version"], what=f"Graph {plain['name']!r}"),
+            nodes=tuple(_node_from_plain(node) for node in plain["nodes"]),
+            append=tuple(plain["append"]),
+            state=plain["state"],
+        )
+
+
+def _node_from_plain(plain: Mapping[str, Any]) -> Node:
+    if "then" in plain:
+        route: Route = Line(plain["then"])
+    elif "choice" in plain:
+        route = Choice(tuple(plain["choice"].items()))
+    else:
+        route = Fan(tuple(plain["branches"]), plain["join"])
+    return Node(plain["name"], route, plain["most"], plain.get("phase"))
+
 
 def _plain_node(node: Node) -> dict[str, Any]:
     match node.route:

@@ -67,6 +67,8 @@ class Tool:
     """Plain data that a person or a hook gave as the result; raises if it does not fit."""
     rebuild: Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]] | None
     """Recorded arguments → how to call the function again; None where an instance is needed."""
+    schemas: Callable[[], tuple[Any, Any]] = lambda: (None, None)
+    """The JSON schemas of its arguments, as one object, and of its result; None: anything."""
     key_text: str | None = None
     window_seconds: float | None = None
     verify: Callable[[Call], Any] | None = None

@@ -1,0 +1,167 @@
+"""Which tools does a graph use, and what do its nodes say? Found by reading them (V5, T5).
+
+Nothing of them is run. A tool counts that a node's code names, directly or in a helper of the same
+program; what only a run could tell (a tool that is passed in, or looked up by name) is declared:
+``nt.Graph(..., tools=[refund])``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import CodeType
+from typing import Any, NoReturn
+
+from nottwice.engine.advance import NodeCode
+from nottwice.errors import UnclassifiedTool
+from nottwice.guard.references import find_function, read_references
+from nottwice.model.body import hash_of_bytes, hash_of_source
+from nottwice.model.fingerprint import Fingerprint, ToolPrint
+from nottwice.model.graph import GraphDefinition
+from nottwice.model.tool import Tool
+
+# Where the tools of frameworks keep the function that they run.
+_INNER = ("func", "coroutine", "fn", "function")
+_TOOL_CLASSES = ("BaseTool", "StructuredTool", "FunctionTool", "Tool")
+
+
+def take_fingerprint(
+    definition: GraphDefinition, code: Mapping[str, NodeCode], declared: Iterable[Tool]
+) -> Fingerprint:
+    """What makes this graph this graph; UnclassifiedTool if a node uses a tool without a class."""
+    tools = {tool.name: tool for tool in declared}
+    bodies: dict[str, str] = {}
+    for name, node in code.items():
+        function = bare_function(node)
+        bodies[name] = hash_of_function(function)
+        for tool in _tools_named_in(function, where=f"Node {name!r} of graph {definition.name!r}"):
+            tools.setdefault(tool.name, tool)
+    prints = tuple(print_tool(tools[name]) for name in sorted(tools))
+    return Fingerprint(definition, prints, tuple(sorted(bodies.items())))
+
+
+def print_tool(tool: Tool) -> ToolPrint:
+    """What runs in flight depend on in a tool."""
+    arguments, result = tool.schemas()
+    return ToolPrint(
+        name=tool.name,
+        replay_class=tool.replay_class,
+        key=tool.key_text,
+        window_seconds=tool.window_seconds,
+        arguments=arguments,
+        result=result,
+    )
+
+
+def check_tools(graph: str, tools: Iterable[Any]) -> tuple[Tool, ...]:
+    """The declarations of what ``tools=`` names; UnclassifiedTool if one has none (T5)."""
+    checked: list[Tool] = []
+    for each in tools:
+        tool = _tool_in(each)
+        if tool is None:
+            _refuse(f"Graph {graph!r}", each)
+        checked.append(tool)
+    return tuple(checked)
+
+
+def hash_of_function(function: Any) -> str:
+    """A hash of what a function says; from its compiled form where there is no source."""
+    found = find_function(function)
+    if found is None:
+        return hash_of_bytes(type(function).__qualname__.encode(), kind="opaque")
+    try:
+        told = hash_of_source(inspect.getsource(found))
+    except (OSError, TypeError):
+        told = None
+    if told is not None:
+        return told
+    # Only good for comparison under the same Python: its instructions change.
+    version = "{}.{}".format(*sys.version_info)
+    return hash_of_bytes(_meaning(found.__code__).encode(), kind=f"code-{version}")
+
+
+def bare_function(node: NodeCode) -> Any:
+    """The function as the user wrote it, not the one that hands the state to it."""
+    return getattr(node, "bare", node.function)
+
+
+def _meaning(code: CodeType) -> str:
+    """The code without its file and lines, which say nothing about what it does."""
+    return repr((code.co_code, code.co_names, [_constant(each) for each in code.co_consts]))
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, CodeType):
+        return _meaning(value)
+    # A set has another order in every process.
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+
+
+def _tools_named_in(function: Any, *, where: str) -> Iterator[Tool]:
+    found = find_function(function)
+    home = "" if found is None else str(found.__globals__.get("__name__", ""))
+    references = read_references(function, is_own=functools.partial(_is_own, home=home))
+    for reference in references.found:
+        for value in reference.values:
+            tool = _tool_in(value)
+            if tool is not None:
+                yield tool
+            elif _is_bare_tool(value):
+                _refuse(where, value)
+
+
+def _tool_in(value: Any) -> Tool | None:
+    tool = inspect.getattr_static(value, "tool", None)
+    return tool if isinstance(tool, Tool) else None
+
+
+def _is_bare_tool(value: Any) -> bool:
+    """Whether this is a framework's tool around a function that can be seen to have no class."""
+    kinds = [kind.__name__ for kind in type(value).__mro__]
+    if isinstance(value, type) or not any(name in _TOOL_CLASSES for name in kinds):
+        return False
+    inner = [inspect.getattr_static(value, name, None) for name in _INNER]
+    held = [*inner, *(getattr(value, "__dict__", {}).get(name) for name in _INNER)]
+    functions = [each for each in held if inspect.isfunction(each) or inspect.ismethod(each)]
+    return bool(functions) and all(_tool_in(each) is None for each in functions)
+
+
+def _refuse(who: str, value: Any) -> NoReturn:
+    name = getattr(value, "name", None) or getattr(value, "__name__", None) or repr(value)
+    raise UnclassifiedTool(
+        f"{who} uses the tool {name!r}, which has no replay class. Nothing happened. Declare what "
+        "a second run of it does, below the framework's own decorator: "
+        "@nt.tool('unsafe_on_replay'), or 'pure' if it only reads.",
+        tool=str(name),
+    )
+
+
+def _is_own(module: str, *, home: str) -> bool:
+    """Whether a helper belongs to the node's program: the same package, or not installed.
+
+    The package of the node itself counts wherever it lies, so that a program has the same
+    fingerprint from a checkout and from an installed wheel.
+    """
+    top = module.partition(".")[0]
+    if top == home.partition(".")[0]:
+        return True
+    if top == "nottwice" or top in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and not _is_installed(Path(file))
+
+
+@functools.cache
+def _installed_folders() -> tuple[Path, ...]:
+    names = ("purelib", "platlib", "stdlib", "platstdlib")
+    return tuple(Path(sysconfig.get_paths()[name]) for name in names)
+
+
+def _is_installed(file: Path) -> bool:
+    if {"site-packages", "dist-packages"}.intersection(file.parts):
+        return True
+    return any(file.is_relative_to(folder) for folder in _installed_folders())

@@ -1,0 +1,142 @@
+"""What does a change of a JSON schema mean for data that was written under the old one?
+
+Titles and descriptions do not count, and references are followed, because versions of a library
+spell the same type differently.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.model import values
+
+_WORDS_ONLY = ("title", "description", "examples", "$defs", "deprecated")
+_MOST_DEPTH = 32
+
+
+class Fit(enum.Enum):
+    """Whether old data still fits."""
+
+    SAME = "same"
+    WIDER = "wider"
+    NARROWER = "narrower"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """What became of one field of an object."""
+
+    field: str
+    what: str
+    """As a person would say it: ``added``, ``removed``, ``is required now``…"""
+    fit: Fit
+
+
+def normal(schema: Any) -> Any:
+    """The schema with its references followed and without words for people."""
+    definitions = schema.get("$defs", {}) if isinstance(schema, dict) else {}
+    return _normal(schema, definitions, ())
+
+
+def _normal(schema: Any, definitions: Any, within: tuple[str, ...]) -> Any:
+    if isinstance(schema, list):
+        return [_normal(each, definitions, within) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        name = reference.rpartition("/")[2]
+        if name in within or len(within) > _MOST_DEPTH or name not in definitions:
+            # A type that contains itself is told by its name.
+            return {"$ref": name}
+        return _normal(definitions[name], definitions, (*within, name))
+    shown: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "patternProperties"):
+            # Here the keys are names of fields; one may well be called "title".
+            shown[key] = {name: _normal(each, definitions, within) for name, each in value.items()}
+        elif key == "required":
+            shown[key] = sorted(value)
+        elif key not in _WORDS_ONLY:
+            shown[key] = _normal(value, definitions, within)
+    return shown
+
+
+def compare(old: Any, new: Any) -> Fit:
+    """Whether what fitted the old schema fits the new one, as far as that can be told."""
+    old, new = normal(old), normal(new)
+    if same(old, new):
+        return Fit.SAME
+    if new in (None, {}, True):
+        return Fit.WIDER
+    if old in (None, {}, True):
+        return Fit.NARROWER
+    if _is_object(old) and _is_object(new):
+        fits = {change.fit for change in _field_changes(old, new)}
+        rest = same(_without_fields(old), _without_fields(new))
+        if rest and Fit.NARROWER not in fits:
+            return Fit.WIDER
+        return Fit.NARROWER
+    alternatives = new.get("anyOf", []) if isinstance(new, dict) else []
+    wanted = old["anyOf"] if isinstance(old, dict) and "anyOf" in old else [old]
+    if alternatives and all(any(_fits(one, each) for each in alternatives) for one in wanted):
+        return Fit.WIDER
+    return Fit.NARROWER
+
+
+def field_changes(old: Any, new: Any) -> tuple[FieldChange, ...]:
+    """What became of each field; empty where one of them is no object with fields."""
+    old, new = normal(old), normal(new)
+    if not (_is_object(old) and _is_object(new)):
+        return ()
+    return tuple(_field_changes(old, new))
+
+
+def _field_changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[FieldChange]:
+    before, after = old["properties"], new["properties"]
+    was_needed, needed = set(old.get("required", ())), set(new.get("required", ()))
+    for name in sorted(before.keys() - after.keys()):
+        yield FieldChange(name, "was removed", Fit.NARROWER)
+    for name in sorted(after.keys() - before.keys()):
+        if name in needed:
+            yield FieldChange(name, "was added and is required", Fit.NARROWER)
+        else:
+            yield FieldChange(name, "was added, optional", Fit.WIDER)
+    for name in sorted(before.keys() & after.keys()):
+        if name in needed - was_needed:
+            yield FieldChange(name, "is required now", Fit.NARROWER)
+        fit = compare(_without_default(before[name]), _without_default(after[name]))
+        if fit is Fit.NARROWER:
+            yield FieldChange(name, "has another type", fit)
+        elif fit is Fit.WIDER:
+            yield FieldChange(name, "allows more", fit)
+        elif name in was_needed - needed:
+            yield FieldChange(name, "is optional now", Fit.WIDER)
+        elif not same(before[name], after[name]):
+            yield FieldChange(name, "has another default", Fit.WIDER)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two plain values are one, whatever the order of their keys."""
+    return values.canonical(one) == values.canonical(other)
+
+
+def _fits(old: Any, new: Any) -> bool:
+    return compare(old, new) is not Fit.NARROWER
+
+
+def _is_object(schema: Any) -> bool:
+    return isinstance(schema, dict) and isinstance(schema.get("properties"), dict)
+
+
+def _without_fields(schema: dict[str, Any]) -> dict[str, Any]:
+    return {key: schema[key] for key in schema if key not in ("properties", "required")}
+
+
+def _without_default(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    return {key: value for key, value in schema.items() if key != "default"}
