@@ -24,6 +24,7 @@ PUBLIC_NAMES = [
     "EventTimeout",
     "Fenced",
     "Graph",
+    "GraphChangedInPlace",
     "InvalidArguments",
     "InvalidGraph",
     "InvalidId",

@@ -31,7 +31,8 @@
     │   └─ RunAborted            a person decided to abort the run
     ├─ RunWaits                the run waits for time, an event or a child run; open it again later
     ├─ VersionError            a run and the deployed graph do not fit together
-    │   └─ WorkflowVersionMismatch  the run is bound to another version (V2)
+    │   ├─ WorkflowVersionMismatch  the run is bound to another version (V2)
+    │   └─ GraphChangedInPlace   a graph changed more than its version says (V5)
     ├─ ToolFailure             a tool failed, and its failure is on record
     │   ├─ Retryable             nothing took effect; trying again may help
     │   ├─ Poison                nothing took effect; trying again cannot help
@@ -220,6 +221,12 @@ class VersionError(NottwiceError):
 
 class WorkflowVersionMismatch(VersionError):
     """The run is bound to a version of its graph that this code is not."""
+
+
+class GraphChangedInPlace(VersionError):
+    """A graph changed more than its version says; ``needs`` is the version that would say it."""
+
+    needs: str
 
 
 class ToolFailure(NottwiceError):

@@ -219,13 +219,13 @@ def test_any_other_version_is_refused_and_says_what_to_do(
     assert effects.visited == ["a"]
 
 
-def test_a_node_that_the_patched_graph_does_not_have_stops_the_run(
+def test_a_node_that_the_edited_draft_does_not_have_stops_the_run(
     host: Host, effects: Effects
 ) -> None:
     effects.broken = {"b"}
-    crash(host, line(effects, "a", "b"))
+    crash(host, line(effects, "a", "b", version="0.0.1"))
     with pytest.raises(nt.InvalidGraph, match="at node 'b', which graph"):
-        run(host, line(effects, "a", "c", version="1.0.1"))
+        run(host, line(effects, "a", "c", version="0.0.1"))
     assert effects.done == ["a"]
 
 

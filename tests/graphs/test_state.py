@@ -396,7 +396,8 @@ def test_a_pydantic_dataclass_is_a_state_like_any_other(host: Host) -> None:
 def test_a_state_that_no_longer_fits_says_so_and_leaves_the_run_alone(
     host: Host, effects: Effects
 ) -> None:
-    old = graph(state=Data)
+    # A draft, because code that was deployed is refused before it comes to that.
+    old = graph(state=Data, version="0.0.1")
 
     @old.node(name="a")
     def first(state: Data) -> None:
@@ -413,7 +414,7 @@ def test_a_state_that_no_longer_fits_says_so_and_leaves_the_run_alone(
         order: int
         customer: str
 
-    new = graph(state=Newer, version="1.0.1")
+    new = graph(state=Newer, version="0.0.1")
     new.node(name="a")(lambda state: None)
     new.node(name="b")(lambda state: None)
     with pytest.raises(InvalidGraph, match="recorded state no longer fits"):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nottwice.errors import InvalidGraph, UnknownRun, UsageError, WorkflowVersionMismatch
+from nottwice.graphs.binding import check_against_each_other
 from nottwice.graphs.cancel import cancel
 from nottwice.graphs.declare import AnyStore, Graph
 from nottwice.graphs.outcome import Outcome
@@ -24,6 +25,7 @@ class App:
             )
         self.graphs = tuple(graphs)
         self.store = store
+        self._versions_checked = False
         seen: dict[str, Graph[Any]] = {}
         for graph in self.graphs:
             if not isinstance(graph, Graph):
@@ -97,7 +99,14 @@ class App:
             )
         return max(fitting, key=lambda graph: graph.version)
 
+    def _check_versions(self) -> None:
+        """Not when the app is made: what annotations name may be defined further down."""
+        if not self._versions_checked:
+            check_against_each_other(self.graphs)
+            self._versions_checked = True
+
     def _graph_of(self, ledger: Ledger, name: str, run_id: str) -> Graph[Any]:
+        self._check_versions()
         newest = self.newest(name)
         run = ledger.store.load_run(run_id)
         if run is None or run.graph_id is None or split_graph_id(run.graph_id)[0] != newest.name:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+import weakref
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, overload
@@ -17,10 +19,12 @@ from nottwice.engine.history import Version
 from nottwice.errors import InvalidGraph
 from nottwice.graphs import fork as forking
 from nottwice.graphs import running
+from nottwice.graphs.binding import find_place
 from nottwice.graphs.fingerprint import check_tools, take_fingerprint
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.state import StateType
 from nottwice.guard.ledger import Ledger, ledger_of
+from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.changes import Change
 from nottwice.model.fingerprint import Fingerprint
@@ -73,6 +77,9 @@ class Graph(Generic[S]):
         self._code: dict[str, NodeCode] = {}
         self._definition: GraphDefinition | None = None
         self._fingerprint: Fingerprint | None = None
+        self.place = find_place()
+        """Where it was declared, for those who must change its version."""
+        self.found_whole: MutableSet[Store] = weakref.WeakSet()
         self._guard = threading.Lock()
 
     @property
@@ -144,6 +151,11 @@ class Graph(Generic[S]):
             if self._fingerprint is None:
                 self._fingerprint = take_fingerprint(definition, self._code, self._tools)
             return self._fingerprint
+
+    @functools.cached_property
+    def record_json(self) -> str:
+        """What the ledger records of it, when it first sees it."""
+        return values.encode(self.fingerprint().to_plain())
 
     @property
     def code(self) -> Mapping[str, NodeCode]:

@@ -20,7 +20,6 @@ from nottwice.graphs.running import Runnable, check_bound
 from nottwice.graphs.state import Go
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
-from nottwice.model import values
 from nottwice.model.call import CallRow, check_id
 from nottwice.model.checkpoint import restore, save
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
@@ -78,14 +77,13 @@ def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
 
 def _fork(ledger: Ledger, graph: Runnable, origin: RunRecord, to: str, image: Any) -> Doing[None]:
     store, now = ledger.store, ledger.clock.now()
-    definition = values.encode(graph.definition().to_plain())
     opening = ownership.Opening(
         store=store,
         clock=ledger.clock,
         run_id=to,
         find_tool=registry.find_tool,
         begins=ownership.Beginning(
-            GraphRecord(origin.graph_id or graph.id, definition, now),
+            GraphRecord(origin.graph_id or graph.id, graph.record_json, now),
             origin.input_json or "{}",
             origin=origin.workflow_id,
         ),

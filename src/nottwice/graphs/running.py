@@ -18,6 +18,7 @@ from nottwice.errors import (
     UsageError,
     WorkflowVersionMismatch,
 )
+from nottwice.graphs.binding import Printed, check_unchanged
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.graphs.readiness import is_ready
@@ -27,7 +28,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id, child_node
 from nottwice.model.checkpoint import restore
-from nottwice.model.graph import GraphDefinition, Version, split_graph_id
+from nottwice.model.graph import GraphDefinition, split_graph_id
 from nottwice.model.position import around
 from nottwice.model.review import Review
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus, StepRecord, StepStatus, Wait
@@ -37,16 +38,17 @@ from nottwice.store.interface import Store
 POLL_SECONDS = 0.2
 
 
-class Runnable(Protocol):
+class Runnable(Printed, Protocol):
     """What running a graph needs to know of it."""
 
-    name: str
-    version: Version
     state: StateType
     cadence: Cadence
 
     @property
     def id(self) -> str: ...
+
+    @property
+    def record_json(self) -> str: ...
 
     @property
     def code(self) -> Mapping[str, NodeCode]: ...
@@ -104,6 +106,7 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
             # Whoever aborted it may have died before it came to the children.
             yield from _abort_children(seat, run_id)
             return outcome_of(store, graph, run_id)
+        check_unchanged(store, graph)
         was_ready = is_ready(store, run_id, now=clock.now())
         waits = yield from _advance(seat, asked, known, begins)
         if isinstance(waits, RunAborted):
@@ -158,7 +161,7 @@ def _abort_children(seat: Seat, run_id: str) -> Doing[None]:
 def _beginning(asked: Asked, known: RunRecord | None, *, now: float) -> ownership.Beginning:
     """What the run begins with, checked against what it began with if it is there already."""
     graph = asked.graph
-    record = GraphRecord(graph.id, values.encode(graph.definition().to_plain()), now)
+    record = GraphRecord(graph.id, graph.record_json, now)
     if known is None:
         first = graph.state.first(asked.input)
         return ownership.Beginning(record, values.encode(first), asked.parent)

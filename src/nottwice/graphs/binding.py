@@ -1,0 +1,129 @@
+"""Is this graph still the one that its version stands for? (V5)
+
+A run is bound to ``name@version``, so what that names must not change. The first run of a graph
+records its fingerprint in the ledger; code whose fingerprint is another one under the same id, or
+under a later id that does not say how much has changed, is refused before anything runs.
+Version 0.0.x is the exception: it stands for a draft, and may be edited in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Iterable, MutableSet
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from nottwice.errors import GraphChangedInPlace
+from nottwice.graphs.recorded import recorded_fingerprint
+from nottwice.model.bump import Bump, is_draft, next_version, says_enough, what_bump
+from nottwice.model.fingerprint import Fingerprint
+from nottwice.model.graph import Version, split_graph_id
+from nottwice.store.interface import Store
+
+_HERE = str(Path(__file__).parent)
+
+
+class Printed(Protocol):
+    """A graph whose fingerprint can be compared."""
+
+    name: str
+    version: Version
+    place: str
+    found_whole: MutableSet[Store]
+    """The ledgers that were seen to hold this very fingerprint."""
+
+    def fingerprint(self) -> Fingerprint: ...
+
+
+def check_unchanged(store: Store, graph: Printed) -> None:
+    """Refuse a graph that the ledger knows as another one; GraphChangedInPlace says what to do.
+
+    A ledger that holds this fingerprint is not asked again: a record never changes.
+    """
+    if is_draft(graph.version) or _is_found_whole(graph, store):
+        return
+    new = graph.fingerprint()
+    known = _recorded(store, graph)
+    basis = _basis(known, graph.version)
+    if basis is not None:
+        refuse_unless_bumped(known[basis], new, place=graph.place, where=store.location)
+    if graph.version in known:
+        with contextlib.suppress(TypeError):
+            # A store that cannot be remembered is asked every time.
+            graph.found_whole.add(store)
+
+
+def check_against_each_other(graphs: Iterable[Printed]) -> None:
+    """Refuse versions of one graph, deployed together, of which a later one says too little."""
+    by_name: dict[str, list[Printed]] = {}
+    for graph in graphs:
+        if not is_draft(graph.version):
+            by_name.setdefault(graph.name, []).append(graph)
+    for versions in by_name.values():
+        versions.sort(key=lambda graph: graph.version)
+        for old, new in itertools.pairwise(versions):
+            refuse_unless_bumped(
+                old.fingerprint(), new.fingerprint(), place=new.place, where="this app"
+            )
+
+
+def refuse_unless_bumped(old: Fingerprint, new: Fingerprint, *, place: str, where: str) -> None:
+    """Raise GraphChangedInPlace if the later version does not say how much has changed."""
+    bump = what_bump(old, new)
+    if says_enough(old.version, new.version, bump.part):
+        return
+    raise GraphChangedInPlace(
+        _text(old, new, bump, place=place, where=where),
+        graph=new.graph.graph_id,
+        needs=str(next_version(old.version, bump.part)),
+        reasons=tuple(reason.text for reason in bump.reasons),
+    )
+
+
+def find_place() -> str:
+    """File and line of the user's code that declares something, while it does so."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_found_whole(graph: Printed, store: Store) -> bool:
+    try:
+        return store in graph.found_whole
+    except TypeError:
+        return False
+
+
+def _recorded(store: Store, graph: Printed) -> dict[Version, Fingerprint]:
+    """What the ledger knows of this graph, by version; drafts do not count."""
+    found: dict[Version, Fingerprint] = {}
+    for record in store.graphs():
+        name, version = split_graph_id(record.graph_id)
+        if name == graph.name and not is_draft(version):
+            found[version] = recorded_fingerprint(record)
+    return found
+
+
+def _basis(known: Iterable[Version], version: Version) -> Version | None:
+    """What a version is compared with: itself, or the last one before it."""
+    return max((one for one in known if one <= version), default=None)
+
+
+def _text(old: Fingerprint, new: Fingerprint, bump: Bump, *, place: str, where: str) -> str:
+    needed = next_version(old.version, bump.part)
+    name = new.graph.name
+    if old.version == new.version:
+        what = f"Graph {new.graph.graph_id} is not the one that runs in {where} began with"
+    else:
+        what = f"Graph {new.graph.graph_id} changed more since {old.graph.graph_id} than it says"
+    return (
+        f"{what}: {bump.text}. Nothing was done. A graph that was deployed is not edited in place: "
+        f'write version="{needed}" instead of "{new.version}" in {place}. Runs of '
+        f"{name}@{old.version} that are open need its code beside the new one, unless only bodies "
+        "changed: nottwice runs --by-version. (While a graph is a draft, version 0.0.x may be "
+        "edited in place.)"
+    )
