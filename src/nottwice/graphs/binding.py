@@ -4,6 +4,7 @@ A run is bound to ``name@version``, so what that names must not change. The firs
 records its fingerprint in the ledger; code whose fingerprint is another one under the same id, or
 under a later id that does not say how much has changed, is refused before anything runs.
 Version 0.0.x is the exception: it stands for a draft, and may be edited in place.
+Promise kept here: P37.
 """
 
 from __future__ import annotations
