@@ -150,6 +150,9 @@ def _why_text(case: Case) -> str:
 
 def _call_facts(case: Case, tool: Tool | None) -> Iterator[tuple[str, object]]:
     review, identity = case.review, case.review.identity
+    if review.kind is ReviewKind.UNDEPLOYABLE:
+        # It is about the run as a whole, not about a call of it.
+        return
     if review.kind is not ReviewKind.QUESTION:
         yield "tool", identity.tool_name
     yield "step", identity.node_id

@@ -24,7 +24,7 @@ from nottwice.model import values
 from nottwice.model.asked import Question, WantedCall, shown_in
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.graph import split_graph_id
-from nottwice.model.review import Evidence, Review, ReviewStatus, Verb
+from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import (
     EventRecord,
     HolderRecord,
@@ -305,6 +305,8 @@ def subject_text(review: Review, row: CallRow | None) -> str:
         case WantedCall():
             return written_call(shown.tool, shown.args)
         case None:
+            if review.kind is ReviewKind.UNDEPLOYABLE:
+                return "the version of its graph"
             return review.identity.tool_name if row is None else call_text(row)
         case _:
             assert_never(shown)

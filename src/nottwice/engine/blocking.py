@@ -131,6 +131,7 @@ _ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {
     ),
     ReviewKind.DRIFT: (ReplayDriftError, "Nothing was sent."),
     ReviewKind.QUESTION: (QuestionOpen, "Nobody has answered yet, and nothing more was done."),
+    ReviewKind.UNDEPLOYABLE: (RunBlocked, "Nothing was sent."),
     ReviewKind.APPROVAL: (ApprovalNeeded, "Nobody has approved it yet, and it was not sent."),
 }
 

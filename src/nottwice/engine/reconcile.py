@@ -405,6 +405,8 @@ def raise_if_blocked(session: Session) -> Doing[None]:
         elif review.kind.asks_first:
             # It holds back only the code that asks for it; that code looks for itself.
             session.asked[review.identity] = review
+        elif review.kind is ReviewKind.UNDEPLOYABLE:
+            yield from _close_undeployable(session, review)
         elif review.kind is ReviewKind.UNKNOWN:
             row = yield _reviewed_call(review)
             if row is not None and _ended_by_itself(row, review):
@@ -422,6 +424,16 @@ def raise_if_blocked(session: Session) -> Doing[None]:
                 yield from session.commit(reviews=(ReviewWrite(used, review.version),))
         else:
             raise blocking.blocked_by(session, review)
+
+
+def _close_undeployable(session: Session, review: Review) -> Doing[None]:
+    """Whoever holds the run has the code for it, so nobody need be told any more that none has."""
+    closed = review.closed("a version that can take the run", now=session.clock.now())
+    try:
+        yield from session.commit(reviews=(ReviewWrite(closed, review.version),))
+    except Outdated:
+        # Somebody has decided at this very moment.
+        yield from abort_if_decided(session)
 
 
 def _ended_by_itself(row: CallRow, review: Review) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nottwice.errors import InvalidGraph, UnknownRun, UsageError, WorkflowVersionMismatch
+from nottwice.engine.drivers import drive, drive_async
+from nottwice.errors import InvalidGraph, UnknownRun, UsageError
 from nottwice.graphs.binding import check_against_each_other
 from nottwice.graphs.cancel import cancel
 from nottwice.graphs.declare import AnyStore, Graph
 from nottwice.graphs.outcome import Outcome
+from nottwice.graphs.undeployed import parking, version_mismatch
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model.graph import split_graph_id
 from nottwice.model.run import RunRecord
@@ -46,14 +48,19 @@ class App:
     def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
         """Start a run, resume it, or return its finished result (see ``Graph.run``)."""
         ledger = self.ledger
-        return self._graph_of(ledger, graph, run_id).run(run_id, input, store=ledger, **options)
+        chosen = self._choose(ledger, graph, run_id)
+        if isinstance(chosen, RunRecord):
+            raise drive(parking(ledger, chosen, self._deployed(chosen)), ledger)
+        return chosen.run(run_id, input, store=ledger, **options)
 
     async def arun(
         self, graph: str, run_id: str, input: Any = None, **options: Any
     ) -> Outcome[Any]:
         """The same without blocking the event loop."""
         ledger = self.ledger
-        chosen = self._graph_of(ledger, graph, run_id)
+        chosen = self._choose(ledger, graph, run_id)
+        if isinstance(chosen, RunRecord):
+            raise await drive_async(parking(ledger, chosen, self._deployed(chosen)), ledger)
         return await chosen.arun(run_id, input, store=ledger, **options)
 
     def outcome(self, run_id: str) -> Outcome[Any]:
@@ -81,6 +88,12 @@ class App:
 
     def graph_of(self, run: RunRecord) -> Graph[Any]:
         """The deployed graph that may resume a run: its own version, or a later patch of it."""
+        fitting = self._fitting(run)
+        if fitting is None:
+            raise version_mismatch(run, self._deployed(run), location=self.ledger.location)
+        return fitting
+
+    def _fitting(self, run: RunRecord) -> Graph[Any] | None:
         if run.graph_id is None:
             raise UsageError(f"Run {run.workflow_id!r} is not a run of a graph.")
         name, version = split_graph_id(run.graph_id)
@@ -89,15 +102,13 @@ class App:
             for graph in self.graphs
             if graph.name == name and graph.version[:2] == version[:2]
         ]
-        if not fitting:
-            raise WorkflowVersionMismatch(
-                f"Run {run.workflow_id!r} is bound to {run.graph_id}, and no deployed graph can "
-                "take it. Nothing was done. Deploy that version beside the others and let the run "
-                "finish there, or start a run with another id.",
-                run_id=run.workflow_id,
-                bound=run.graph_id,
-            )
-        return max(fitting, key=lambda graph: graph.version)
+        return max(fitting, key=lambda graph: graph.version, default=None)
+
+    def _deployed(self, run: RunRecord) -> list[str]:
+        """The versions of a run's graph that are here, none of which may fit."""
+        name = split_graph_id(run.graph_id or "")[0]
+        versions = [graph for graph in self.graphs if graph.name == name]
+        return [graph.id for graph in sorted(versions, key=lambda graph: graph.version)]
 
     def _check_versions(self) -> None:
         """Not when the app is made: what annotations name may be defined further down."""
@@ -105,10 +116,11 @@ class App:
             check_against_each_other(self.graphs)
             self._versions_checked = True
 
-    def _graph_of(self, ledger: Ledger, name: str, run_id: str) -> Graph[Any]:
+    def _choose(self, ledger: Ledger, name: str, run_id: str) -> Graph[Any] | RunRecord:
+        """The graph that takes a run; or the run itself, if it is there and none can."""
         self._check_versions()
         newest = self.newest(name)
         run = ledger.store.load_run(run_id)
         if run is None or run.graph_id is None or split_graph_id(run.graph_id)[0] != newest.name:
             return newest
-        return self.graph_of(run)
+        return self._fitting(run) or run

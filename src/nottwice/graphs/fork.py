@@ -68,7 +68,7 @@ def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
     origin = store.load_run(run_id)
     if origin is None:
         raise UnknownRun(f"No run {run_id!r} is in {store.location}. Nothing was forked.")
-    check_bound(graph, origin)
+    check_bound(store, graph, origin)
     known = store.load_run(to)
     if known is not None and (known.origin != run_id or store.checkpoint_chain(to)):
         raise UsageError(f"There is a run {to!r} already. Nothing was forked. Choose another id.")

@@ -16,13 +16,13 @@ from nottwice.errors import (
     RunAborted,
     UnknownRun,
     UsageError,
-    WorkflowVersionMismatch,
 )
 from nottwice.graphs.binding import Printed, check_unchanged
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.graphs.readiness import is_ready
 from nottwice.graphs.state import StateType
+from nottwice.graphs.undeployed import version_mismatch
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
@@ -99,7 +99,7 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
     deadline = clock.now() + stay_seconds
     while True:
         known = store.load_run(run_id)
-        begins = _beginning(asked, known, now=clock.now())
+        begins = _beginning(store, asked, known, now=clock.now())
         if known is not None and known.status is RunStatus.COMPLETED:
             return outcome_of(store, graph, run_id)
         if known is not None and known.status is RunStatus.ABORTED:
@@ -158,14 +158,16 @@ def _abort_children(seat: Seat, run_id: str) -> Doing[None]:
     yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
 
 
-def _beginning(asked: Asked, known: RunRecord | None, *, now: float) -> ownership.Beginning:
+def _beginning(
+    store: Store, asked: Asked, known: RunRecord | None, *, now: float
+) -> ownership.Beginning:
     """What the run begins with, checked against what it began with if it is there already."""
     graph = asked.graph
     record = GraphRecord(graph.id, graph.record_json, now)
     if known is None:
         first = graph.state.first(asked.input)
         return ownership.Beginning(record, values.encode(first), asked.parent)
-    check_bound(graph, known)
+    check_bound(store, graph, known)
     assert known.input_json is not None
     if asked.input is not None:
         if not graph.state.began_with(values.decode(known.input_json), asked.input):
@@ -176,7 +178,7 @@ def _beginning(asked: Asked, known: RunRecord | None, *, now: float) -> ownershi
     return ownership.Beginning(record, known.input_json, asked.parent)
 
 
-def check_bound(graph: Runnable, run: RunRecord) -> None:
+def check_bound(store: Store, graph: Runnable, run: RunRecord) -> None:
     """Refuse a run that is bound to another graph, or to a version that this code is not (V2)."""
     if run.graph_id is None:
         raise UsageError(
@@ -190,14 +192,7 @@ def check_bound(graph: Runnable, run: RunRecord) -> None:
             "was done. Choose another id."
         )
     if version[:2] != graph.version[:2]:
-        raise WorkflowVersionMismatch(
-            f"Run {run.workflow_id!r} is bound to {run.graph_id}, and this code is {graph.id}. "
-            "Nothing was done. Deploy the old version beside the new one and let the run finish "
-            "there, or start a run with another id.",
-            run_id=run.workflow_id,
-            bound=run.graph_id,
-            deployed=graph.id,
-        )
+        raise version_mismatch(run, [graph.id], location=store.location)
 
 
 def _check_whole(store: Store, run: RunRecord) -> None:
@@ -217,7 +212,7 @@ def outcome_of(store: Store, graph: Runnable, run_id: str) -> Outcome[Any]:
         raise UnknownRun(
             f"No run {run_id!r} is in {store.location}. Start it with graph.run({run_id!r}, ...)."
         )
-    check_bound(graph, known)
+    check_bound(store, graph, known)
     chain = store.checkpoint_chain(run_id)
     assert known.input_json is not None
     plain = restore(chain)["state"] if chain else values.decode(known.input_json)

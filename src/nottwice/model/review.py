@@ -22,6 +22,7 @@ class ReviewKind(enum.Enum):
     DRIFT = "drift"
     QUESTION = "question"
     APPROVAL = "approval"
+    UNDEPLOYABLE = "undeployable"
 
     @property
     def asks_first(self) -> bool:
@@ -59,6 +60,9 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
         Verb.APPROVE: "the call may be made, with these arguments and no others",
         Verb.REJECT: "the call is not made; the code gets nt.Rejected, with the reason",
         Verb.ABORT: "stop this run for good",
+    },
+    ReviewKind.UNDEPLOYABLE: {
+        Verb.ABORT: "stop this run for good; else deploy its version, and this closes by itself",
     },
 }
 

@@ -1,0 +1,127 @@
+"""A run that no deployed version of its graph can take: what is it told, and who else is? (V2)
+
+Nothing of it is run. It must not sit silently either, so a review is opened, which closes by
+itself when a version that fits advances the run; a person can only decide to abort it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Sequence
+
+from nottwice.engine import ownership
+from nottwice.engine.asks import Doing, Read, Write
+from nottwice.engine.drivers import Seat
+from nottwice.errors import NottwiceError, RunAborted, WorkflowVersionMismatch
+from nottwice.graphs.cancel import cancel_children
+from nottwice.guard import registry
+from nottwice.model import values
+from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity
+from nottwice.model.graph import split_graph_id
+from nottwice.model.review import Review, ReviewKind, ReviewStatus
+from nottwice.model.run import Life, RunRecord, RunStatus
+from nottwice.model.tool import OWN_PREFIX
+from nottwice.store.interface import Commit, Outdated, ReviewWrite
+
+_ABOUT = f"{OWN_PREFIX}version"
+_MOST_INPUT_CHARACTERS = 300
+
+
+def version_mismatch(
+    run: RunRecord, deployed: Sequence[str], *, location: str, review: Review | None = None
+) -> WorkflowVersionMismatch:
+    """The error of a run that is bound to a version which is not here, with what can be done."""
+    bound = run.graph_id or ""
+    name, run_id = split_graph_id(bound)[0], run.workflow_id
+    here = ", ".join(deployed) or f"no version of {name}"
+    store = f" --store {shlex.quote(location)}"
+    told = "" if review is None else f" Review {review.review_id} tells people so."
+    return WorkflowVersionMismatch(
+        f"Run {run_id!r} is bound to {bound}, and no deployed graph can take it: this code has "
+        f"{here}. Nothing was done.{told} You can: (1) Deploy the old version beside the new one, "
+        f"nt.App(graphs=[..., <{bound}>]), and let the run finish there with the same line; "
+        f"(2) start it afresh under another id: nottwice run {shlex.quote(name)} --id "
+        f"{shlex.quote(run_id + '-2')} --input {_input(run)}{store}; what this run has done "
+        "already would be done again; (3) give it up: nottwice cancel "
+        f"{shlex.quote(run_id)} --why TEXT{store}",
+        run_id=run_id,
+        bound=bound,
+        deployed=deployed[-1] if deployed else None,
+        review_id=None if review is None else review.review_id,
+    )
+
+
+def parking(seat: Seat, run: RunRecord, deployed: Sequence[str]) -> Doing[NottwiceError]:
+    """Open a review about such a run, or use what somebody decided about it.
+
+    Durable: the review, or that the run is aborted, when it returns the error to raise.
+    """
+    store = seat.store
+    reviews: list[Review] = yield Read(lambda store: store.reviews(run.workflow_id))
+    mine = [review for review in reviews if review.kind is ReviewKind.UNDEPLOYABLE]
+    last = mine[-1] if mine else None
+    if last is not None and last.status is ReviewStatus.DECIDED:
+        aborted = yield from _abort(seat, run, last)
+        if aborted is not None:
+            return aborted
+    review = last if last is not None and last.status is ReviewStatus.OPEN else None
+    if review is None and not (yield from _needs_nobody(run)):
+        review = _review(run, number=len(mine), now=seat.clock.now())
+        # Outdated: somebody else met the same run at this very moment, with the same review.
+        with contextlib.suppress(Outdated):
+            yield Write(Commit(workflow_id=run.workflow_id, reviews=(ReviewWrite(review),)))
+    return version_mismatch(run, deployed, location=store.location, review=review)
+
+
+def _abort(seat: Seat, run: RunRecord, review: Review) -> Doing[NottwiceError | None]:
+    # The only verb that there is for it.
+    assert review.decision is not None
+    opening = ownership.Opening(
+        store=seat.store, clock=seat.clock, run_id=run.workflow_id, find_tool=registry.find_tool
+    )
+    try:
+        session = yield from ownership.claim(opening)
+    except RunAborted as aborted:
+        by, why = review.decision.by, review.decision.why
+        yield from cancel_children(seat, run.workflow_id, by=by, why=why)
+        return aborted
+    # The decision was taken back at this very moment.
+    yield from ownership.release(session, None, status=run.status)
+    return None
+
+
+def _needs_nobody(run: RunRecord) -> Doing[bool]:
+    """Whether the run is over, or some process that has its code drives it right now."""
+    if run.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+        return True
+    if run.holder_id is None:
+        return False
+    holder_id = run.holder_id
+    life: Life = yield Read(lambda store: store.life_of(holder_id))
+    return life is Life.ALIVE
+
+
+def _review(run: RunRecord, *, number: int, now: float) -> Review:
+    bound = run.graph_id or ""
+    about = {"graph": bound, "number": number}
+    identity = CallIdentity(
+        run.workflow_id, ROOT_NODE, FIRST_CHECKPOINT, _ABOUT, values.hash_of(about)
+    )
+    return Review(
+        # From what it is about, so that two who meet the run at once ask one question.
+        review_id=identity.call_id[:8],
+        kind=ReviewKind.UNDEPLOYABLE,
+        status=ReviewStatus.OPEN,
+        identity=identity,
+        call_id=identity.call_id,
+        attempt_id="",
+        summary=f"no deployed version can take this run; deploy {bound} beside the others",
+        opened_at=now,
+    )
+
+
+def _input(run: RunRecord) -> str:
+    """What the run began with, as it can be typed."""
+    text = run.input_json or "{}"
+    return shlex.quote(text) if len(text) <= _MOST_INPUT_CHARACTERS else "@input.json"
