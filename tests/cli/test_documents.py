@@ -30,6 +30,7 @@ SHAPES = {
     "checkpoints": "checkpoint",
     "events": "told",
     "children": "run",
+    "versions": "version",
     "changes": "change",
     "error": "error",
 }
@@ -77,6 +78,8 @@ def _graph_documents(place: Workplace) -> dict[str, Any]:
         "history, with --at": "history order-1 --at 1",
         "history, with --diff": "history order-1 --diff 0 1",
         "fork": "fork order-1 --to fork-1 --app flows",
+        "runs, with --by-version": "runs --by-version --app flows",
+        "lock": "lock --app flows",
         "cancel": "cancel told-1 --why x",
     }
     place.lines("send told-1 news --data 7 --store agent.db")

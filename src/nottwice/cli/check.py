@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
 from nottwice.cli.application import Application, load_application
+from nottwice.cli.deployed import app_of
 from nottwice.cli.documents import finding_document, tool_document
+from nottwice.cli.lock import LOCK_FILE, lock_findings
 from nottwice.cli.output import safe, show_facts, show_json, show_line
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
-from nottwice.errors import UsageError
+from nottwice.errors import NottwiceError, UsageError
+from nottwice.graphs.binding import check_against_each_other
 from nottwice.guard.report import Finding, Level, ToolReport, duration_text, report_on
 
 FOUND_SOMETHING = 3
@@ -20,11 +24,20 @@ FOUND_SOMETHING = 3
 
 @click.command(cls=Command, short_help="Check how tools are declared, for CI.")
 @click.argument("module", required=False)
+@click.option(
+    "--lock", "lock_file", metavar="PATH", help="The lock file to compare with; else nottwice.lock."
+)
 @click.option("--strict", is_flag=True, help="Let warnings fail as well.")
 @common_options
 @pass_settings
 @click.pass_context
-def check(context: click.Context, settings: Settings, module: str | None, strict: bool) -> None:
+def check(
+    context: click.Context,
+    settings: Settings,
+    module: str | None,
+    lock_file: str | None,
+    strict: bool,
+) -> None:
     """Check how the tools of a MODULE are declared; exit code 3 if something must change.
 
     MODULE is a module's name or the path of a .py file; without it, what --app or pyproject.toml
@@ -41,7 +54,8 @@ def check(context: click.Context, settings: Settings, module: str | None, strict
 
     \b
     Errors:    the import fails, a tool has no replay class or contradicts itself,
-               a verify hook runs an effectful tool
+               a verify hook runs an effectful tool; a graph uses a tool without a class, or
+               changed more than its version says since nottwice.lock was written
     Warnings:  an unsafe tool without verify, or whose client retries on its own; a verify hook
                that reads neither the call's id nor its start; a keyed tool that never reads
                nt.current_call(); an annotation that cannot be used; no return annotation on an
@@ -51,11 +65,13 @@ def check(context: click.Context, settings: Settings, module: str | None, strict
     Examples:
       nottwice check agent.py
       nottwice check my_package.tools --strict --json
+      nottwice check --app agent:app --lock nottwice.lock
     """
     target = module if module is not None else settings.application()
     if target is None:
         raise click.UsageError("Which module? nottwice check MODULE, or --app MODULE.")
     application, findings = _load(target)
+    findings += _graph_findings(application, lock_file)
     reports = [] if application is None else [report_on(tool) for tool in application.tools]
     errors = _count(findings, reports, Level.ERROR)
     warnings = _count(findings, reports, Level.WARNING)
@@ -80,6 +96,27 @@ def _load(target: str) -> tuple[Application | None, list[Finding]]:
         text = f"importing {target} declared no tool"
         return application, [Finding(Level.WARNING, text, "name the module that declares them")]
     return application, []
+
+
+def _graph_findings(application: Application | None, lock_file: str | None) -> list[Finding]:
+    """What is wrong with the graphs of an application, and in what they left their lock file."""
+    if application is None:
+        return []
+    try:
+        app = app_of(application)
+    except UsageError as error:
+        if lock_file is None and not Path(LOCK_FILE).exists():
+            # A module of tools alone.
+            return []
+        return [Finding(Level.WARNING, f"no lock file was compared: {error.message}", "")]
+    try:
+        for graph in app.graphs:
+            # This alone finds tools without a class, in drafts as well (T5).
+            graph.fingerprint()
+        check_against_each_other(app.graphs)
+        return lock_findings(app, lock_file)
+    except (NottwiceError, OSError) as error:
+        return [Finding(Level.ERROR, str(error), "")]
 
 
 def _count(findings: list[Finding], reports: list[ToolReport], level: Level) -> int:

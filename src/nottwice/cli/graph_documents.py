@@ -28,6 +28,15 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "nodes": "the nodes of its graph; see node",
         "next": "what to type next; empty if nothing is left to do",
     },
+    "runs, with --by-version": {
+        "ledger": _LEDGER,
+        "versions": "every version that has runs or is deployed; see version",
+    },
+    "lock": {
+        "file": "the lock file",
+        "graphs": "the graphs in it, name@version",
+        "changed": "whether it was written, or was as it is",
+    },
     "cancel": {
         "ledger": _LEDGER,
         "run": "the run as it is now; see run",
@@ -61,6 +70,15 @@ DOCUMENTS: dict[str, dict[str, str]] = {
 
 # What those documents are made of.
 FIELDS: dict[str, dict[str, str]] = {
+    "version": {
+        "graph": "name@version",
+        "runs": "how many runs are bound to it",
+        "open": "how many of them are neither completed nor aborted",
+        "oldest_at": "when the oldest open run began, or null",
+        "stand": "how many open runs wait for what, or are in which state",
+        "taken_by": "the deployed version that resumes its runs; null: none, or no --app",
+        "removal": "safe, open_runs, new_runs, gone, missing, or unknown without --app",
+    },
     "node": {
         "node": "its name",
         "status": "pending, in_progress, done or failed: that of the last visit",

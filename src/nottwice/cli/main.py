@@ -23,6 +23,7 @@ from nottwice.cli import (
     decide,
     fork,
     history,
+    lock,
     reviews,
     run,
     send,
@@ -121,6 +122,7 @@ for _command in (
     cancel.cancel,
     fork.fork,
     check.check,
+    lock.lock,
 ):
     main.add_command(_command)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from nottwice.cli.by_version import show_versions
 from nottwice.cli.documents import run_document, status_document
 from nottwice.cli.output import (
     age_text,
@@ -81,11 +82,19 @@ def _waiting_text(waiting: dict[str, int]) -> str | None:
     type=click.Choice(STATES),
     help="Only runs in this state; can be given several times.",
 )
+@click.option(
+    "--by-version", is_flag=True, help="Per version of a graph: what is open, what can be removed."
+)
 @click.option("--all", "show_all", is_flag=True, help=f"Also beyond the last {MOST_ROWS}.")
 @common_options
 @pass_settings
 def runs(
-    settings: Settings, prefix: str, graph: str | None, states: tuple[str, ...], show_all: bool
+    settings: Settings,
+    prefix: str,
+    graph: str | None,
+    states: tuple[str, ...],
+    by_version: bool,
+    show_all: bool,
 ) -> None:
     """List runs, last changed first; with PREFIX those whose id begins with it.
 
@@ -93,12 +102,21 @@ def runs(
     again, and it continues by itself. It is *waiting* when a person must decide, or for a time, an
     event or a child run; the last column says for what.
 
+    With --by-version: per version of a graph how many runs are open, since when, what they wait
+    for, and with --app which deployed version takes them and whether its code can be removed.
+
     \b
     Examples:
       nottwice runs --state interrupted
       nottwice runs --graph refund --state waiting
       nottwice runs ticket- --all --json
+      nottwice runs --by-version --app agent:app
     """
+    if by_version:
+        if states:
+            raise click.UsageError("--by-version counts all states; leave --state out.")
+        show_versions(settings, prefix=prefix, graph=graph)
+        return
     with settings.open_ledger() as ledger:
         found = list_runs(ledger, prefix=prefix, states=states, graph=graph)
         now, location = ledger.clock.now(), ledger.location

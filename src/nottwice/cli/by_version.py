@@ -1,0 +1,56 @@
+"""What still runs on which version of a graph? `nottwice runs --by-version`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nottwice.cli.deployed import need_app
+from nottwice.cli.output import age_text, iso_text, show_json, show_line, show_table
+from nottwice.cli.settings import Settings
+from nottwice.cli.views import list_runs
+from nottwice.versions.draining import VersionView, drains
+
+
+def show_versions(settings: Settings, *, prefix: str, graph: str | None) -> None:
+    """Print every version with its open runs, and whether its code can be removed."""
+    deployed = None
+    if settings.application() is not None:
+        found = need_app(settings, what_for="--by-version")
+        deployed = [each.id for each in found.app.graphs if graph in (None, each.name, each.id)]
+    with settings.open_ledger() as ledger:
+        views = list_runs(ledger, prefix=prefix, states=(), graph=graph)
+        versions = drains((view.run for view in views), deployed=deployed)
+        now, location = ledger.clock.now(), ledger.location
+    if settings.as_json:
+        documents = [version_document(version) for version in versions]
+        show_json({"ledger": location, "versions": documents})
+        return
+    if not versions:
+        show_line("No runs of graphs.")
+        return
+    rows = [
+        (
+            version.graph_id,
+            version.open,
+            None if version.oldest_at is None else age_text(now - version.oldest_at),
+            ", ".join(f"{number} {what}" for what, number in version.waits) or None,
+            "?" if deployed is None else version.taken_by or "no",
+            version.removal.value,
+        )
+        for version in versions
+    ]
+    show_table(("graph", "open", "oldest", "how they stand", "taken by", "safe to remove"), rows)
+    if deployed is None:
+        show_line("What is deployed is known with --app module:app.")
+
+
+def version_document(version: VersionView) -> dict[str, Any]:
+    return {
+        "graph": version.graph_id,
+        "runs": version.runs,
+        "open": version.open,
+        "oldest_at": iso_text(version.oldest_at),
+        "stand": dict(version.waits),
+        "taken_by": version.taken_by,
+        "removal": version.removal.name.lower(),
+    }

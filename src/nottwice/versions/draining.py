@@ -1,0 +1,122 @@
+"""Which versions of graphs still have runs that need them, and which can be removed? (V3)
+
+Pure: from the runs of a ledger and from what is deployed. A run needs its own version or a later
+patch of it; a run is open until it is completed or aborted, because a failed one can be resumed.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nottwice.model.graph import Version, split_graph_id
+from nottwice.model.run import RunRecord, RunStatus
+
+_OVER = (RunStatus.COMPLETED, RunStatus.ABORTED)
+
+
+class Removal(enum.Enum):
+    """Whether the code of a version can be taken out of the deployment."""
+
+    SAFE = "yes"
+    OPEN_RUNS = "no: open runs need it"
+    NEW_RUNS = "no: new runs take it"
+    GONE = "it is not deployed"
+    MISSING = "not deployed, and open runs need it"
+    UNKNOWN = "unknown without --app"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionView:
+    """One version of a graph with the runs that are bound to it."""
+
+    graph_id: str
+    runs: int
+    open: int
+    oldest_at: float | None
+    """When the oldest of the open runs began."""
+    waits: tuple[tuple[str, int], ...]
+    """What open runs wait for, or how they stand if they do not wait, and how many."""
+    taken_by: str | None
+    """The deployed version that resumes its runs; None: none does, or it is not known."""
+    removal: Removal
+
+
+def drains(runs: Iterable[RunRecord], *, deployed: Sequence[str] | None) -> list[VersionView]:
+    """All versions that have runs or are deployed, by name and version.
+
+    ``deployed``: the graph ids that are deployed; None: nobody knows.
+    """
+    by_graph: dict[str, list[RunRecord]] = {graph_id: [] for graph_id in deployed or ()}
+    for run in runs:
+        if run.graph_id is not None:
+            by_graph.setdefault(run.graph_id, []).append(run)
+    open_ids = {
+        graph_id
+        for graph_id, found in by_graph.items()
+        if any(run.status not in _OVER for run in found)
+    }
+    return [
+        _view(graph_id, by_graph[graph_id], deployed, open_ids)
+        for graph_id in sorted(by_graph, key=split_graph_id)
+    ]
+
+
+def taker_of(graph_id: str, deployed: Iterable[str]) -> str | None:
+    """The deployed version that resumes runs of this one: the latest patch of it."""
+    name, version = split_graph_id(graph_id)
+    fitting = [
+        (other, one)
+        for one in deployed
+        for other_name, other in [split_graph_id(one)]
+        if other_name == name and other[:2] == version[:2]
+    ]
+    return max(fitting)[1] if fitting else None
+
+
+def _view(
+    graph_id: str, runs: list[RunRecord], deployed: Sequence[str] | None, open_ids: set[str]
+) -> VersionView:
+    still = [run for run in runs if run.status not in _OVER]
+    waits = Counter(text for run in still for text in _waits(run))
+    return VersionView(
+        graph_id=graph_id,
+        runs=len(runs),
+        open=len(still),
+        oldest_at=min((run.created_at for run in still), default=None),
+        waits=tuple(sorted(waits.items())),
+        taken_by=None if deployed is None else taker_of(graph_id, deployed),
+        removal=_removal(graph_id, deployed, open_ids),
+    )
+
+
+def _waits(run: RunRecord) -> set[str]:
+    if run.status is RunStatus.WAITING and run.waits:
+        return {wait.kind.value for wait in run.waits}
+    return {run.status.value}
+
+
+def _removal(graph_id: str, deployed: Sequence[str] | None, open_ids: set[str]) -> Removal:
+    if deployed is None:
+        return Removal.UNKNOWN
+    if graph_id not in deployed:
+        stranded = graph_id in open_ids and taker_of(graph_id, deployed) is None
+        return Removal.MISSING if stranded else Removal.GONE
+    if graph_id == _newest(graph_id, deployed):
+        return Removal.NEW_RUNS
+    # Open runs of earlier patches need it as well, unless a later patch takes them all.
+    needed = any(taker_of(one, deployed) == graph_id for one in open_ids)
+    return Removal.OPEN_RUNS if needed else Removal.SAFE
+
+
+def _newest(graph_id: str, deployed: Sequence[str]) -> str:
+    name = split_graph_id(graph_id)[0]
+    versions: list[tuple[Version, str]] = [
+        (version, one)
+        for one in deployed
+        for other, version in [split_graph_id(one)]
+        if other == name
+    ]
+    return max(versions)[1]

@@ -1,0 +1,163 @@
+"""The lock file: fingerprints of all deployed graphs as a text that is reviewed with the code (V5).
+
+Whoever changes a graph changes this file, so a review sees what the change means to runs in flight,
+and a build that finds code and file apart fails with the version that is needed. It holds the
+structure itself, one thing a line where it is short, so that a diff can be read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.errors import InvalidGraph, UsageError
+from nottwice.model import schemas
+from nottwice.model.bump import is_draft, next_version, says_enough, what_bump
+from nottwice.model.fingerprint import Fingerprint
+from nottwice.model.graph import split_graph_id
+
+FORMAT = 1
+MOST_LINE_CHARACTERS = 96
+_MARK = "nottwice_lock"
+# Each node and each tool has a line of its own, so that a diff names what changed.
+_BY_LINE = ("nodes", "tools")
+_LOCK_ANEW = "Write it anew: nottwice lock"
+
+Locked = Mapping[str, Fingerprint]
+"""What a lock file holds, by graph id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something in which code and lock file are apart."""
+
+    text: str
+    fix: str
+    says_too_little: bool = False
+    """The graph changed more than its version says; a new lock file would not mend that."""
+    is_harmless: bool = False
+
+
+def write_lock(fingerprints: Iterable[Fingerprint]) -> str:
+    """The text of a lock file; the same graphs give the same text. Drafts are left out."""
+    kept = [each for each in fingerprints if not is_draft(each.version)]
+    kept.sort(key=lambda each: (each.graph.name, each.version))
+    graphs = {each.graph.graph_id: _shown(each) for each in kept}
+    return _layout({_MARK: FORMAT, "graphs": graphs}, depth=0, expanded=3) + "\n"
+
+
+def read_lock(text: str, *, path: str) -> dict[str, Fingerprint]:
+    """What a lock file says; UsageError if it cannot be read."""
+    try:
+        document = json.loads(text)
+        number = document[_MARK]
+        if isinstance(number, int) and number > FORMAT:
+            raise UsageError(
+                f"{path} was written by a newer nottwice (format {number}). Nothing was compared. "
+                "Install that version."
+            )
+        return {
+            graph_id: Fingerprint.from_plain(_named(graph_id, plain))
+            for graph_id, plain in document["graphs"].items()
+        }
+    except (AttributeError, InvalidGraph, KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{path} is no lock file that can be read ({type(error).__name__}: {error}). Nothing "
+            f"was compared. {_LOCK_ANEW}"
+        ) from error
+
+
+def compare(locked: Locked, fingerprints: Iterable[Fingerprint]) -> list[Difference]:
+    """In what the code is apart from its lock file; what says too little comes first."""
+    found = {each.graph.graph_id: each for each in fingerprints if not is_draft(each.version)}
+    differences = [*_differences(locked, found)]
+    return sorted(differences, key=lambda each: (not each.says_too_little, each.is_harmless))
+
+
+def _differences(locked: Locked, found: Locked) -> Iterator[Difference]:
+    for graph_id, new in sorted(found.items()):
+        old = _basis(locked, new)
+        if old is not None:
+            bump = what_bump(old, new)
+            if not says_enough(old.version, new.version, bump.part):
+                needed = next_version(old.version, bump.part)
+                yield Difference(
+                    f"{new.graph.name} changed: {bump.text} → needs {needed}, found {new.version}",
+                    f'write version="{needed}", keep the old code beside it while runs of it are '
+                    "open, then: nottwice lock",
+                    says_too_little=True,
+                )
+                continue
+        if graph_id not in locked:
+            yield Difference(f"{graph_id} is not in the lock file", "add it: nottwice lock")
+    for graph_id in sorted(locked.keys() - found.keys()):
+        yield Difference(
+            f"{graph_id} is in the lock file, and not in the code",
+            "if no run needs it any more (nottwice runs --by-version): nottwice lock",
+            is_harmless=True,
+        )
+
+
+def _basis(locked: Locked, new: Fingerprint) -> Fingerprint | None:
+    """What a graph is compared with: its own entry, or that of the last version before it."""
+    earlier = [
+        old
+        for graph_id, old in locked.items()
+        if split_graph_id(graph_id)[0] == new.graph.name and old.version <= new.version
+    ]
+    return max(earlier, key=lambda old: old.version, default=None)
+
+
+def _shown(fingerprint: Fingerprint) -> dict[str, Any]:
+    """A fingerprint as it is written: nodes by name, each with its body."""
+    plain = fingerprint.to_plain()
+    bodies = plain.get("bodies", {})
+    return {
+        "nodes": {
+            node["name"]: {
+                **{key: value for key, value in node.items() if key != "name"},
+                "body": bodies.get(node["name"]),
+            }
+            for node in plain["nodes"]
+        },
+        "append": plain["append"],
+        "state": schemas.normal(plain["state"]),
+        "tools": dict(sorted(plain.get("tools", {}).items())),
+    }
+
+
+def _named(graph_id: str, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The other way round."""
+    name, version = split_graph_id(graph_id)
+    nodes = shown["nodes"]
+    return {
+        "name": name,
+        "version": str(version),
+        "nodes": [{"name": each, **nodes[each]} for each in nodes],
+        "append": shown["append"],
+        "state": shown["state"],
+        "tools": shown["tools"],
+        "bodies": {each: nodes[each]["body"] for each in nodes},
+    }
+
+
+def _layout(value: Any, *, depth: int, expanded: int) -> str:
+    """JSON with everything on one line that fits there, below the outermost ``expanded`` levels."""
+    line = json.dumps(value, ensure_ascii=False)
+    short = depth >= expanded and 2 * depth + len(line) <= MOST_LINE_CHARACTERS
+    if not isinstance(value, dict | list) or not value or short:
+        return line
+    inner, outer = "  " * (depth + 1), "  " * depth
+    if isinstance(value, list):
+        items = [_layout(each, depth=depth + 1, expanded=expanded) for each in value]
+        opening, closing = "[", "]"
+    else:
+        items = [
+            f"{json.dumps(key, ensure_ascii=False)}: "
+            + _layout(each, depth=depth + 1, expanded=depth + 2 if key in _BY_LINE else expanded)
+            for key, each in value.items()
+        ]
+        opening, closing = "{", "}"
+    return opening + "\n" + ",\n".join(inner + item for item in items) + f"\n{outer}{closing}"

@@ -1,0 +1,91 @@
+"""What still drains, and what can be removed without stranding a run."""
+
+from __future__ import annotations
+
+from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
+from nottwice.versions.draining import Removal, VersionView, drains, taker_of
+
+
+def run(
+    graph_id: str | None,
+    status: RunStatus = RunStatus.WAITING,
+    *,
+    began: float = 5.0,
+    waits: tuple[WaitKind, ...] = (),
+) -> RunRecord:
+    return RunRecord(
+        workflow_id=f"{graph_id} {began}",
+        status=status,
+        epoch=1,
+        holder_id=None,
+        created_at=began,
+        updated_at=9.0,
+        graph_id=graph_id,
+        waits=tuple(Wait(kind, "x", "/") for kind in waits),
+    )
+
+
+def removals(runs: list[RunRecord], deployed: list[str] | None) -> dict[str, Removal]:
+    return {view.graph_id: view.removal for view in drains(runs, deployed=deployed)}
+
+
+def test_each_version_says_how_many_are_open_how_old_and_what_they_wait_for() -> None:
+    runs = [
+        run("a@1.0.0", waits=(WaitKind.REVIEW, WaitKind.REVIEW), began=3.0),
+        run("a@1.0.0", waits=(WaitKind.REVIEW, WaitKind.TIMER), began=2.0),
+        run("a@1.0.0", RunStatus.FAILED),
+        run("a@1.0.0", RunStatus.COMPLETED, began=1.0),
+        run("a@1.0.0", RunStatus.ABORTED, began=1.0),
+        run(None),
+    ]
+    assert drains(runs, deployed=["a@2.0.0", "a@1.0.1"])[0] == VersionView(
+        graph_id="a@1.0.0",
+        runs=5,
+        open=3,
+        oldest_at=2.0,
+        waits=(("failed", 1), ("review", 2), ("timer", 1)),
+        taken_by="a@1.0.1",
+        removal=Removal.GONE,
+    )
+
+
+def test_versions_come_in_their_own_order_and_deployed_ones_without_runs_too() -> None:
+    runs = [run("b@1.10.0"), run("b@1.9.0")]
+    found = drains(runs, deployed=["a@1.0.0"])
+    assert [view.graph_id for view in found] == ["a@1.0.0", "b@1.9.0", "b@1.10.0"]
+
+
+def test_a_version_with_open_runs_is_not_safe_to_remove() -> None:
+    deployed = ["a@1.0.0", "a@2.0.0"]
+    assert removals([run("a@1.0.0")], deployed) == {
+        "a@1.0.0": Removal.OPEN_RUNS,
+        "a@2.0.0": Removal.NEW_RUNS,
+    }
+    over = [run("a@1.0.0", RunStatus.COMPLETED)]
+    assert removals(over, deployed)["a@1.0.0"] is Removal.SAFE
+
+
+def test_a_patch_is_needed_by_the_runs_of_earlier_patches() -> None:
+    found = removals([run("a@1.0.0")], ["a@1.0.1", "a@1.0.2", "a@2.0.0"])
+    assert found == {
+        "a@1.0.0": Removal.GONE,
+        "a@1.0.1": Removal.SAFE,
+        "a@1.0.2": Removal.OPEN_RUNS,
+        "a@2.0.0": Removal.NEW_RUNS,
+    }
+
+
+def test_open_runs_that_nothing_deployed_can_take_stand_out() -> None:
+    assert removals([run("a@1.0.0")], ["a@1.1.0"])["a@1.0.0"] is Removal.MISSING
+    over = [run("a@1.0.0", RunStatus.COMPLETED)]
+    assert removals(over, ["a@1.1.0"])["a@1.0.0"] is Removal.GONE
+
+
+def test_without_the_code_nobody_can_tell() -> None:
+    assert removals([run("a@1.0.0")], None) == {"a@1.0.0": Removal.UNKNOWN}
+
+
+def test_a_run_is_taken_by_the_latest_patch_of_its_own_version() -> None:
+    deployed = ["a@1.0.9", "a@1.0.10", "a@1.1.0", "b@1.0.11"]
+    assert taker_of("a@1.0.0", deployed) == "a@1.0.10"
+    assert taker_of("a@2.0.0", deployed) is None
