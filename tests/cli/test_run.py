@@ -305,3 +305,19 @@ def test_on_a_terminal_nothing_hostile_is_shown(empty: Workplace) -> None:
     assert ended.exit_code == 1
     assert "failed  ship" in ended.stdout
     assert "\x1b[31mis broken" not in ended.stdout
+
+
+def test_a_run_whose_version_is_not_deployed_is_told_and_listed(graph_place: Workplace) -> None:
+    file = graph_place.folder / "flows.py"
+    text = file.read_text()
+    file.write_text(text.replace('"order", version="1.0.0"', '"order", version="2.0.0"'))
+    before = graph_place.world()
+    ended = graph_place.run("--id failed-1")
+    assert ended.exit_code == 1
+    assert "bound to order@1.0.0" in ended.stderr
+    assert "nottwice cancel failed-1 --why TEXT" in ended.stderr
+    review_id = graph_place.review_of("failed-1")
+    shown = graph_place.cli("decide", review_id).stdout
+    assert "deploy order@1.0.0 beside the others" in shown
+    assert f"decide {review_id} abort --why TEXT" in shown
+    assert graph_place.world() == before
