@@ -2,6 +2,7 @@
 
 Nothing of it is run. It must not sit silently either, so a review is opened, which closes by
 itself when a version that fits advances the run; a person can only decide to abort it.
+Promise kept here: P38.
 """
 
 from __future__ import annotations
