@@ -10,6 +10,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import GraphChangedInPlace
+from nottwice.graphs.binding import check_unchanged
 from nottwice.model import values
 from nottwice.model.run import GraphRecord
 from nottwice.store.interface import Commit
@@ -143,13 +144,19 @@ def test_versions_of_one_app_are_checked_against_each_other(host: Host, effects:
         assert nt.App(graphs=[new, old], store=ledger).run("flow", "r").status == "completed"
 
 
+def test_drafts_of_one_app_are_not_checked_against_each_other(host: Host, effects: Effects) -> None:
+    drafts = [flow(effects, "a", version="0.0.1"), flow(effects, "b", version="0.0.2")]
+    with host.process() as ledger:
+        assert nt.App(graphs=drafts, store=ledger).run("flow", "r").status == "completed"
+
+
 def test_a_ledger_is_asked_until_it_holds_the_graph(host: Host, effects: Effects) -> None:
     """Two processes may start two graphs of one id at once; the second finds out at its next."""
     mine, other = flow(effects, "pay"), flow(effects, "else")
     with host.process() as ledger, host.process() as elsewhere:
-        assert mine.found_whole is not other.found_whole
+        check_unchanged(elsewhere.store, other)
         mine.run("r", store=ledger)
-        mine.run("s", store=ledger)
-        assert ledger.store in mine.found_whole
         with pytest.raises(GraphChangedInPlace):
-            other.run("t", store=elsewhere)
+            other.run("s", store=elsewhere)
+        mine.run("t", store=ledger)
+        assert ledger.store in mine.found_whole

@@ -63,6 +63,7 @@ def test_what_does_something_else_is_seen(change: str) -> None:
     [
         ("def f(a, b): return a - b", "def f(a, b): return b - a"),
         ("def f(s):\n x = 1\n return x", "def f(s):\n x = 1\n return y"),
+        ("def f(s):\n global x\n x = 1", "def f(s):\n global y\n y = 1"),
         ("def f(s):\n from a import b\n b()", "def f(s):\n from a import c\n c()"),
     ],
 )

@@ -100,11 +100,11 @@ def _is_found_whole(graph: Printed, store: Store) -> bool:
 
 
 def _recorded(store: Store, graph: Printed) -> dict[Version, Fingerprint]:
-    """What the ledger knows of this graph, by version; drafts do not count."""
+    """What the ledger knows of this graph, by version. After a draft every version says enough."""
     found: dict[Version, Fingerprint] = {}
     for record in store.graphs():
         name, version = split_graph_id(record.graph_id)
-        if name == graph.name and not is_draft(version):
+        if name == graph.name:
             found[version] = recorded_fingerprint(record)
     return found
 
