@@ -83,6 +83,18 @@ def test_the_error_lists_what_can_be_done_with_the_commands(
     assert "migrate" not in text
 
 
+def test_a_graph_that_is_gone_altogether_strands_its_runs_as_well(
+    stranded: Host, effects: Effects
+) -> None:
+    other = graph("other")
+    other.node(name="a")(lambda state: None)
+    with pytest.raises(WorkflowVersionMismatch, match="this code has no version of flow") as caught:
+        meet(stranded, other)
+    assert len(stranded.open_reviews) == 1
+    # There is nothing to start afresh.
+    assert "nottwice run" not in str(caught.value)
+
+
 def test_the_review_closes_by_itself_when_the_version_is_deployed(
     stranded: Host, effects: Effects
 ) -> None:

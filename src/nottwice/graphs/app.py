@@ -119,8 +119,9 @@ class App:
     def _choose(self, ledger: Ledger, name: str, run_id: str) -> Graph[Any] | RunRecord:
         """The graph that takes a run; or the run itself, if it is there and none can."""
         self._check_versions()
-        newest = self.newest(name)
         run = ledger.store.load_run(run_id)
-        if run is None or run.graph_id is None or split_graph_id(run.graph_id)[0] != newest.name:
-            return newest
-        return self._fitting(run) or run
+        bound = None if run is None or run.graph_id is None else split_graph_id(run.graph_id)[0]
+        # A run keeps its graph, also when no version of that is deployed any more.
+        if run is not None and bound is not None and name.partition("@")[0] == bound:
+            return self._fitting(run) or run
+        return self.newest(name)

@@ -38,14 +38,22 @@ def version_mismatch(
     here = ", ".join(deployed) or f"no version of {name}"
     store = f" --store {shlex.quote(location)}"
     told = "" if review is None else f" Review {review.review_id} tells people so."
+    ways = [
+        f"Deploy the old version beside the new one, nt.App(graphs=[..., <{bound}>]), and let the "
+        "run finish there with the same line",
+        f"give it up: nottwice cancel {shlex.quote(run_id)} --why TEXT{store}",
+    ]
+    if deployed:
+        afresh = f"nottwice run {shlex.quote(name)} --id {shlex.quote(run_id + '-2')}"
+        ways.insert(
+            1,
+            f"start it afresh under another id: {afresh} --input {_input(run)}{store}; what this "
+            "run has done already would be done again",
+        )
     return WorkflowVersionMismatch(
         f"Run {run_id!r} is bound to {bound}, and no deployed graph can take it: this code has "
-        f"{here}. Nothing was done.{told} You can: (1) Deploy the old version beside the new one, "
-        f"nt.App(graphs=[..., <{bound}>]), and let the run finish there with the same line; "
-        f"(2) start it afresh under another id: nottwice run {shlex.quote(name)} --id "
-        f"{shlex.quote(run_id + '-2')} --input {_input(run)}{store}; what this run has done "
-        "already would be done again; (3) give it up: nottwice cancel "
-        f"{shlex.quote(run_id)} --why TEXT{store}",
+        f"{here}. Nothing was done.{told} You can: "
+        + "; ".join(f"({number}) {way}" for number, way in enumerate(ways, 1)),
         run_id=run_id,
         bound=bound,
         deployed=deployed[-1] if deployed else None,
