@@ -29,6 +29,7 @@ COMMANDS = [
     "cancel",
     "fork",
     "check",
+    "lock",
     "crash",
     "demo",
 ]
