@@ -34,7 +34,7 @@ help:
 	echo "make crash        our own agents killed everywhere; BUDGET=600s says for how long"
 	echo "make kills        graphs killed at every pair of places (an hour or more)"
 	echo "make soak         two minutes of workers that are killed at random"
-	echo "make bench        the speed of the guard, beside bare SQLite"
+	echo "make bench        the speed of the guard, beside bare SQLite, and of long runs of graphs"
 	echo "make bench-peers  the same work through similar libraries, each in .venv-peers"
 	echo "make clean        remove the environments and what the tools left behind"
 	echo
@@ -73,9 +73,11 @@ soak: .venv/.dev
 
 bench: .venv/.dev
 	.venv/bin/python bench/run.py
+	.venv/bin/python bench/graphs.py
 
 bench-peers: .venv/.place
 	.venv/bin/python bench/peers.py
+	.venv/bin/python bench/graph_peers.py
 
 clean:
 	echo "Removing the environments that make built, build output and caches."

@@ -29,7 +29,7 @@ def test_the_table_names_the_seed_and_what_came_of_each_way() -> None:
 
 
 def test_points_that_the_budget_left_out_are_not_hidden() -> None:
-    assert "300 points of 1,630 (--budget 5m for all)" in shown(EveryPoint(300, 1630, 0))
+    assert "300 points of 1,630 (all without --budget)" in shown(EveryPoint(300, 1630, 0))
 
 
 def test_what_went_wrong_is_shown() -> None:

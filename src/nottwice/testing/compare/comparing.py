@@ -84,12 +84,17 @@ def _silent(what: str, done: int, total: int) -> None:
 
 
 def compare(
-    tasks: Sequence[Task], *, seed: int, budget_seconds: float, report: Report = _silent
+    tasks: Sequence[Task], *, seed: int, budget_seconds: float | None, report: Report = _silent
 ) -> tuple[list[Killed], EveryPoint]:
-    """First each task once in each way; then, in what is left of the time, nottwice everywhere."""
+    """First each task once in each way; then, in what is left of the time, nottwice everywhere.
+
+    Without a budget everywhere is everywhere.
+    """
     began = time.monotonic()
     killed = kill_once(tasks, seed=seed, report=report)
-    left = max(1.0, budget_seconds - (time.monotonic() - began))
+    left = None
+    if budget_seconds is not None:
+        left = max(1.0, budget_seconds - (time.monotonic() - began))
     return killed, kill_everywhere(tasks, seed=seed, budget_seconds=left, report=report)
 
 
