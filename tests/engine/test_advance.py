@@ -109,7 +109,7 @@ def test_a_loop_stops_at_its_bound_and_goes_on_when_that_is_raised(
 
         return flow
 
-    flow = looping(3, "1.0.0")
+    flow = looping(3, "0.0.1")
     with pytest.raises(InvalidGraph, match="visited 3 times, which is its bound"):
         run(host, flow)
     with host.process() as ledger:
@@ -117,7 +117,7 @@ def test_a_loop_stops_at_its_bound_and_goes_on_when_that_is_raised(
     assert outcome.status == "failed"
     assert [(mark.status, mark.visit) for mark in outcome.nodes] == [("failed", 3)]
     assert len(effects.done) == 3
-    assert run(host, looping(10, "1.0.1")).status == "completed"
+    assert run(host, looping(10, "0.0.2")).status == "completed"
     assert len(effects.done) == 6
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import nottwice as nt
 from nottwice.testing.crash.child import LEDGERS
 from nottwice.testing.crash.course import Lab
 from nottwice.testing.crash.recording import SHARED_MEMORY, record
@@ -58,3 +59,9 @@ def test_a_recording_of_the_work_alone_leaves_out_what_comes_before_and_after() 
     assert not any(step.reported for step in work.steps)
     assert work.paths == whole.paths
     assert work.largest_bytes > 0
+
+
+def test_a_ledger_of_other_code_in_this_process_is_no_part_of_the_work(tmp_path: Path) -> None:
+    with nt.open(f"file:{tmp_path / 'runs'}"), lab_of("agent.db") as lab:
+        whole = lab.stage.perform_one(record(lab, work_only=False))
+    assert whole.steps[0].text == "the folder was opened"

@@ -83,7 +83,7 @@ class Redirect:
         self._folder = folder
         self._bare = ledger._local_path
 
-    def path_of(self, given: str | Path) -> Path:
+    def path_of(self, given: str | Path, *, opens_now: bool = True) -> Path:
         if str(given) == ledger.MEMORY:
             return Path(given)
         path = self._bare(given).absolute()
@@ -92,7 +92,7 @@ class Redirect:
         as_folder = str(given).startswith(ledger.FOLDER) or path.is_dir()
         mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
         moved = self._folder / f"{mark}-{path.name}"
-        if as_folder and path.is_dir():
+        if opens_now and as_folder and path.is_dir():
             # A folder is recognised by being one; the real one stays untouched.
             moved.mkdir(exist_ok=True)
         return moved
@@ -112,7 +112,8 @@ def _redirect_class(kind: type[Any], redirect: Redirect, busy_seconds: float | N
 def _move(opened: Any, redirect: Redirect) -> None:
     """A store that was opened before the fork: it opens anew, and is to do so in our folder."""
     attribute = "_path" if isinstance(opened, SqliteStore) else "_folder"
-    path = redirect.path_of(getattr(opened, attribute))
+    # Other code of this process may have opened it, and the work may never ask for it.
+    path = redirect.path_of(getattr(opened, attribute), opens_now=False)
     setattr(opened, attribute, path)
     opened.location = str(path)
     if isinstance(opened, JsonFileStore):
