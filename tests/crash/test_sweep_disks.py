@@ -23,12 +23,12 @@ SWEPT = [
 
 @pytest.mark.parametrize(("name", "store"), SWEPT)
 def test_a_sample_of_failing_calls_makes_nothing_happen_twice(name: str, store: str) -> None:
-    assert_nothing_wrong(name, AGENTS[name], store=store, level="io", budget_seconds=1.5)
+    assert_nothing_wrong(name, AGENTS[name], store=store, level="io", budget_seconds=0.7)
 
 
 @pytest.mark.parametrize(("name", "store"), SWEPT)
 def test_a_sample_of_power_cuts_loses_nothing_that_was_reported(name: str, store: str) -> None:
-    assert_nothing_wrong(name, AGENTS[name], store=store, level="power", budget_seconds=1.5)
+    assert_nothing_wrong(name, AGENTS[name], store=store, level="power", budget_seconds=0.7)
 
 
 def test_power_cuts_while_the_log_is_moved_into_the_ledger_lose_nothing(
@@ -47,4 +47,4 @@ def test_power_cuts_while_the_log_is_moved_into_the_ledger_lose_nothing(
     monkeypatch.setattr(Connections, "connect", eager)
     for level in ("power", "io"):
         name = "all classes"
-        assert_nothing_wrong(name, AGENTS[name], store="sqlite", level=level, budget_seconds=1.5)
+        assert_nothing_wrong(name, AGENTS[name], store="sqlite", level=level, budget_seconds=0.7)

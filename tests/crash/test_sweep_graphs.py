@@ -18,4 +18,4 @@ def test_killed_at_every_boundary_nothing_happens_twice_and_nothing_is_lost(name
 
 @pytest.mark.parametrize(("name", "level"), [("spawn", "double"), ("fan-out", "lines")])
 def test_a_sample_of_the_deeper_levels_finds_nothing_wrong(name: str, level: str) -> None:
-    assert_nothing_wrong(name, GRAPHS[name], store="sqlite", level=level, budget_seconds=1.5)
+    assert_nothing_wrong(name, GRAPHS[name], store="sqlite", level=level, budget_seconds=0.7)

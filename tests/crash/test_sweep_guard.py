@@ -19,11 +19,11 @@ def test_killed_at_every_boundary_nothing_happens_twice_and_nothing_is_lost(name
 @pytest.mark.parametrize("level", ["double", "lines", "takeover"])
 @pytest.mark.parametrize("name", ["all classes", "late"])
 def test_a_sample_of_the_deeper_levels_finds_nothing_wrong(name: str, level: str) -> None:
-    assert_nothing_wrong(name, GUARD[name], store="sqlite", level=level, budget_seconds=1.5)
+    assert_nothing_wrong(name, GUARD[name], store="sqlite", level=level, budget_seconds=0.7)
 
 
 def test_branches_and_event_loops_overtaken_in_the_middle_do_nothing_twice() -> None:
     for name in ("branches", "async"):
         assert_nothing_wrong(
-            name, GUARD[name], store="sqlite", level="takeover", budget_seconds=1.5
+            name, GUARD[name], store="sqlite", level="takeover", budget_seconds=0.7
         )

@@ -18,4 +18,4 @@ def test_killed_at_every_boundary_nothing_happens_twice_and_nothing_is_lost(name
 @pytest.mark.parametrize("level", ["lines", "takeover"])
 def test_a_sample_of_the_deeper_levels_finds_nothing_wrong(level: str) -> None:
     agent = AGENTS["all classes"]
-    assert_nothing_wrong("all classes", agent, store="jsonfile", level=level, budget_seconds=1.5)
+    assert_nothing_wrong("all classes", agent, store="jsonfile", level=level, budget_seconds=0.7)
