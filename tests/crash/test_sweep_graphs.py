@@ -9,7 +9,7 @@ from tests.crash.sweeping import assert_nothing_wrong
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_killed_at_every_boundary_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
+def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
     verdict = assert_nothing_wrong(
         name, GRAPHS[name], store="sqlite", level="boundaries", budget_seconds=2
     )

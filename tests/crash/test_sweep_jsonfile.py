@@ -11,7 +11,7 @@ AGENTS = {**GUARD, **GRAPHS}
 
 
 @pytest.mark.parametrize("name", ["all classes", "branches", "waits", "spawn"])
-def test_killed_at_every_boundary_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
+def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
     assert_nothing_wrong(name, AGENTS[name], store="jsonfile", level="boundaries", budget_seconds=2)
 
 
