@@ -77,8 +77,17 @@ class Plan:
     cadence: Cadence = Cadence.EFFECTS
 
 
-def conduct(opening: ownership.Opening, plan: Plan) -> Doing[NottwiceError | None]:
-    """Advance a run as far as it goes. Answer: what it waits for, or None when it is finished.
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """How far a run came: what stopped it, or, when it is finished, what it ended with."""
+
+    stop: NottwiceError | None = None
+    state: Mapping[str, Any] | None = None
+    version: int = 0
+
+
+def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
+    """Advance a run as far as it goes, and say how far that was.
 
     Durable: how far it came, when it returns. A node's own exception is raised after it was
     recorded as the failure of the run.
@@ -87,7 +96,7 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[NottwiceError | Non
         session = yield from ownership.claim(opening)
     except RunBlocked as blocked:
         # A doubt that only a person can end, or somebody aborted it: nothing else has happened.
-        return blocked
+        return Landing(blocked)
     try:
         flight = yield from _board(session, plan)
         yield from _fly(flight)
@@ -95,14 +104,15 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[NottwiceError | Non
         failure = classify(error, effectful=False, now=session.clock.now())
         yield from _leave(session, error, failure)
         if isinstance(error, RunBlocked | RunWaits) and (yield from _is_stopped(session)):
-            return error
+            return Landing(error)
         raise
     except BaseException:
         # The process is being stopped: the run was interrupted, it has not failed.
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
         raise
     yield from _leave(session, None, None)
-    return None
+    assert flight.saved is not None
+    return Landing(None, flight.state, flight.saved.version)
 
 
 def _is_stopped(session: Session) -> Doing[bool]:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nottwice.engine import ownership
-from nottwice.engine.advance import Cadence, NodeCode, Plan, conduct
+from nottwice.engine.advance import Cadence, Landing, NodeCode, Plan, conduct
 from nottwice.engine.asks import Doing, Pause
 from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
 from nottwice.errors import (
-    NottwiceError,
     RunAborted,
     UnknownRun,
     UsageError,
@@ -108,11 +107,11 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
             return outcome_of(store, graph, run_id)
         check_unchanged(store, graph)
         was_ready = is_ready(store, run_id, now=clock.now())
-        waits = yield from _advance(seat, asked, known, begins)
-        if isinstance(waits, RunAborted):
+        landing = yield from _advance(seat, asked, known, begins)
+        if isinstance(landing.stop, RunAborted):
             yield from _abort_children(seat, run_id)
-        if waits is None or isinstance(waits, RunAborted):
-            return outcome_of(store, graph, run_id)
+        if landing.stop is None or isinstance(landing.stop, RunAborted):
+            return outcome_of(store, graph, run_id, landing)
         # Something that has come and that nobody used will not be used by trying at once again.
         in_vain = was_ready and known is not None and known.waits == _waits(store, run_id)
         while in_vain or not is_ready(store, run_id, now=clock.now()):
@@ -125,7 +124,7 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
 
 def _advance(
     seat: Seat, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
-) -> Doing[NottwiceError | None]:
+) -> Doing[Landing]:
     """Drive the run as far as it goes now."""
     graph = asked.graph
     if known is not None:
@@ -205,23 +204,29 @@ def _check_whole(store: Store, run: RunRecord) -> None:
         )
 
 
-def outcome_of(store: Store, graph: Runnable, run_id: str) -> Outcome[Any]:
-    """How far a run came, as the ledger has it."""
+def outcome_of(
+    store: Store, graph: Runnable, run_id: str, landing: Landing | None = None
+) -> Outcome[Any]:
+    """How far a run came, as the ledger has it; who drove it to its end knows its state."""
     known = store.load_run(run_id)
     if known is None:
         raise UnknownRun(
             f"No run {run_id!r} is in {store.location}. Start it with graph.run({run_id!r}, ...)."
         )
     check_bound(store, graph, known)
-    chain = store.checkpoint_chain(run_id)
-    assert known.input_json is not None
-    plain = restore(chain)["state"] if chain else values.decode(known.input_json)
+    if landing is not None and landing.state is not None:
+        plain, version = landing.state, landing.version
+    else:
+        chain = store.checkpoint_chain(run_id)
+        assert known.input_json is not None
+        plain = restore(chain)["state"] if chain else values.decode(known.input_json)
+        version = chain[-1].version if chain else 0
     return Outcome(
         run_id=run_id,
         graph=known.graph_id or graph.id,
         status=known.status.value,
         state=graph.state.hand_out(plain),
-        version=chain[-1].version if chain else 0,
+        version=version,
         reviews=tuple(_reviews(store, run_id)),
         waits=known.waits,
         failure=known.failure,
