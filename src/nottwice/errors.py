@@ -39,6 +39,8 @@
     │   ├─ Ambiguous             it may or may not have taken effect
     │   ├─ Rejected              a person refused to let the call be made (H3)
     │   ├─ EventTimeout          the event did not come in time
+    │   ├─ ContextTooLong        a conversation does not fit into the model's window
+    │   ├─ Refused               a model does not answer this conversation
     │   ├─ ChildFailed           a child run failed or was aborted
     │   └─ ResultNotKept         it took effect, but its result could not be recorded
     └─ DecisionConflict        somebody has already decided otherwise
@@ -256,6 +258,14 @@ class Rejected(Poison):
 
 class EventTimeout(Poison):
     """The event did not come in time."""
+
+
+class ContextTooLong(Poison):
+    """A conversation does not fit into the model's window. Providers raise it."""
+
+
+class Refused(Poison):
+    """A model, or its provider, does not answer this conversation. Providers raise it."""
 
 
 class ChildFailed(Poison):

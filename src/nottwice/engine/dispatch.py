@@ -17,8 +17,10 @@ from nottwice.engine.session import Scope, check_usable
 from nottwice.errors import (
     Ambiguous,
     ChildFailed,
+    ContextTooLong,
     EventTimeout,
     Poison,
+    Refused,
     Rejected,
     ReplayUnsafeError,
     ResultNotKept,
@@ -430,7 +432,8 @@ def _is_no_failure(error: BaseException) -> bool:
 
 
 _OWN_FAILURES: dict[str, type[ToolFailure]] = {
-    f"{kind.__module__}.{kind.__qualname__}": kind for kind in (ChildFailed, EventTimeout, Rejected)
+    f"{kind.__module__}.{kind.__qualname__}": kind
+    for kind in (ChildFailed, ContextTooLong, EventTimeout, Refused, Rejected)
 }
 
 

@@ -1,0 +1,177 @@
+"""What is said between a model and its harness, as blocks with a kind, kept without loss (A2).
+
+A conversation is a list of messages, a message a list of blocks. As plain data every block names
+its kind, so reading one is a look at a table and never a guess. What a provider sends beside the
+fields known here (reasoning signatures, cache marks, ids) is kept under ``extra`` and is there when
+the message is sent back; a block of a kind that nobody here knows is kept whole.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from nottwice.errors import LedgerCorrupt
+
+Extra = Mapping[str, Any]
+
+
+class Role(enum.Enum):
+    """Who speaks. Results of tools are a message of the user, the side that is not the model."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What was said."""
+
+    kind: ClassVar[str] = "text"
+    text: str
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """What the model thought before it spoke; a provider may want it back, with its signature."""
+
+    kind: ClassVar[str] = "reasoning"
+    text: str
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that the model wants to be called. ``id`` is the provider's, and names the result."""
+
+    kind: ClassVar[str] = "tool_call"
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    unreadable: str | None = None
+    """What the model wrote as arguments, if that was no JSON object; then there are none."""
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a tool call, as the model reads it."""
+
+    kind: ClassVar[str] = "tool_result"
+    call_id: str
+    """The ``id`` of the ToolCall that it answers."""
+    content: str
+    is_error: bool = False
+    receipt_id: str | None = None
+    """The id of the call in the ledger; ingest by it, once (L6). None: nothing was called."""
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A block of a kind that is not known here, as the provider sent it."""
+
+    kind: ClassVar[str] = "unknown"
+    payload: Any
+    extra: Extra = field(default_factory=dict)
+
+
+Block = Text | Reasoning | ToolCall | ToolResult | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of one side."""
+
+    role: Role
+    blocks: tuple[Block, ...]
+    extra: Extra = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What was said in it, without reasoning and tools."""
+        return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ToolResult))
+
+    def to_plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {
+            "role": self.role.value,
+            "blocks": [block_to_plain(block) for block in self.blocks],
+        }
+        return _with_extra(plain, self.extra)
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> Message:
+        """Read what ``to_plain`` wrote; anything else is LedgerCorrupt."""
+        match plain:
+            case {"role": ("user" | "assistant") as role, "blocks": list(blocks), **rest}:
+                if rest.keys() <= {"extra"}:
+                    read = tuple(block_from_plain(block) for block in blocks)
+                    return cls(Role(role), read, plain.get("extra", {}))
+        raise _unreadable(plain)
+
+
+def said(text: str, *, role: Role = Role.USER) -> Message:
+    """A message of one text."""
+    return Message(role, (Text(text),))
+
+
+def block_to_plain(block: Block) -> dict[str, Any]:
+    """A block as plain data, named by its kind."""
+    plain: dict[str, Any] = {"kind": block.kind}
+    match block:
+        case Text() | Reasoning():
+            plain["text"] = block.text
+        case ToolCall():
+            plain |= {"id": block.id, "name": block.name, "arguments": dict(block.arguments)}
+            if block.unreadable is not None:
+                plain["unreadable"] = block.unreadable
+        case ToolResult():
+            plain |= {"call_id": block.call_id, "content": block.content}
+            if block.is_error:
+                plain["is_error"] = True
+            if block.receipt_id is not None:
+                plain["receipt_id"] = block.receipt_id
+        case Unknown():
+            plain["payload"] = block.payload
+    return _with_extra(plain, block.extra)
+
+
+def block_from_plain(plain: Any) -> Block:
+    """Read what ``block_to_plain`` wrote; anything else is LedgerCorrupt."""
+    kind = plain.get("kind") if isinstance(plain, dict) else None
+    read = _KINDS.get(kind) if isinstance(kind, str) else None
+    if read is None:
+        raise _unreadable(plain)
+    try:
+        return read(**{name: value for name, value in plain.items() if name != "kind"})
+    except TypeError:
+        raise _unreadable(plain) from None
+
+
+_KINDS: dict[str, Callable[..., Block]] = {
+    one.kind: one for one in (Text, Reasoning, ToolCall, ToolResult, Unknown)
+}
+
+
+def _with_extra(plain: dict[str, Any], extra: Extra) -> dict[str, Any]:
+    if extra:
+        plain["extra"] = dict(extra)
+    return plain
+
+
+def _unreadable(plain: object) -> LedgerCorrupt:
+    return LedgerCorrupt(
+        f"A recorded message cannot be read: {str(plain)[:80]!r} is not what nottwice writes. It "
+        "was not believed, and no model was asked. Restore the ledger from a backup."
+    )

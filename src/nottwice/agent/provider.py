@@ -1,0 +1,175 @@
+"""What does the harness ask of a model, and what does it get back (A4)?
+
+A provider makes exactly one request for one ``complete``: retries of the SDK below it are off,
+because the harness decides about them and counts what each may have cost. It raises what it knows
+about a failure in our own words:
+
+    Retryable(retry_after=…)  the request was turned away: 429, overloaded, no connection
+    Poison                    it will be turned away again: bad request, no permission
+    ContextTooLong            the conversation does not fit into the model's window
+    Refused                   the provider does not answer this conversation
+    Ambiguous                 it may have been answered, and billed: cut off, timed out, 5xx
+
+A reply that was cut short or refused by the model itself is a reply: ``stop`` says so.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from nottwice.agent.messages import Extra, Message
+from nottwice.errors import LedgerCorrupt, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as a model is told about it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """The JSON schema of its arguments, an object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One question to a model. It is made anew whenever it is needed, and never recorded."""
+
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[ToolSchema, ...] = ()
+    most_output_tokens: int = 4096
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Handed to the SDK as they are: temperature, thinking, metadata."""
+
+
+class StopReason(enum.Enum):
+    """Why a model stopped."""
+
+    END = "end"
+    TOOL_CALLS = "tool_calls"
+    TRUNCATED = "truncated"
+    """It was cut off at ``most_output_tokens``; its last block may be a part."""
+    REFUSED = "refused"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one request took. Cached tokens are not part of ``input_tokens``."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return (
+            self.input_tokens
+            + self.output_tokens
+            + self.cache_read_tokens
+            + self.cache_write_tokens
+        )
+
+    def to_plain(self) -> dict[str, int]:
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cache_read_tokens": self.cache_read_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs, in dollars for a million tokens. None: as much as other input."""
+
+    input_usd: float
+    output_usd: float
+    cache_read_usd: float | None = None
+    cache_write_usd: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("input_usd", "output_usd", "cache_read_usd", "cache_write_usd"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (number and 0 <= value < 1e9):
+                raise UsageError(
+                    f"Price({name}={value!r}) is no price. Nothing was asked. Give dollars for a "
+                    "million tokens, from 0 on."
+                )
+
+    def cost_usd(self, usage: Usage) -> float:
+        """What this usage costs, to a billionth of a dollar."""
+        read = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
+        write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
+        millionths = (
+            usage.input_tokens * self.input_usd
+            + usage.output_tokens * self.output_usd
+            + usage.cache_read_tokens * read
+            + usage.cache_write_tokens * write
+        )
+        return round(millionths / 1e6, 9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """What a model said, and what it took."""
+
+    message: Message
+    """Of the assistant."""
+    stop: StopReason
+    usage: Usage
+    model: str
+    """The model that answered, by the name that the provider gives it."""
+    extra: Extra = field(default_factory=dict)
+    """What else the provider said: its request id, the service tier."""
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "message": self.message.to_plain(),
+            "stop": self.stop.value,
+            "usage": self.usage.to_plain(),
+            "model": self.model,
+            "extra": dict(self.extra),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> ModelReply:
+        """Read what ``to_plain`` wrote; anything else is LedgerCorrupt."""
+        try:
+            return cls(
+                message=Message.from_plain(plain["message"]),
+                stop=StopReason(plain["stop"]),
+                usage=Usage(**plain["usage"]),
+                model=plain["model"],
+                extra=plain["extra"],
+            )
+        except (KeyError, TypeError, ValueError):
+            raise LedgerCorrupt(
+                "The recorded reply of a model cannot be read: it is not what nottwice writes. It "
+                "was not believed, and no model was asked. Restore the ledger from a backup."
+            ) from None
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """A model behind an API. One object may be asked from many threads at once."""
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+
+    @property
+    def price(self) -> Price | None:
+        """What it costs; None: not known, and then no budget in money can be kept."""
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """Make one request, and return the whole reply."""
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """The same without blocking the event loop."""

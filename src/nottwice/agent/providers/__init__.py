@@ -1,0 +1,1 @@
+"""One file for each model API, through its own SDK, and a scripted model for tests and demos."""
