@@ -14,7 +14,7 @@ from nottwice.errors import UnknownRun, UsageError, WorkflowVersionMismatch
 from nottwice.graphs import running
 from nottwice.model.graph import DeclaredNode, Version, define
 from nottwice.model.review import Verb
-from nottwice.model.run import StepRecord, StepStatus
+from nottwice.model.run import LastVisit, StepRecord, StepStatus
 from tests.fakes import Host, MortalStore
 from tests.graphs.effects import Crash, Effects, answer, arun, crash, graph, run
 
@@ -425,8 +425,9 @@ def test_a_run_whose_last_answer_is_there_is_advanced_by_whoever_comes(
     assert effects.done == ["pay"]
 
 
-def step(node_id: str, status: StepStatus, ordinal: int) -> StepRecord:
-    return StepRecord("r", node_id, "flow@1.0.0/1", status, ordinal, 0.0)
+def visit(node_id: str, status: StepStatus, ordinal: int, visits: int = 1) -> LastVisit:
+    step = StepRecord("r", node_id, "flow@1.0.0/1", status, ordinal, 0.0)
+    return LastVisit(step, visits)
 
 
 def test_the_marks_of_nodes_are_not_those_of_steps_inside_of_them() -> None:
@@ -435,16 +436,16 @@ def test_the_marks_of_nodes_are_not_those_of_steps_inside_of_them() -> None:
     found = running.marks(
         flow,
         [
-            step("fan", StepStatus.DONE, 1),
-            step("/[0]/a", StepStatus.DONE, 2),
-            step("/[0]/a/meet", StepStatus.DONE, 3),
-            step("/[1]/b[3]/meet", StepStatus.FAILED, 4),
-            step("/[0]/a", StepStatus.IN_PROGRESS, 5),
+            visit("fan", StepStatus.DONE, 1),
+            visit("/[0]/a", StepStatus.DONE, 2, visits=2),
+            visit("/[0]/a/meet", StepStatus.DONE, 3),
+            visit("/[1]/b[3]/meet", StepStatus.FAILED, 4),
+            visit("/[1]/a", StepStatus.IN_PROGRESS, 5),
         ],
     )
     assert [(mark.node, mark.status, mark.visit) for mark in found] == [
         ("fan", "done", 1),
-        ("a", "in_progress", 2),
+        ("a", "in_progress", 3),
         ("b", "pending", 0),
         ("meet", "pending", 0),
     ]

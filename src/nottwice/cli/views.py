@@ -251,7 +251,7 @@ def look_into(ledger: Ledger, run: RunRecord, *, limit: int | None) -> RunDetail
         omitted_calls=len(calls) - len(kept),
         omitted_steps=len(steps) - len(kept_steps),
         holders=holders,
-        nodes=_nodes(store, run, steps),
+        nodes=_nodes(store, run),
         checkpoints=tuple(history(store, run_id)),
         events=tuple(store.events(run_id)),
         children=tuple(_view(child, holders) for child in store.children(run_id)),
@@ -278,7 +278,7 @@ def stand(ledger: Ledger, run_id: str) -> Standing:
         view=view,
         version=saved[-1].version if saved else None,
         state=state,
-        nodes=_nodes(store, run, store.steps(run_id)),
+        nodes=_nodes(store, run),
     )
 
 
@@ -290,10 +290,12 @@ def abort_text(store: Store, run: RunRecord) -> str | None:
     return shorten(f"by {said[-1].who}: {said[-1].why}") if said else None
 
 
-def _nodes(store: Store, run: RunRecord, steps: list[StepRecord]) -> tuple[NodeMark, ...]:
+def _nodes(store: Store, run: RunRecord) -> tuple[NodeMark, ...]:
     """Where each node stands; from the ledger alone, so that no code is needed to look."""
     graph = None if run.graph_id is None else store.load_graph(run.graph_id)
-    return () if graph is None else tuple(marks(recorded_definition(graph), steps))
+    if graph is None:
+        return ()
+    return tuple(marks(recorded_definition(graph), store.last_visits(run.workflow_id)))
 
 
 def subject_text(review: Review, row: CallRow | None) -> str:

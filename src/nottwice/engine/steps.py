@@ -215,9 +215,9 @@ def _load_outstanding(session: Session, state: StepState) -> Doing[None]:
     for row in held:
         if _is_effect(row) and is_visit_of(row.identity.checkpoint_id, record.checkpoint_id):
             state.outstanding[row.identity] = row
-    steps = yield Read(lambda store: store.steps(session.run_id))
-    for step in steps:
-        if step.ordinal <= record.ordinal or is_inside(step.node_id, record.node_id):
+    later = yield Read(lambda store: store.steps(session.run_id, after=record.ordinal))
+    for step in later:
+        if is_inside(step.node_id, record.node_id):
             continue
         rows = yield _calls_under(step)
         for row in rows:
@@ -231,8 +231,8 @@ def _calls_under(step: StepRecord) -> Read:
 
 def _next_ordinal(session: Session) -> Doing[int]:
     if session.next_ordinal is None:
-        steps = yield Read(lambda store: store.steps(session.run_id))
-        session.next_ordinal = max((step.ordinal for step in steps), default=0) + 1
+        visited = yield Read(lambda store: store.last_visits(session.run_id))
+        session.next_ordinal = visited[-1].step.ordinal + 1 if visited else 1
     ordinal = session.next_ordinal
     session.next_ordinal += 1
     return ordinal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -30,7 +31,15 @@ from nottwice.model.checkpoint import restore
 from nottwice.model.graph import GraphDefinition, split_graph_id
 from nottwice.model.position import around
 from nottwice.model.review import Review
-from nottwice.model.run import GraphRecord, RunRecord, RunStatus, StepRecord, StepStatus, Wait
+from nottwice.model.run import (
+    GraphRecord,
+    LastVisit,
+    RunRecord,
+    RunStatus,
+    StepRecord,
+    StepStatus,
+    Wait,
+)
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 
@@ -230,7 +239,7 @@ def outcome_of(
         reviews=tuple(_reviews(store, run_id)),
         waits=known.waits,
         failure=known.failure,
-        nodes=tuple(marks(graph.definition(), store.steps(run_id))),
+        nodes=tuple(marks(graph.definition(), store.last_visits(run_id))),
     )
 
 
@@ -242,16 +251,18 @@ def _reviews(store: Store, run_id: str) -> Iterator[Review]:
             yield from _reviews(store, child.workflow_id)
 
 
-def marks(graph: GraphDefinition, steps: list[StepRecord]) -> Iterator[NodeMark]:
+def marks(graph: GraphDefinition, visited: list[LastVisit]) -> Iterator[NodeMark]:
     """Every node with where it stands; those that no visit was made to are pending."""
-    visits: dict[str, list[StepRecord]] = {}
-    for step in steps:
+    last: dict[str, StepRecord] = {}
+    visits: Counter[str] = Counter()
+    for visit in visited:
         # A branch puts its index before the node.
-        where = re.sub(r"^/\[\d+\]/", "", step.node_id)
-        visits.setdefault(where, []).append(step)
+        where = re.sub(r"^/\[\d+\]/", "", visit.step.node_id)
+        last[where] = visit.step
+        visits[where] += visit.visits
     for node in graph.nodes:
-        made = visits.get(child_node(around(node, None), node.step), [])
-        last = made[-1] if made else None
-        status = last.status if last is not None else StepStatus.PENDING
-        error = last.failure.message if last is not None and last.failure else None
-        yield NodeMark(node.name, status.value, len(made), error)
+        where = child_node(around(node, None), node.step)
+        step = last.get(where)
+        status = step.status if step is not None else StepStatus.PENDING
+        error = step.failure.message if step is not None and step.failure else None
+        yield NodeMark(node.name, status.value, visits[where], error)

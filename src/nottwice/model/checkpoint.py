@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
 from nottwice.model import values
-from nottwice.model.delta import Delta, Misfit, Plain, combine, diff, growth, replay
+from nottwice.model.delta import Delta, Misfit, Plain, apply_in_place, combine, diff, growth
 from nottwice.model.run import CheckpointRecord
 
 # What finding, reading and applying one more delta costs, in characters that could be read instead.
@@ -92,7 +92,7 @@ def restore(chain: Sequence[CheckpointRecord]) -> Plain:
     value = _read(chain[0])
     for record, delta in _deltas(chain):
         try:
-            value = replay(value, (delta,))
+            value = apply_in_place(value, delta)
         except _UNREADABLE as error:
             raise _misfit(record, error) from error
     if not values.is_plain(value) and not values.is_too_large(value):

@@ -98,15 +98,12 @@ def apply(old: Plain, delta: Delta) -> Plain:
     return _apply(old, delta, owned=False)
 
 
-def replay(first: Plain, deltas: Iterable[Delta]) -> Plain:
-    """Apply many deltas to a value that nobody else has; it and they are used up.
+def apply_in_place(old: Plain, delta: Delta) -> Plain:
+    """The new value, made of an old one that nobody else has; it and the delta are used up.
 
     A list that grew ten thousand times is extended in place and not copied as often.
     """
-    value = first
-    for delta in deltas:
-        value = _apply(value, delta, owned=True)
-    return value
+    return _apply(old, delta, owned=True)
 
 
 def combine(first: Delta, second: Delta) -> Delta:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nottwice.model.failure import Failure
+from nottwice.model.records import light_record
 
 CANCEL: Final = "nottwice.cancel"
 """The event that tells whoever drives a run to stop."""
@@ -117,7 +118,7 @@ class RunRecord:
         return min((wait.until for wait in self.waits if wait.until is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class StepRecord:
     """One visit of one step."""
 
@@ -132,6 +133,14 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LastVisit:
+    """The last visit of one node or step of a run, and how many there were."""
+
+    step: StepRecord
+    visits: int
+
+
+@light_record(frozen=True, slots=True)
 class CheckpointRecord:
     """One saved version of a run: whole, or what changed since the version before it (L10)."""
 

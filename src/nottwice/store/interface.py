@@ -23,6 +23,7 @@ from nottwice.model.run import (
     Fence,
     GraphRecord,
     HolderRecord,
+    LastVisit,
     Life,
     RunRecord,
     RunStatus,
@@ -185,8 +186,14 @@ class Store(Protocol):
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
         """The calls of a node, its branches and the steps inside it, oldest first."""
 
-    def steps(self, workflow_id: str) -> list[StepRecord]:
-        """All step visits of a run, in the order they began."""
+    def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
+        """The step visits of a run in the order they began; those whose ordinal is greater."""
+
+    def last_visits(self, workflow_id: str) -> list[LastVisit]:
+        """Of every node that a run has visited the last visit, in the order they began.
+
+        A loop of ten thousand visits is one of them: it costs what a run has in nodes.
+        """
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
         """The row of any run that used this key last; its ``key_since`` says since when."""

@@ -27,6 +27,7 @@ from nottwice.model.run import (
     EventRecord,
     GraphRecord,
     HolderRecord,
+    LastVisit,
     Life,
     RunRecord,
     StepRecord,
@@ -131,8 +132,11 @@ class JsonFileStore:
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
         return self._view(workflow_id).calls_under(workflow_id, node_id)
 
-    def steps(self, workflow_id: str) -> list[StepRecord]:
-        return self._view(workflow_id).steps(workflow_id)
+    def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
+        return self._view(workflow_id).steps(workflow_id, after=after)
+
+    def last_visits(self, workflow_id: str) -> list[LastVisit]:
+        return self._view(workflow_id).last_visits(workflow_id)
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
         return self._view(None).last_use_of_key(tool_name, key)

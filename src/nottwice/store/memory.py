@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import uuid
+from collections import Counter
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from nottwice.model.run import (
     EventRecord,
     GraphRecord,
     HolderRecord,
+    LastVisit,
     Life,
     RunRecord,
     StepRecord,
@@ -103,10 +105,18 @@ class MemoryStore:
             or row.identity.node_id.startswith((node_id + "/", node_id + "["))
         ]
 
-    def steps(self, workflow_id: str) -> list[StepRecord]:
+    def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
         with self.data.guard:
-            found = [step for step in self.data.steps.values() if step.workflow_id == workflow_id]
+            of_run = [step for step in self.data.steps.values() if step.workflow_id == workflow_id]
+        found = [step for step in of_run if step.ordinal > after]
         return sorted(found, key=lambda step: step.ordinal)
+
+    def last_visits(self, workflow_id: str) -> list[LastVisit]:
+        steps = self.steps(workflow_id)
+        visits = Counter(step.node_id for step in steps)
+        last = {step.node_id: step for step in steps}
+        by_ordinal = sorted(last.values(), key=lambda step: step.ordinal)
+        return [LastVisit(step, visits[step.node_id]) for step in by_ordinal]
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
         with self.data.guard:

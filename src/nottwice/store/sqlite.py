@@ -26,6 +26,7 @@ from nottwice.model.run import (
     EventRecord,
     GraphRecord,
     HolderRecord,
+    LastVisit,
     Life,
     RunRecord,
     StepRecord,
@@ -76,7 +77,12 @@ _RUNS = (
 )
 _STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM steps WHERE workflow_id = ?"
 _STEP = _STEPS + " AND node_id = ? AND checkpoint_id = ?"
-_STEPS_IN_ORDER = _STEPS + " ORDER BY ordinal"
+_STEPS_IN_ORDER = _STEPS + " AND ordinal > ? ORDER BY ordinal"
+# SQLite takes the other columns from the row that has the greatest ordinal.
+_LAST_VISITS = (
+    "SELECT " + rows.STEP_COLUMNS + ", count(*), max(ordinal) FROM steps"
+    " WHERE workflow_id = ? GROUP BY node_id ORDER BY max(ordinal)"
+)
 _REVIEWS = "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews"
 _REVIEW = _REVIEWS + " WHERE review_id = ?"
 _REVIEWS_OF_RUN = _REVIEWS + " WHERE workflow_id = ? ORDER BY opened_at, review_id"
@@ -208,8 +214,13 @@ class SqliteStore:
             if row[1] == node_id or row[1].startswith(inside[1:])
         ]
 
-    def steps(self, workflow_id: str) -> list[StepRecord]:
-        return [rows.step_from_sql(row) for row in self._read(_STEPS_IN_ORDER, (workflow_id,))]
+    def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
+        found = self._read(_STEPS_IN_ORDER, (workflow_id, after))
+        return [rows.step_from_sql(row) for row in found]
+
+    def last_visits(self, workflow_id: str) -> list[LastVisit]:
+        found = self._read(_LAST_VISITS, (workflow_id,))
+        return [LastVisit(rows.step_from_sql(row), row[-2]) for row in found]
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
         found = self._read(_KEY_USE, (tool_name, key))

@@ -155,6 +155,7 @@ def everything(store: Store, run: str = "run") -> dict[str, Any]:
         "run": store.load_run(run),
         "calls": store.calls(run),
         "steps": store.steps(run),
+        "last visits": store.last_visits(run),
         "reviews": store.reviews(run),
         "evidence": store.evidence(run),
         "audit": store.audit(run),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nottwice.model.call import CallIdentity, CallStatus, branch_node, child_node
-from nottwice.model.run import Fence
+from nottwice.model.run import Fence, LastVisit
 from nottwice.store.interface import CallWrite, Claim, Commit, EventWrite, ReviewWrite, Store
 from nottwice.testing.conformance.bench import Bench, expect
 from nottwice.testing.conformance.samples import (
@@ -217,6 +217,24 @@ class Reads(Bench):
             store.commit(Commit(workflow_id="run", fence=fence, steps=(record,)))
         found = [record.node_id for record in store.steps("run")]
         expect(found, ["b", "c", "a"], "The order of steps")
+        found = [record.node_id for record in store.steps("run", after=1)]
+        expect(found, ["c", "a"], "Steps that began after the first")
+
+    def test_the_last_visit_of_every_node_is_found_in_the_order_they_began(self) -> None:
+        store = self.open()
+        fence, other = claim(store), claim(store, "other")
+        visits = [
+            step(node="loop", checkpoint_id="g#1", ordinal=1),
+            step(node="once", checkpoint_id="g#1", ordinal=4),
+            step(node="loop", checkpoint_id="g#3", ordinal=3),
+            step(node="loop", checkpoint_id="g#2", ordinal=2),
+        ]
+        store.commit(Commit(workflow_id="run", fence=fence, steps=tuple(visits)))
+        elsewhere = step("other", node="loop", checkpoint_id="g#9", ordinal=9)
+        store.commit(Commit(workflow_id="other", fence=other, steps=(elsewhere,)))
+        found = store.last_visits("run")
+        expect(found, [LastVisit(visits[2], 3), LastVisit(visits[1], 1)], "The last visits")
+        expect(store.last_visits("nobody"), [], "The last visits of a run that is not there")
 
     def test_reviews_come_oldest_first(self) -> None:
         store = self.open()
