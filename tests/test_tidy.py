@@ -44,6 +44,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/others.py": _SUITE,
     "src/nottwice/testing/conformance/people.py": _SUITE,
     "src/nottwice/testing/conformance/reads.py": _SUITE,
+    "src/nottwice/testing/conformance/ready.py": _SUITE,
     "src/nottwice/testing/conformance/samples.py": _SUITE,
     "src/nottwice/testing/conformance/suite.py": _SUITE,
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",

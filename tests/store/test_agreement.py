@@ -78,7 +78,11 @@ class Chance:
         seen = dice.choice((None if known is None else known.epoch, None, 1))
         holder = dice.choice(("holder", "holder", "other", None))
         record = run_record(
-            run, epoch=(seen or 0) + 1, holder_id=holder, claimed_at=NOW + dice.randrange(2)
+            run,
+            epoch=(seen or 0) + dice.choice((1, 1, 1, 0)),
+            holder_id=holder,
+            claimed_at=NOW + dice.randrange(2),
+            graph_id=dice.choice(("refund@1.0.0", "refund@1.0.0", None)),
         )
         return Commit(workflow_id=run, claim=Claim(record, seen))
 
@@ -185,6 +189,12 @@ def shown(store: Store) -> dict[str, Any]:
         "reviews": store.reviews(),
         "open": store.open_reviews(),
         "in doubt": [store.calls_in_doubt(run) for run in RUNS],
+        "held": [store.runs_held_by(holder) for holder in store.holders_of_runs()],
+        "ready": [
+            store.ready_runs(begun=begun, now=NOW + later, limit=9)
+            for begun in (False, True)
+            for later in (0, 45, 90)
+        ],
         "versions": [store.checkpoints(run) for run in RUNS],
     }
     return {**found, **ledger}
@@ -192,11 +202,15 @@ def shown(store: Store) -> dict[str, Any]:
 
 def test_chance_brings_every_answer_about() -> None:
     heard: set[str] = set()
+    ready: set[int] = set()
     for seed in SEEDS:
         store = MemoryStore(now=NOW)
         chance = Chance(seed, store)
-        heard |= {answer(store, chance.commit()) for _ in range(COMMITS)}
+        for _ in range(COMMITS):
+            heard.add(answer(store, chance.commit()))
+            ready.add(len(store.ready_runs(begun=True, now=NOW + 90, limit=9)))
     assert heard == {"done", "Fenced", "Outdated", "Blocked", "KeyConflict"}
+    assert len(ready) > 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)

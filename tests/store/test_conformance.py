@@ -23,7 +23,7 @@ import pytest
 from nottwice.errors import CommitUnknown, Fenced, UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.run import CheckpointRecord, GraphRecord, Life, RunRecord
+from nottwice.model.run import CheckpointRecord, GraphRecord, Life, RunRecord, WaitKind
 from nottwice.store.interface import Blocked, CallWrite, Claim, Commit, Outdated, Store
 from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryData, MemoryStore
@@ -343,6 +343,23 @@ class LosesChildren(MemoryStore):
         super().commit(commit)
 
 
+class OverhearsEvents(MemoryStore):
+    def ready_runs(self, **asked: Any) -> list[RunRecord]:
+        found = super().ready_runs(**asked)
+        return [run for run in found if not any(wait.kind is WaitKind.EVENT for wait in run.waits)]
+
+
+class ServesTheLastFirst(MemoryStore):
+    def ready_runs(self, **asked: Any) -> list[RunRecord]:
+        return super().ready_runs(**asked)[::-1]
+
+
+class ForgetsHolders(MemoryStore):
+    def runs_held_by(self, holder_id: str) -> list[RunRecord]:
+        alive = self.life_of(holder_id) is Life.ALIVE
+        return super().runs_held_by(holder_id) if alive else []
+
+
 class NeverDies(MemoryStore):
     def life_of(self, holder_id: str) -> Life:
         return Life.ALIVE
@@ -402,6 +419,9 @@ BROKEN = {
     TidiesJson: "test_stored_json_comes_back_letter_by_letter",
     ForgetsWaits: "test_a_status_does_not_give_the_run_up",
     LosesChildren: "test_the_children_of_a_run_come_oldest_first",
+    OverhearsEvents: "test_what_is_told_at_the_moment_a_run_is_given_up_is_not_missed",
+    ServesTheLastFirst: "test_new_runs_come_in_their_turn_and_no_more_than_asked_for",
+    ForgetsHolders: "test_who_holds_runs_of_graphs_is_known_also_when_he_is_dead",
     NeverDies: "test_a_killed_holder_is_never_called_alive_and_its_commits_stay",
     CallsTheLivingDead: "test_a_live_holder_elsewhere_is_alive_and_known",
     AnswersTooEarly: "test_commit_soon_is_durable_when_its_future_has_a_result",

@@ -7,7 +7,7 @@ rows), P6 (an overtaken holder cannot write), P7 (repeating a commit changes not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -50,7 +50,10 @@ class ReviewWrite:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Become the holder: create the run, or take it over from epoch ``after_epoch``."""
+    """Become the holder: create the run, or take it over from epoch ``after_epoch``.
+
+    A run without a holder, of epoch 0, is one that is only enqueued: whoever takes it begins it.
+    """
 
     run: RunRecord
     after_epoch: int | None = None
@@ -79,8 +82,8 @@ class EventWrite:
 
 @light_record(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One transaction. Without fence or claim only reviews, evidence, audit, new events and graphs
-    may be written: what others than the holder may say is a short list (B4)."""
+    """One transaction. Without a fence only new runs, reviews, evidence, audit, new events and
+    graphs may be written: what others than the holder may say is a short list (B4)."""
 
     workflow_id: str
     fence: Fence | None = None
@@ -234,6 +237,24 @@ class Store(Protocol):
 
     def children(self, workflow_id: str) -> list[RunRecord]:
         """The runs that a run has spawned, oldest first."""
+
+    def ready_runs(
+        self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
+    ) -> list[RunRecord]:
+        """The runs of graphs that nobody holds and that can go on now, ready longest first.
+
+        ``begun``: those that were opened before and are interrupted, or wait for something that has
+        come: a time, a decision, an event, the end of a child run. Otherwise those that are only
+        enqueued. ``without``: ids of graphs to leave out. None is ever missing, also if it was told
+        something at the very moment it was given up; one too many does no harm. Forks are not
+        shown. Runs that are over or wait must not make it slower.
+        """
+
+    def holders_of_runs(self) -> list[str]:
+        """The holders of runs of graphs, dead or alive, each once."""
+
+    def runs_held_by(self, holder_id: str) -> list[RunRecord]:
+        """The runs of graphs that somebody holds, or held when he died, oldest claim first."""
 
     def close(self) -> None: ...
 

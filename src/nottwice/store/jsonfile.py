@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -178,6 +178,18 @@ class JsonFileStore:
 
     def children(self, workflow_id: str) -> list[RunRecord]:
         return self._view(None).children(workflow_id)
+
+    def ready_runs(
+        self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
+    ) -> list[RunRecord]:
+        whole = self._view(None)
+        return whole.ready_runs(begun=begun, now=now, limit=limit, without=without)
+
+    def holders_of_runs(self) -> list[str]:
+        return self._view(None).holders_of_runs()
+
+    def runs_held_by(self, holder_id: str) -> list[RunRecord]:
+        return self._view(None).runs_held_by(holder_id)
 
     def close(self) -> None:
         """Give back what is held open. What was reported durable stays so."""

@@ -10,6 +10,7 @@ import os
 import socket
 import uuid
 from collections import Counter
+from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ from nottwice.model.run import (
 )
 from nottwice.store.interface import Commit
 from nottwice.store.rules import MemoryData as MemoryData
-from nottwice.store.rules import apply, check, open_reviews
+from nottwice.store.rules import apply, check, open_reviews, ready_since
 
 
 class MemoryStore:
@@ -204,6 +205,31 @@ class MemoryStore:
         with self.data.guard:
             found = [run for run in self.data.runs.values() if run.parent_id == workflow_id]
         return sorted(found, key=lambda run: (run.created_at, run.workflow_id))
+
+    def ready_runs(
+        self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
+    ) -> list[RunRecord]:
+        found: list[tuple[float, str, RunRecord]] = []
+        with self.data.guard:
+            for run in self.data.runs.values():
+                since = ready_since(self.data, run)
+                if since is None or since > now or run.graph_id in without:
+                    continue
+                if begun == (run.epoch > 0):
+                    found.append((since, run.workflow_id, run))
+        found.sort(key=lambda one: one[:2])
+        return [run for _, _, run in found[:limit]]
+
+    def holders_of_runs(self) -> list[str]:
+        with self.data.guard:
+            runs = list(self.data.runs.values())
+        return sorted({run.holder_id for run in runs if run.holder_id and run.graph_id})
+
+    def runs_held_by(self, holder_id: str) -> list[RunRecord]:
+        with self.data.guard:
+            runs = list(self.data.runs.values())
+        held = [run for run in runs if run.holder_id == holder_id and run.graph_id is not None]
+        return sorted(held, key=lambda run: (run.claimed_at or 0.0, run.workflow_id))
 
     def close(self) -> None:
         """The holder is gone; the data stays for whoever has it."""

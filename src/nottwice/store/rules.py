@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallIdentity, CallRow
@@ -19,8 +20,11 @@ from nottwice.model.run import (
     GraphRecord,
     HolderRecord,
     RunRecord,
+    RunStatus,
     StepRecord,
     StepStatus,
+    Wait,
+    WaitKind,
 )
 from nottwice.store.interface import (
     Blocked,
@@ -196,3 +200,44 @@ def open_reviews(data: MemoryData, workflow_id: str | None) -> list[Review]:
         if review.status in _WAITING and workflow_id in (None, review.identity.workflow_id)
     ]
     return sorted(found, key=lambda review: (review.opened_at, review.review_id))
+
+
+_OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED)
+
+
+def ready_since(data: MemoryData, run: RunRecord) -> float | None:
+    """Since when a run of a graph can go on that nobody holds, or from when on.
+
+    None: somebody holds it, it is over, or what it waits for has not come. (A run that failed is
+    over until somebody asks for it again; a fork belongs to whoever made it.)
+    """
+    if run.graph_id is None or run.origin is not None or run.holder_id is not None:
+        return None
+    if run.status is RunStatus.RUNNING:
+        return run.updated_at
+    if run.status is not RunStatus.WAITING:
+        return None
+    moments = [run.wake_at, *(_came_at(data, run, wait) for wait in run.waits)]
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _came_at(data: MemoryData, run: RunRecord, wait: Wait) -> float | None:
+    """When the run could have heard of it; a run that is given up has heard of nothing since."""
+    match wait.kind:
+        case WaitKind.REVIEW:
+            review = data.reviews.get(wait.subject)
+            come = review is None or review.status is not ReviewStatus.OPEN
+        case WaitKind.EVENT:
+            come = any(
+                (event.workflow_id, event.name) == (run.workflow_id, wait.subject)
+                and event.received_by is None
+                for event in data.events.values()
+            )
+        case WaitKind.CHILD:
+            child = data.runs.get(wait.subject)
+            come = child is None or child.status in _OVER
+        case WaitKind.TIMER:
+            come = False
+        case _:
+            assert_never(wait.kind)
+    return run.updated_at if come else None

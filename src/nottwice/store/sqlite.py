@@ -8,12 +8,13 @@ visible is forced to disk, and the same commit is repeated, which changes nothin
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,21 @@ _GRAPH = _GRAPHS + " WHERE graph_id = ?"
 _ALL_GRAPHS = _GRAPHS + " ORDER BY graph_id"
 _CHILDREN = (
     "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE parent_id = ? ORDER BY created_at, workflow_id"
+)
+_CAN_GO_ON = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE ready_at <= ?"
+    " AND graph_id NOT IN (SELECT value FROM json_each(?))"
+)
+_IN_TURN = " ORDER BY ready_at, workflow_id LIMIT ?"
+_QUEUED_RUNS = _CAN_GO_ON + " AND epoch = 0" + _IN_TURN
+_READY_RUNS = _CAN_GO_ON + " AND epoch > 0" + _IN_TURN
+_HOLDERS_OF_RUNS = (
+    "SELECT DISTINCT holder_id FROM runs"
+    " WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id"
+)
+_HELD_RUNS = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE holder_id = ? AND graph_id IS NOT NULL"
+    " ORDER BY claimed_at, workflow_id"
 )
 _HOLDER = "SELECT " + rows.HOLDER_COLUMNS + " FROM holders WHERE holder_id = ?"
 _ADD_HOLDER = "INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -276,6 +292,19 @@ class SqliteStore:
 
     def children(self, workflow_id: str) -> list[RunRecord]:
         return [rows.run_from_sql(row) for row in self._read(_CHILDREN, (workflow_id,))]
+
+    def ready_runs(
+        self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
+    ) -> list[RunRecord]:
+        sql = _READY_RUNS if begun else _QUEUED_RUNS
+        found = self._read(sql, (rows.micros(now), json.dumps(list(without)), limit))
+        return [rows.run_from_sql(row) for row in found]
+
+    def holders_of_runs(self) -> list[str]:
+        return [holder_id for (holder_id,) in self._read(_HOLDERS_OF_RUNS, ())]
+
+    def runs_held_by(self, holder_id: str) -> list[RunRecord]:
+        return [rows.run_from_sql(row) for row in self._read(_HELD_RUNS, (holder_id,))]
 
     def close(self) -> None:
         """Close the files. What was reported durable stays so; a later use opens them again."""

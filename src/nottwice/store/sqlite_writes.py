@@ -14,6 +14,7 @@ from typing import Any
 
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallRow
+from nottwice.model.run import RunStatus
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import (
     Blocked,
@@ -30,6 +31,7 @@ from nottwice.store.interface import (
 )
 
 Statement = tuple[str, tuple[Any, ...]]
+_NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
 
 
 def _insert(table: str, columns: str, *, otherwise: str = "") -> str:
@@ -70,6 +72,34 @@ UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wa
  WHERE workflow_id = ?
 """
 RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
+# Since when a run can go on that nobody holds: the same as ``rules.ready_since``.
+_READY_SINCE = """
+UPDATE runs SET ready_at = CASE
+    WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
+    WHEN status = 'running' THEN updated_at
+    WHEN status <> 'waiting' THEN NULL
+    WHEN EXISTS (
+      SELECT 1 FROM json_each(waits_json) AS wait
+       WHERE CASE json_extract(wait.value, '$.kind')
+        WHEN 'review' THEN NOT EXISTS (
+          SELECT 1 FROM reviews
+           WHERE review_id = json_extract(wait.value, '$.subject') AND reviews.status = 'open')
+        WHEN 'event' THEN EXISTS (
+          SELECT 1 FROM events
+           WHERE events.workflow_id = runs.workflow_id
+             AND name = json_extract(wait.value, '$.subject') AND received_by IS NULL)
+        WHEN 'child' THEN NOT EXISTS (
+          SELECT 1 FROM runs AS child
+           WHERE child.workflow_id = json_extract(wait.value, '$.subject')
+             AND child.status IN ('running', 'waiting'))
+        ELSE 0 END)
+    THEN min(updated_at, coalesce(wake_at, updated_at))
+    ELSE wake_at END
+"""
+READY_SINCE = _READY_SINCE + " WHERE workflow_id = ?"
+PARENT_READY_SINCE = (
+    _READY_SINCE + " WHERE workflow_id = (SELECT parent_id FROM runs WHERE workflow_id = ?)"
+)
 # A commit that another one overtook may still carry the mark of before: what is done stays done.
 PUT_STEP = (
     _insert("steps", rows.STEP_COLUMNS)
@@ -183,6 +213,7 @@ def plan(connection: sqlite3.Connection, commit: Commit) -> list[Statement]:
     statements.extend(_of_graphs(connection, commit))
     if commit.run is not None:
         statements.extend(_run(commit.workflow_id, commit.run))
+    statements.extend(_readiness(commit))
     return statements
 
 
@@ -299,3 +330,13 @@ def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
     yield UPDATE_RUN, (update.status.value, at, failure, *waits, workflow_id)
     if update.release:
         yield RELEASE_RUN, (workflow_id,)
+
+
+def _readiness(commit: Commit) -> Iterator[Statement]:
+    """What keeps ``runs.ready_at`` true. Nothing that a holder is told matters while it holds."""
+    this_run = (commit.workflow_id,)
+    released = commit.run is not None and commit.run.release
+    if released or commit.claim or (commit.fence is None and (commit.reviews or commit.events)):
+        yield READY_SINCE, this_run
+    if released and commit.run is not None and commit.run.status not in _NOT_OVER:
+        yield PARENT_READY_SINCE, this_run
