@@ -41,7 +41,6 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@st.composite
 def changed(draw: st.DrawFn, value: Any) -> Any:
     """A value that is like another one, as states of a run are like each other."""
     action = draw(st.sampled_from(["keep", "inside", "inside", "inside", "replace"]))
@@ -51,9 +50,9 @@ def changed(draw: st.DrawFn, value: Any) -> Any:
         # A copy is as good as the object itself.
         return copy.deepcopy(value) if draw(st.booleans()) else value
     if isinstance(value, dict):
-        kept = {key: draw(changed(each)) for key, each in value.items() if draw(st.integers(0, 4))}
+        kept = {key: changed(draw, each) for key, each in value.items() if draw(st.integers(0, 4))}
         return {**kept, **draw(st.dictionaries(KEYS, VALUES, max_size=2))}
-    items = [draw(changed(each)) for each in value if draw(st.integers(0, 5))]
+    items = [changed(draw, each) for each in value if draw(st.integers(0, 5))]
     start = draw(st.integers(0, 1))
     front = draw(st.lists(VALUES, max_size=1))
     return [*front, *items[start:], *draw(st.lists(VALUES, max_size=2))]
@@ -63,7 +62,7 @@ def changed(draw: st.DrawFn, value: Any) -> Any:
 def histories(draw: st.DrawFn) -> list[Any]:
     history = [draw(VALUES)]
     for _ in range(draw(st.integers(1, 4))):
-        history.append(draw(changed(history[-1])))
+        history.append(changed(draw, history[-1]))
     return history
 
 
