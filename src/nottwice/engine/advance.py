@@ -224,7 +224,9 @@ def _fly(flight: Flight) -> Doing[None]:
             yield from _visit_branches(flight)
         else:
             yield from _visit_next(flight)
-        yield from flight.keep_up()
+        if flight.position.node is not None:
+            # What the last node leaves is written together with the end of the run.
+            yield from flight.keep_up()
 
 
 def _stop_if_cancelled(session: Session) -> Doing[None]:

@@ -305,12 +305,11 @@ class _Parts:
 def _apply(old: Plain, delta: Delta, *, owned: bool) -> Plain:
     if not delta:
         return old
-    if "set" in delta:
-        _expect(delta, _OF_ALL)
-        return delta["set"]
-    if "parts" in delta:
+    if type(delta) is not dict or not _OF_DICT.issuperset(delta):
+        if "set" in delta:
+            _expect(delta, _OF_ALL)
+            return delta["set"]
         return _apply_parts(old, _parts(delta), owned=owned)
-    _expect(delta, _OF_DICT)
     if type(old) is not dict:
         raise Misfit(f"a change of an object meets {type(old).__name__}")
     made = old if owned else dict(old)
