@@ -9,6 +9,9 @@ with nt.run("ticket-7", store="agent.db"):
     refund(order_id=7, cents=4000)
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from nottwice.engine.dispatch import Receipt
 from nottwice.errors import (
     Ambiguous,
@@ -75,6 +78,9 @@ from nottwice.model.failure import RetryPolicy, single_request
 from nottwice.model.graph import END
 from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown
 from nottwice.reviews.inbox import Reviews
+
+if TYPE_CHECKING:
+    from nottwice import recipes as recipes
 
 __all__ = [
     "END",
@@ -157,3 +163,12 @@ __all__ = [
     "unknown",
     "uuid",
 ]
+
+# Rooms that most programs do without, imported when they are first asked for.
+_ON_DEMAND = {"recipes": "nottwice.recipes"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ON_DEMAND:
+        return importlib.import_module(_ON_DEMAND[name])
+    raise AttributeError(f"module 'nottwice' has no attribute {name!r}")

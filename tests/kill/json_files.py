@@ -27,7 +27,7 @@ from nottwice.store.jsonfile import JsonFileStore
 WRITING = {
     jsonfile_disk.__file__: set(
         "replace _write_beside _rename append remove make_folder sync_folder _opened _write_all "
-        "_sync".split()
+        "sync".split()
     ),
     jsonfile.__file__: {"_create", "_write", "_append", "_replace"},
 }

@@ -23,6 +23,7 @@ _NAMES = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"}
 _NAMES_SINCE_312 = {"LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
 _CODE = (FunctionType, MethodType, functools.partial, property, staticmethod, classmethod)
+_OWN_TOOLS = ("nottwice.recipes.", "nottwice.agent.scratchpad")
 _MISSING = object()
 
 
@@ -82,8 +83,13 @@ def find_function(function: Callable[..., Any]) -> FunctionType | None:
 
 
 def is_own_module(name: str) -> bool:
-    """Whether a module was written by the user: not installed, not part of Python or nottwice."""
+    """Whether a module was written by the user: not installed, not part of Python or nottwice.
+
+    Our own ready-made tools are read like those of users: nobody should have to take our word.
+    """
     top = name.partition(".")[0]
+    if name.startswith(_OWN_TOOLS):
+        return True
     if top in sys.stdlib_module_names or top == "nottwice":
         return top == "__main__"
     return top not in _installed()

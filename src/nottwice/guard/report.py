@@ -27,6 +27,8 @@ _TELLS_THE_CALL = {"id", "key", "first_started_at", "started_at"}
 _READS_ANYTHING = {"getattr", "asdict", "astuple", "vars", "attrgetter"}
 # Reading these from a protected tool does not run it.
 _ONLY_ASKS = {"tool", "notes", "__name__", "__doc__", "__qualname__", "__module__"}
+ANY_CALL_WILL_DO = "any_call_will_do"
+"""An attribute of a verify hook that looks for a state, whoever brought it about: it exists."""
 _LOOKS_LIKE_WRITING = {"post", "put", "patch", "delete", "send", "sendmail", "send_message"}
 
 
@@ -288,6 +290,8 @@ def _findings_about_verify(tool: Tool, hook: References) -> Iterator[Finding]:
             "let verify only read from the upstream",
         )
     if not hook.readable or hook.attributes & _TELLS_THE_CALL:
+        return
+    if getattr(tool.verify, ANY_CALL_WILL_DO, False):
         return
     if any(reference.path[-1] in _READS_ANYTHING for reference in hook.found):
         return

@@ -78,7 +78,7 @@ def _write_beside(path: Path, content: bytes) -> None:
     try:
         with _opened(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
             _write_all(descriptor, content)
-            _sync(descriptor)
+            sync(descriptor)
     except OSError:
         with contextlib.suppress(OSError):
             beside.unlink()
@@ -104,7 +104,7 @@ def append(path: Path, line: bytes) -> None:
         os.ftruncate(descriptor, whole)
         try:
             _write_all(descriptor, line + b"\n")
-            _sync(descriptor)
+            sync(descriptor)
             if is_new:
                 sync_folder(path.parent)
         except OSError as error:
@@ -115,7 +115,7 @@ def append(path: Path, line: bytes) -> None:
 def _take_back(path: Path, descriptor: int, size: int, error: OSError) -> None:
     try:
         os.ftruncate(descriptor, size)
-        _sync(descriptor)
+        sync(descriptor)
     except OSError as again:
         raise _unknown(path, error, again) from again
 
@@ -151,7 +151,7 @@ def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _sync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -171,7 +171,8 @@ def _write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _sync(descriptor: int) -> None:
+def sync(descriptor: int) -> None:
+    """Make what was written to a file, or the names in a folder, durable."""
     # On macOS fsync does not reach the disk; this does.
     full = getattr(fcntl, "F_FULLFSYNC", None)
     if full is None:

@@ -60,7 +60,7 @@ def test_json_files_whose_names_are_not_synced_are_caught(monkeypatch: pytest.Mo
 
 
 def test_json_files_that_are_not_synced_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonfile_disk, "_sync", lambda descriptor: None)
+    monkeypatch.setattr(jsonfile_disk, "sync", lambda descriptor: None)
     verdict = crash_test(lambda: agent("file:agent"), tools=ANSWERS, levels=["power"], budget="30s")
     assert verdict.failures
 

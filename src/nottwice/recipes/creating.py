@@ -1,0 +1,61 @@
+"""Create something unless it is there: list, then create, and after a crash list again (P78).
+
+For upstreams that would make a second one of the same name: cron jobs, labels, webhooks, channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from nottwice.guard.declaration import Duration
+from nottwice.guard.declare import SyncTool
+from nottwice.guard.report import ANY_CALL_WILL_DO
+from nottwice.model.call import Call
+from nottwice.model.failure import Classifier
+from nottwice.model.tool import Verification, did_not_happen, happened
+from nottwice.recipes.declaring import declare
+
+
+def create_if_absent(
+    *,
+    read: Callable[[], Mapping[str, Any]],
+    create: Callable[[str, dict[str, Any]], Any],
+    settles: Duration,
+    name: str = "create_if_absent",
+    classify: Classifier | None = None,
+) -> SyncTool[..., Any]:
+    """Make a tool ``create_if_absent(item, settings)`` that returns what is there then.
+
+    ``read`` returns everything that is there, by name, as plain data; ``create`` makes one with one
+    request and returns it. Two runs that create the same item in the same moment may both do so,
+    unless the upstream refuses the second: look first, then act is no lock.
+    """
+
+    def create_one(
+        item: Annotated[str, Field(min_length=1, description="The name of the thing")],
+        settings: dict[str, Any],
+    ) -> Any:
+        """Create the named thing with these settings. If it is there already, it stays as it is."""
+        there = read()
+        return there[item] if item in there else create(item, settings)
+
+    def find_created(call: Call) -> Verification:
+        there, item = read(), call.args["item"]
+        return happened(there[item]) if item in there else did_not_happen()
+
+    # What counts is that it is there.
+    setattr(find_created, ANY_CALL_WILL_DO, True)
+    protected: SyncTool[..., Any] = declare(
+        create_one,
+        "unsafe_on_replay",
+        name=name,
+        recipe="create_if_absent",
+        works_on={"read": read, "create": create},
+        verify=find_created,
+        settles=settles,
+        classify=classify,
+    )
+    return protected

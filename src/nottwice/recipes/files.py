@@ -1,0 +1,106 @@
+"""Write a file: whole or not at all, never outside of its folder, and found again by its content.
+
+After a crash the file is compared with what was to be written (P75). What somebody else wrote there
+in the meantime is not overwritten: a person is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+
+from typing_extensions import TypedDict
+
+from nottwice.errors import Poison, Retryable
+from nottwice.guard.declaration import Duration
+from nottwice.guard.declare import SyncTool
+from nottwice.guard.scopes import current_call
+from nottwice.model.call import Call
+from nottwice.model.tool import Verification, did_not_happen, happened, unknown
+from nottwice.recipes.declaring import RelativePath, declare
+from nottwice.store import confined_files
+from nottwice.store.jsonfile_disk import sync
+
+# What another attempt may find mended; any other error of the file system will be the same again.
+_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
+# The kernel stamps files with a clock that may be this much behind.
+_STAMP_LAG_SECONDS = 0.01
+
+
+class Written(TypedDict):
+    """What ``write_file`` returns."""
+
+    path: str
+    sha256: str
+    bytes: int
+
+
+def write_file(
+    folder: str | os.PathLike[str], *, name: str = "write_file", settles: Duration = "1s"
+) -> SyncTool[..., Written]:
+    """Make a tool ``write_file(path, text)`` that replaces a text file below ``folder``.
+
+    ``settles``: how long the write of a dead process may still arrive. On a local disk it does not.
+    """
+    root = os.path.realpath(folder)
+
+    def write(path: RelativePath, text: str) -> Written:
+        """Write a text file, replacing what it held. Folders on the way to it are made."""
+        content, beside = text.encode(), _beside(current_call())
+        with _in_our_words(), confined_files.folder_of(root, path, make=True) as (where, leaf):
+            confined_files.replace(where, leaf, content, beside=beside)
+        return _written(path, content)
+
+    def find_written(call: Call) -> Verification:
+        path, content = call.args["path"], call.args["text"].encode()
+        try:
+            with confined_files.folder_of(root, path, make=False) as (where, leaf):
+                if confined_files.exists(where, _beside(call)):
+                    # The step that makes the new content show takes this name away.
+                    return did_not_happen()
+                found, changed_at = confined_files.read(where, leaf)
+                if found == content:
+                    # It may have died before this was done.
+                    sync(where)
+                    return happened(_written(path, content))
+        except FileNotFoundError:
+            return did_not_happen()
+        untouched = changed_at < call.first_started_at - _STAMP_LAG_SECONDS
+        return did_not_happen() if untouched else unknown()
+
+    protected: SyncTool[..., Written] = declare(
+        write,
+        "unsafe_on_replay",
+        name=name,
+        recipe="write_file",
+        works_on={"folder": root},
+        verify=find_written,
+        settles=settles,
+    )
+    return protected
+
+
+@contextlib.contextmanager
+def _in_our_words() -> Iterator[None]:
+    """An error of the file system, up to the renaming, means that the file is as it was."""
+    as_it_was = "The file was not written and is as it was"
+    try:
+        yield
+    except confined_files.NotAFile as error:
+        raise Poison(f"{as_it_was}: {error}.") from error
+    except OSError as error:
+        text = f"{as_it_was}: {error.strerror or error}."
+        if error.errno in _PASSING:
+            raise Retryable(text) from error
+        raise Poison(text) from error
+
+
+def _beside(call: Call) -> str:
+    return f".{call.id}.part"
+
+
+def _written(path: str, content: bytes) -> Written:
+    return Written(path=path, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))

@@ -1,0 +1,372 @@
+"""Commit some files of a git repository, once, and nothing that somebody else has staged (P76).
+
+The commit carries the id of its call as a trailer, and is found by it. It is made from an index of
+its own: HEAD and the named files, so that what others have staged stays staged. Hooks run as usual;
+one that refuses leaves no commit.
+
+A killed agent does not kill the git that it started, nor the hooks of that git. All of them inherit
+an open lock file. While any of them lives it stays locked, and the answer is: still running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, Field
+from typing_extensions import TypedDict
+
+from nottwice.errors import Ambiguous, Poison, Retryable
+from nottwice.guard.declaration import Duration
+from nottwice.guard.declare import SyncTool
+from nottwice.guard.scopes import current_call
+from nottwice.model.call import Call
+from nottwice.model.failure import RetryPolicy
+from nottwice.model.tool import (
+    Verification,
+    did_not_happen,
+    happened,
+    parse_duration,
+    still_running,
+)
+from nottwice.recipes.declaring import RelativePath, declare
+
+TRAILER = "Nottwice-Call"
+_LOCK = "nottwice.lock"
+_INDEX = "nottwice-index-"
+# Somebody is in the middle of one of these, and a commit now would conclude it.
+_UNDER_WAY = (
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "rebase-merge",
+    "rebase-apply",
+)
+# Nothing that outlives the command, nothing that asks a person, no pattern in a file's name.
+_MANNERS = (
+    "--literal-pathspecs",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    "-c",
+    "core.fsmonitor=false",
+)
+# Where these are set, the agent itself runs inside a hook, and git would work on that repository.
+_ELSEWHERE = {
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_WORK_TREE",
+}
+_OURS_SECONDS = 5.0
+_MOST_CHARACTERS = 1500
+
+
+def _check_message(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    if "\0" in text:
+        raise ValueError("it contains a NUL character")
+    return text
+
+
+CommitMessage = Annotated[str, AfterValidator(_check_message)]
+Paths = Annotated[
+    list[RelativePath],
+    Field(min_length=1, description="The files to commit; other changes are left alone"),
+]
+
+
+class Committed(TypedDict):
+    """What ``git_commit`` returns."""
+
+    commit: str
+
+
+class _Repository(NamedTuple):
+    """A working tree, and how git is run in it."""
+
+    root: str
+    options: tuple[str, ...]
+    limit_seconds: float
+
+
+class _Ended(NamedTuple):
+    """How a command of git ended."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def git_commit(
+    repository: str | os.PathLike[str],
+    *,
+    name: str = "git_commit",
+    author: tuple[str, str] | None = None,
+    time_limit: Duration = "2m",
+    settles: Duration = "1s",
+) -> SyncTool[..., Committed]:
+    """Make a tool ``git_commit(message, paths)`` that commits these files as they are now.
+
+    ``author``: name and address, where git's own configuration has none. ``time_limit``: for each
+    command of git, hooks included; after that it is killed, and it is looked what it has done.
+    """
+    root = os.path.realpath(repository)
+    limit_seconds = parse_duration(time_limit, what=f"Tool {name!r}: time_limit")
+    options = _MANNERS
+    if author is not None:
+        options += ("-c", f"user.name={author[0]}", "-c", f"user.email={author[1]}")
+    tree = _Repository(root, options, limit_seconds)
+
+    def commit(message: CommitMessage, paths: Paths) -> Committed:
+        """Commit the named files as they are now, with this message. Nothing else is committed."""
+        call = current_call()
+        own = _own_folder(tree)
+        with _locked(own) as lock:
+            made = _find(tree, call.id)
+            if made is not None:
+                return Committed(commit=made)
+            _refuse_in_the_middle(own)
+            _clean_up_after_the_killed(own, lock)
+            return Committed(commit=_commit(tree, own, lock, message, paths, call.id))
+
+    def find_commit(call: Call) -> Verification:
+        if _is_running(_own_folder(tree)):
+            return still_running()
+        made = _find(tree, call.id)
+        return did_not_happen() if made is None else happened(Committed(commit=made))
+
+    protected: SyncTool[..., Committed] = declare(
+        commit,
+        "unsafe_on_replay",
+        name=name,
+        recipe="git_commit",
+        works_on={"repository": root},
+        verify=find_commit,
+        settles=settles,
+        # Who comes second to a busy repository comes again.
+        retry=RetryPolicy(8, first_seconds=0.2, most_seconds=5.0),
+    )
+    return protected
+
+
+def _commit(
+    tree: _Repository, own: Path, lock: int, message: str, paths: list[str], call_id: str
+) -> str:
+    """Stage, commit, and say which commit it became."""
+    # First the index that everybody sees: if it came last, a kill in between would leave it with
+    # the old content, and the next commit of somebody else would undo this one.
+    _note(lock, call_id)
+    staged = _git(tree, "add", "--all", "--", *paths, lock=lock)
+    _note(lock, "")
+    if staged.code != 0:
+        raise _refusal(staged, "these files cannot be added")
+    index = own / f"{_INDEX}{call_id}"
+    try:
+        _fill_index(tree, own, index, lock, paths)
+        words = ("commit", "--quiet", "--cleanup=whitespace", f"--trailer={TRAILER}: {call_id}")
+        ended = _git(tree, *words, f"--message={message}", index=index, lock=lock)
+    except (Poison, Retryable):
+        _git(tree, "reset", "--quiet", "--", *paths, lock=lock)
+        raise
+    finally:
+        index.unlink(missing_ok=True)
+    made = _find(tree, call_id)
+    if made is not None:
+        # Even if it ended badly: a hook behind the commit, or an index that could not be written.
+        return made
+    if ended.code == 0:
+        raise Ambiguous(f"git committed, but no commit has the trailer {TRAILER}: {call_id}.")
+    _git(tree, "reset", "--quiet", "--", *paths, lock=lock)
+    raise _refusal(ended, "git or one of its hooks refused")
+
+
+def _fill_index(tree: _Repository, own: Path, index: Path, lock: int, paths: list[str]) -> None:
+    """An index with what HEAD has and the named files, and nothing else."""
+    with contextlib.suppress(FileNotFoundError):
+        # What it knows about unchanged files spares git to read them all.
+        shutil.copyfile(own / "index", index)
+    born = _git(tree, "rev-parse", "--quiet", "--verify", "HEAD^{commit}").code == 0
+    for words in (
+        ("read-tree", "--reset", "HEAD") if born else ("read-tree", "--empty"),
+        ("add", "--all", "--", *paths),
+    ):
+        ended = _git(tree, *words, index=index, lock=lock)
+        if ended.code != 0:
+            raise _refusal(ended, "its index cannot be prepared")
+    if _git(tree, "diff", "--cached", "--quiet", index=index).code == 0:
+        raise Poison("Nothing was committed: HEAD has these files just as they are.")
+
+
+def _find(tree: _Repository, call_id: str) -> str | None:
+    """The commit of a call, on any branch, or on none any more."""
+    trailer = f"%(trailers:key={TRAILER},valueonly,separator=%x2C)"
+    ended = _git(
+        tree,
+        "log",
+        "--all",
+        "--reflog",
+        "--fixed-strings",
+        f"--grep={TRAILER}: {call_id}",
+        f"--format=%H {trailer}",
+    )
+    if ended.code != 0:
+        born = _git(tree, "rev-parse", "--quiet", "--verify", "HEAD").code == 0
+        if born:
+            raise Ambiguous(f"It cannot be told whether git has committed: {_tail(ended)}")
+        return None
+    for line in ended.output.splitlines():
+        commit, _, calls = line.partition(" ")
+        if call_id in calls.split(","):
+            return commit
+    return None
+
+
+# ---- Who works here -----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _locked(own: Path) -> Iterator[int]:
+    """Be the only one of us who commits here. Whatever git starts inherits the lock."""
+    lock = os.open(own / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        if not _take(lock):
+            raise Retryable("Nothing was committed: another commit is under way in here.")
+        yield lock
+    finally:
+        # Closed, never unlocked: that would unlock it for a hook that still runs, too.
+        os.close(lock)
+
+
+def _is_running(own: Path) -> bool:
+    try:
+        lock = os.open(own / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _take(lock)
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _note(lock: int, text: str) -> None:
+    """Say in the lock file whether git is about to change the index, and for which call."""
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, text.encode(), 0)
+
+
+def _clean_up_after_the_killed(own: Path, lock: int) -> None:
+    """Take away what a killed git of ours has left; that it is dead, the lock has proven.
+
+    Its ``index.lock`` counts as ours only if it was made while the note stood, which is for
+    milliseconds. Any other one belongs to somebody.
+    """
+    for index in own.glob(f"{_INDEX}*"):
+        index.unlink(missing_ok=True)
+    stands_since = os.fstat(lock)
+    if stands_since.st_size == 0:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        left = own / "index.lock"
+        age = left.stat().st_ctime - stands_since.st_mtime
+        if -0.01 <= age <= _OURS_SECONDS:
+            left.unlink()
+    _note(lock, "")
+
+
+def _refuse_in_the_middle(own: Path) -> None:
+    for name in _UNDER_WAY:
+        if (own / name).exists():
+            raise Poison(
+                f"Nothing was committed: somebody is in the middle of a merge, a rebase or the "
+                f"like ({name}). It must be concluded or given up first."
+            )
+
+
+# ---- Running git --------------------------------------------------------------------------------
+
+
+def _own_folder(tree: _Repository) -> Path:
+    """Where git keeps its own files for this working tree."""
+    ended = _git(tree, "rev-parse", "--absolute-git-dir")
+    if ended.code != 0:
+        raise Poison(f"Nothing was committed: {_tail(ended)}")
+    return Path(ended.output.rstrip("\n"))
+
+
+def _git(
+    tree: _Repository, *words: str, index: Path | None = None, lock: int | None = None
+) -> _Ended:
+    """Run one command of git to its end, or kill it, with everything that it has started."""
+    environment = {name: text for name, text in os.environ.items() if name not in _ELSEWHERE}
+    environment |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":"}
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = str(index)
+    # Files, not pipes: a hook may leave somebody behind who keeps a pipe open.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                ["git", *tree.options, *words],
+                cwd=tree.root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                pass_fds=() if lock is None else (lock,),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Poison(f"Nothing was committed: git cannot be run here ({error}).") from error
+        code = _wait(process, tree.limit_seconds)
+        for file in (output, errors):
+            file.seek(0)
+        return _Ended(
+            code, output.read().decode("utf-8", "replace"), errors.read().decode("utf-8", "replace")
+        )
+
+
+def _wait(process: subprocess.Popen[bytes], limit_seconds: float) -> int:
+    try:
+        return process.wait(timeout=limit_seconds)
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return code
+        raise
+
+
+def _refusal(ended: _Ended, why: str) -> Poison | Retryable:
+    text = f"Nothing was committed: {why}. {_tail(ended)}"
+    if ".lock'" in ended.errors and "File exists" in ended.errors:
+        return Retryable(f"{text} If no git is running here, remove that file.")
+    return Poison(text)
+
+
+def _tail(ended: _Ended) -> str:
+    said = f"{ended.output.strip()}\n{ended.errors.strip()}".strip()
+    if ended.code < 0:
+        said = f"{said}\nIt was killed ({signal.Signals(-ended.code).name})."
+    return said[-_MOST_CHARACTERS:].strip() or f"git ended with {ended.code}"

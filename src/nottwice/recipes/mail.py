@@ -1,0 +1,181 @@
+"""Send a mail whose Message-ID follows from its call, so that it can be found, and is one (P78).
+
+SMTP has no key: a mail that was handed over and not acknowledged may be on its way. Somebody has to
+look, and ``sent`` says where: an outbox, a folder of sent mail, the server's log. Every attempt
+sends the same bytes, Message-ID and Date included, so that a server or a mailbox that drops
+duplicates has what it needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import smtplib
+import ssl
+from collections.abc import Callable
+from email.message import EmailMessage
+from email.utils import formatdate, parseaddr
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+from typing_extensions import TypedDict
+
+from nottwice.errors import InvalidTool, Poison
+from nottwice.guard.declaration import Duration
+from nottwice.guard.declare import SyncTool
+from nottwice.guard.scopes import current_call
+from nottwice.model.call import Call
+from nottwice.model.failure import single_request
+from nottwice.model.tool import Verification, did_not_happen, happened, parse_duration, unknown
+from nottwice.recipes.declaring import declare
+
+Login = tuple[str, str] | Callable[[], tuple[str, str]]
+"""User and password, or a function that is asked before every attempt. They are never recorded."""
+
+
+def _check_address(text: str) -> str:
+    if not text.isprintable() or "," in text or parseaddr(text)[1].count("@") != 1:
+        raise ValueError("it must be one mail address, such as ann@example.com")
+    if not parseaddr(text)[1].isascii():
+        raise ValueError("addresses beyond ASCII are not supported")
+    return text
+
+
+def _check_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it must be one line of printable characters")
+    return text
+
+
+Address = Annotated[str, AfterValidator(_check_address)]
+Line = Annotated[str, AfterValidator(_check_line)]
+
+
+class Sent(TypedDict):
+    """What ``send_mail`` returns."""
+
+    message_id: str
+    refused: list[str]
+    """Recipients that the server refused while it took the mail for the others."""
+
+
+def send_mail(
+    host: str,
+    *,
+    sender: str,
+    port: int | None = None,
+    security: Literal["tls", "starttls", "none"] = "starttls",
+    login: Login | None = None,
+    sent: Callable[[str], bool | None] | None = None,
+    settles: Duration | None = None,
+    name: str = "send_mail",
+    time_limit: Duration = "30s",
+) -> SyncTool[..., Sent]:
+    """Make a tool ``send_mail(to, subject, text, html)`` that hands one mail to a server.
+
+    ``sent`` tells by a Message-ID whether that mail went out: True, False, or None if it cannot
+    tell. Without it every doubt waits for a person. ``settles``: how long after a death a mail may
+    still show up there; without it "not there" is not believed.
+    """
+    domain = _domain_of(sender, tool=name)
+    limit_seconds = parse_duration(time_limit, what=f"Tool {name!r}: time_limit")
+    if security not in _PORTS:
+        raise InvalidTool(
+            f"Tool {name!r} was not declared: security={security!r} must be 'tls', 'starttls' or "
+            "'none'."
+        )
+    address = (host, port or _PORTS[security])
+
+    def send(
+        to: Annotated[list[Address], Field(min_length=1)],
+        subject: Line,
+        text: str,
+        html: str | None = None,
+    ) -> Sent:
+        """Send one mail to these addresses."""
+        call = current_call()
+        mail = _compose(call, domain, sender, to, subject, text, html)
+        with _connected(address, security, login, limit_seconds) as server:
+            refused = server.send_message(mail, from_addr=parseaddr(sender)[1])
+        return Sent(message_id=_message_id(call, domain), refused=sorted(refused))
+
+    def find_mail(call: Call) -> Verification:
+        message_id = _message_id(call, domain)
+        went_out = None if sent is None else sent(message_id)
+        if went_out is None:
+            return unknown()
+        return happened(Sent(message_id=message_id, refused=[])) if went_out else did_not_happen()
+
+    protected: SyncTool[..., Sent] = declare(
+        send,
+        "unsafe_on_replay",
+        name=name,
+        recipe="send_mail",
+        works_on={"address": address, "sender": sender},
+        verify=None if sent is None else find_mail,
+        settles=settles,
+        classify=single_request,
+    )
+    return protected
+
+
+_PORTS = {"tls": 465, "starttls": 587, "none": 25}
+
+
+def _domain_of(sender: str, *, tool: str) -> str:
+    try:
+        return parseaddr(_check_address(sender))[1].rpartition("@")[2]
+    except ValueError as error:
+        raise InvalidTool(f"Tool {tool!r} was not declared: sender={sender!r}: {error}.") from None
+
+
+def _message_id(call: Call, domain: str) -> str:
+    return f"<{call.id}@{domain}>"
+
+
+def _compose(
+    call: Call,
+    domain: str,
+    sender: str,
+    to: list[str],
+    subject: str,
+    text: str,
+    html: str | None,
+) -> EmailMessage:
+    """The mail, the same bytes at every attempt."""
+    mail = EmailMessage()
+    try:
+        mail["From"], mail["To"], mail["Subject"] = sender, ", ".join(to), subject
+        mail["Message-ID"] = _message_id(call, domain)
+        mail["Date"] = formatdate(call.first_started_at)
+        mail.set_content(text)
+        if html is not None:
+            mail.add_alternative(html, subtype="html")
+            # Otherwise a new one is drawn at every attempt.
+            mail.set_boundary(f"part-{call.id}")
+        mail.as_bytes()
+    except (ValueError, LookupError) as error:
+        raise Poison(f"The mail was not sent, because it cannot be written: {error}.") from error
+    return mail
+
+
+@contextlib.contextmanager
+def _connected(
+    address: tuple[str, int], security: str, login: Login | None, limit_seconds: float
+) -> Any:
+    """A server that is ready to take mail."""
+    if security == "tls":
+        secure = ssl.create_default_context()
+        server: smtplib.SMTP = smtplib.SMTP_SSL(*address, timeout=limit_seconds, context=secure)
+    else:
+        server = smtplib.SMTP(*address, timeout=limit_seconds)
+    try:
+        if security == "starttls":
+            server.starttls(context=ssl.create_default_context())
+        if login is not None:
+            server.login(*(login() if callable(login) else login))
+        yield server
+        # The mail is with the server; how the goodbye goes changes nothing about that.
+        with contextlib.suppress(OSError, smtplib.SMTPException):
+            server.quit()
+    finally:
+        server.close()
