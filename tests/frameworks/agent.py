@@ -114,7 +114,7 @@ async def invoke_openai(function: Any) -> str:
         function_tool,
         set_tracing_disabled,
     )
-    from openai.types.responses import (  # type: ignore[import-not-found]
+    from openai.types.responses import (
         ResponseFunctionToolCall,
         ResponseOutputMessage,
         ResponseOutputText,
@@ -139,7 +139,7 @@ async def invoke_openai(function: Any) -> str:
         )
 
     def _say(text: str) -> Any:
-        content = [ResponseOutputText(type="output_text", text=text, annotations=[])]
+        content: list[Any] = [ResponseOutputText(type="output_text", text=text, annotations=[])]
         return ResponseOutputMessage(
             id="1", type="message", role="assistant", status="completed", content=content
         )

@@ -108,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
                 Handler.state = State()
                 self.say(200, {})
             elif self.path == "/faults":
-                self.state.faults = body
+                self.state.faults = body or []
                 self.say(200, {})
             else:
                 self.note(body)

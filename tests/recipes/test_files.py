@@ -13,7 +13,7 @@ import pytest
 import nottwice as nt
 from nottwice import recipes
 from nottwice.guard.declare import SyncTool
-from nottwice.store import confined_files
+from nottwice.store import confined_files, jsonfile_disk
 from tests.recipes.killing import AROUND_THE_EFFECT, kill_at, kill_at_lines, work_on
 
 Write = SyncTool[..., recipes.Written]
@@ -185,7 +185,7 @@ def test_a_full_disk_is_tried_again(
     write: Write, folder: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = [OSError(28, "No space left on device")]
-    real = confined_files.sync
+    real = jsonfile_disk.sync
 
     def sync(descriptor: int) -> None:
         if failures:

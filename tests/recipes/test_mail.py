@@ -7,7 +7,7 @@ import email.policy
 from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -35,7 +35,7 @@ class Mailbox:
             email.message_from_bytes(each.read_bytes(), policy=email.policy.default)
             for each in files
         )
-        return [cast(EmailMessage, each) for each in read]
+        return list(read)
 
     def sent(self, message_id: str) -> bool:
         return any(mail["Message-ID"] == message_id for mail in self.mails)

@@ -126,7 +126,7 @@ def git_commit(
     """
     root = os.path.realpath(repository)
     limit_seconds = parse_duration(time_limit, what=f"Tool {name!r}: time_limit")
-    options = _MANNERS
+    options: tuple[str, ...] = _MANNERS
     if author is not None:
         options += ("-c", f"user.name={author[0]}", "-c", f"user.email={author[1]}")
     tree = _Repository(root, options, limit_seconds)

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from email.message import Message
 from types import MappingProxyType
-from typing import IO, Annotated, Any, Literal, NamedTuple, NoReturn
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
@@ -172,15 +172,7 @@ def exchange(outgoing: Outgoing) -> tuple[HttpAnswer, str | None]:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Whoever follows a redirect makes two requests where one was recorded."""
 
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: Message,
-        newurl: str,
-    ) -> None:
+    def redirect_request(self, *asked: Any, **more: Any) -> None:
         return None
 
 
