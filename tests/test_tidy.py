@@ -17,8 +17,17 @@ from tests.tidy.source import ROOT, Finding, Tree, read_tree
 _SUITE = "tests/store/test_conformance.py: sound stores pass it and broken ones do not"
 # The inside of the crash test shows in what a sweep finds, and in what it does not.
 _KIT = "tests/testing/crash/test_sweep.py: sound code passes every level, broken engines do not"
+# What needs a server is tested in one folder, which starts one.
+_POSTGRES = "tests/postgres/test_conformance.py: on a real server, like all beside it"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 TESTED_ELSEWHERE: dict[str, str] = {
+    "src/nottwice/store/postgres.py": _POSTGRES,
+    "src/nottwice/store/postgres_commits.py": _POSTGRES,
+    "src/nottwice/store/postgres_connections.py": _POSTGRES,
+    "src/nottwice/store/postgres_lease.py": _POSTGRES,
+    "src/nottwice/store/postgres_reads.py": _POSTGRES,
+    "src/nottwice/store/postgres_schema.py": _POSTGRES,
+    "src/nottwice/store/postgres_writes.py": _POSTGRES,
     "src/nottwice/testing/crash/child.py": _KIT,
     "src/nottwice/testing/crash/course.py": _KIT,
     "src/nottwice/testing/crash/entry.py": _KIT,

@@ -110,7 +110,7 @@ def test_a_project_that_says_nothing_changes_nothing(
     assert Settings().application() is None
 
 
-@pytest.mark.parametrize("store", [":memory:", "", "postgres://host/db"])
+@pytest.mark.parametrize("store", [":memory:", "", "mysql://host/db"])
 def test_what_is_no_file_cannot_be_opened(store: str) -> None:
     with pytest.raises(UsageError, match="Nothing was opened"):
         Settings(store=store).open_ledger()

@@ -114,7 +114,7 @@ def test_a_ledger_that_is_not_there_is_an_error_if_it_must_not_be_created(folder
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("given", ["", "a\0b", "postgres://host/db", "redis://"])
+@pytest.mark.parametrize("given", ["", "a\0b", "mysql://host/db", "redis://"])
 def test_what_is_no_path_is_refused_and_nothing_is_opened_instead(folder: Path, given: str) -> None:
     """An empty setting, say, must not lead to some other ledger."""
     for attempt in (lambda: nt.open(given), lambda: nt.run("r", store=given)):

@@ -13,6 +13,7 @@ from nottwice.errors import UsageError
 from nottwice.graphs.app import App
 from nottwice.graphs.declare import Graph
 from nottwice.guard.ledger import MEMORY, Ledger, ledger_of, open_ledger
+from nottwice.store.postgres_place import is_postgres
 
 _HOW = "Name an nt.App or an nt.Graph: --app module:app."
 
@@ -77,6 +78,9 @@ def ledger_for(settings: Settings, app: App, *, create: bool) -> Ledger:
             "done. Give the app a path, or name one with --store PATH."
         )
     settings.store = ledger.location
+    if is_postgres(ledger.location):
+        # Its name holds no password, so it could not be opened by that.
+        return ledger
     return open_ledger(ledger.location, create=create)
 
 

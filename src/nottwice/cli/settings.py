@@ -23,6 +23,7 @@ import click
 from nottwice.cli.output import encodable, safe
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import DEFAULT_STORE, FOLDER, MEMORY, Ledger, open_ledger
+from nottwice.store.postgres_place import is_postgres, without_secrets
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMMON = ("--store", "--app", "--json", "--verbose", "--version", "--help")
@@ -74,7 +75,9 @@ class Settings:
         return f"nottwice run --id {shlex.quote(run_id)}{app}{self.store_words()}"
 
     def store_words(self) -> str:
-        return "" if self.store is None else f" --store {shlex.quote(self.store)}"
+        if self.store is None:
+            return ""
+        return f" --store {shlex.quote(without_secrets(self.store))}"
 
     def _store_path(self) -> str:
         if self.store is not None:
@@ -85,6 +88,8 @@ class Settings:
         configured = _text(table, "store", folder)
         if configured is None:
             return DEFAULT_STORE
+        if is_postgres(configured):
+            return configured
         prefix = FOLDER if configured.startswith(FOLDER) else ""
         return prefix + str(folder / configured.removeprefix(FOLDER))
 
@@ -184,8 +189,8 @@ _OPTIONS = (
         metavar="PATH",
         expose_value=False,
         callback=_remember,
-        help="The ledger: a SQLite file, or a folder of JSON files. Else NOTTWICE_STORE, else "
-        f"`store` of [tool.nottwice] in pyproject.toml, else {DEFAULT_STORE}.",
+        help="The ledger: a SQLite file, a folder of JSON files, or postgresql://… Else "
+        f"NOTTWICE_STORE, else `store` of [tool.nottwice] in pyproject.toml, else {DEFAULT_STORE}.",
     ),
     click.option(
         "--app",

@@ -20,6 +20,7 @@ from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
 from nottwice.store.memory import MemoryStore
+from nottwice.store.postgres_place import is_postgres
 from nottwice.store.sqlite import SqliteStore
 
 DEFAULT_STORE = "nottwice.db"
@@ -28,7 +29,7 @@ FOLDER = "file:"
 """What a store begins with that is a folder of JSON files."""
 MOST_OPEN = 16
 
-_shared: dict[tuple[int, int], Store] = {}
+_shared: dict[tuple[int, int] | str, Store] = {}
 _shared_guard = threading.Lock()
 
 
@@ -98,7 +99,7 @@ class Ledger:
 def open_ledger(
     store: str | Path | Store | None = None, *, create: bool = True, clock: Clock | None = None
 ) -> Ledger:
-    """Open a ledger: a path, ``"file:FOLDER"``, ``":memory:"``, or a store of your own.
+    """Open a ledger: a path, ``"file:FOLDER"``, ``"postgresql://…"``, ``":memory:"``, or a store.
 
     Without a path: ``NOTTWICE_STORE``, else ``nottwice.db`` in the current folder. With
     ``create=False`` a ledger that is not there is an error instead of an empty one.
@@ -164,6 +165,8 @@ def ledger_of(store: str | Path | Ledger | Store | None, *, create: bool = True)
 def _shared_store(given: str | Path | None, *, create: bool) -> Store:
     if given is None:
         given = os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE
+    if is_postgres(given):
+        return _shared_server(str(given), create=create)
     path = _local_path(given)
     if str(path) == MEMORY:
         raise UsageError(
@@ -179,16 +182,31 @@ def _shared_store(given: str | Path | None, *, create: bool) -> Store:
         if known is None:
             known = _store_at(given, now=SystemClock().now(), create=create)
             status = os.stat(path)
-        # The dict keeps the order of use. A store that is closed here and still in use opens
-        # its files again.
-        _shared[(status.st_dev, status.st_ino)] = known
-        for where in list(_shared)[:-MOST_OPEN]:
-            _shared.pop(where).close()
+        _keep((status.st_dev, status.st_ino), known)
         return known
 
 
+def _shared_server(url: str, *, create: bool) -> Store:
+    with _shared_guard:
+        known = _shared.pop(url, None)
+        if known is None:
+            known = _store_at(url, now=SystemClock().now(), create=create)
+        _keep(url, known)
+        return known
+
+
+def _keep(where: tuple[int, int] | str, store: Store) -> None:
+    """The dict keeps the order of use. A store that is closed here and still in use opens its files
+    again."""
+    _shared[where] = store
+    for oldest in list(_shared)[:-MOST_OPEN]:
+        _shared.pop(oldest).close()
+
+
 def _store_at(given: str | Path, *, now: float, create: bool = True) -> Store:
-    """A folder holds JSON files, and so does what is to become one; all else is SQLite."""
+    """A URL is PostgreSQL; a folder holds JSON files, or is to hold them; all else is SQLite."""
+    if is_postgres(given):
+        return _on_postgres(str(given), now=now, create=create)
     path = _local_path(given)
     if not str(given).startswith(FOLDER):
         if not path.is_dir():
@@ -206,6 +224,20 @@ def _store_at(given: str | Path, *, now: float, create: bool = True) -> Store:
     return JsonFileStore(path, now=now, create=create)
 
 
+def _on_postgres(url: str, *, now: float, create: bool) -> Store:
+    try:
+        # Here, because the driver is only there for those who asked for it.
+        from nottwice.store.postgres import PostgresStore
+    except ImportError as error:
+        if not (error.name or "").startswith("psycopg"):
+            raise
+        raise UsageError(
+            "A ledger on PostgreSQL needs its driver, which is not installed. Nothing was opened. "
+            "Install it: pip install 'nottwice[postgres]'"
+        ) from None
+    return PostgresStore(url, now=now, create=create)
+
+
 def _holds_other_things(path: Path) -> bool:
     """Whether a folder is neither empty nor a ledger: it was named by mistake, most likely."""
     with os.scandir(path) as found:
@@ -218,7 +250,7 @@ def _local_path(given: str | Path) -> Path:
     if "://" in text:
         raise UsageError(
             f"{text.partition('://')[0]!r} is not a store that this version knows. Nothing was "
-            "opened. Give the path of a SQLite file, or file: and a folder."
+            "opened. Give the path of a SQLite file, file: and a folder, or postgresql://…"
         )
     if not text or "\0" in text or (text.startswith("//") and text != str(given)):
         raise UsageError(f"{str(given)!r} is not a path. Nothing was opened.")

@@ -35,7 +35,7 @@ class HolderLock:
     def __init__(self, path: Path, *, now: float) -> None:
         self.path = path
         self._guard = threading.Lock()
-        self.record = _describe_this_process(now)
+        self.record = describe_this_process(now)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._descriptor = descriptor
         self.inode = _inode(descriptor)
@@ -161,7 +161,8 @@ def _place_of(holder_id: str) -> int:
     return int.from_bytes(hashlib.sha256(holder_id.encode()).digest()[:8], "big") >> 2
 
 
-def _describe_this_process(now: float) -> HolderRecord:
+def describe_this_process(now: float) -> HolderRecord:
+    """A new holder: this process, with what proves its life and death."""
     return HolderRecord(
         holder_id=uuid.uuid4().hex,
         host=socket.gethostname(),
@@ -169,7 +170,7 @@ def _describe_this_process(now: float) -> HolderRecord:
         boot_id=_read("/proc/sys/kernel/random/boot_id"),
         pid_namespace=_link("/proc/self/ns/pid"),
         pid=os.getpid(),
-        pid_started=_start_of(os.getpid()),
+        pid_started=start_of(os.getpid()),
         since=now,
     )
 
@@ -182,13 +183,13 @@ def _life_by_process_table(record: HolderRecord, *, here: HolderRecord) -> Life:
         same_machine = bool(record.machine_id) and record.machine_id == here.machine_id
         return Life.DEAD if same_machine else Life.NOT_PROVEN
     if record.pid_namespace == here.pid_namespace:
-        started = _start_of(record.pid)
+        started = start_of(record.pid)
         if started and started == record.pid_started:
             return Life.ALIVE
     return Life.DEAD
 
 
-def _start_of(pid: int) -> str:
+def start_of(pid: int) -> str:
     """When a process started, as the kernel counts; empty if it is gone or cannot be told."""
     if sys.platform != "linux":
         return ""

@@ -44,7 +44,7 @@ def the_living_are_taken_for_dead() -> None:
 
 def the_lock_is_let_go_while_an_attempt_runs() -> None:
     """On a system without a process table to fall back on."""
-    swap(locks, "_start_of", lambda pid: "")
+    swap(locks, "start_of", lambda pid: "")
     whole = attempts.attempt
 
     def broken(*given: Any, **named: Any) -> Doing[Any]:

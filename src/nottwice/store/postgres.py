@@ -1,0 +1,343 @@
+"""The ledger for many processes and machines: PostgreSQL (B3).
+
+Promises kept here: P5, P6, P7, P10.
+A connection that breaks around COMMIT leaves open what became of it, and looks the same either way:
+the same commit is repeated on a new connection, which changes nothing if it was there. Until that
+is answered nobody is told anything, so no effect is fired on an intent that may not exist.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import psycopg
+
+from nottwice.errors import Fenced
+from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.review import AuditEntry, Evidence, Review
+from nottwice.model.run import (
+    CheckpointRecord,
+    EventRecord,
+    GraphRecord,
+    HolderRecord,
+    Life,
+    RunRecord,
+    StepRecord,
+)
+from nottwice.store import graph_rows, locks, postgres_lease, rows
+from nottwice.store import postgres_reads as reads
+from nottwice.store.interface import Commit
+from nottwice.store.postgres_commits import Commits
+from nottwice.store.postgres_connections import (
+    Connections,
+    Lost,
+    patiently,
+    store_error,
+)
+from nottwice.store.postgres_place import read_place
+from nottwice.store.postgres_schema import check_durable, in_schema, open_schema
+from nottwice.store.shared import SharedCommits
+
+T = TypeVar("T")
+BUSY_SECONDS = 30.0
+PATIENCE_SECONDS = 20.0
+"""How long a database may be away, restarting for example, before that is an error."""
+
+log = logging.getLogger("nottwice")
+
+_REGISTER = (
+    "INSERT INTO nottwice.holders (" + rows.HOLDER_COLUMNS + ", lease_until)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second')"
+    " ON CONFLICT (holder_id) DO UPDATE SET lease_until = excluded.lease_until"
+)
+
+
+class PostgresStore:
+    """A ledger in one schema of a PostgreSQL database."""
+
+    _pid: int
+    _connections: Connections
+    _commits: Commits
+    _shared: SharedCommits
+    _record: HolderRecord
+    _renewal: postgres_lease.Renewal | None
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        now: float,
+        create: bool = True,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Open the ledger at ``url``; ``patience_seconds``: how long the database may be away."""
+        self._place = read_place(url)
+        self.location = self._place.location
+        self._now = now
+        self._patience_seconds = patience_seconds
+        self._reopening = threading.Lock()
+        self._leasing = threading.Lock()
+        self._held: set[str] = set()
+        self._closed = False
+        self._prepare(create=create)
+        _stores.add(self)
+        log.info("ledger opened at %s", self.location)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self.location!r})"
+
+    def commit(self, commit: Commit) -> None:
+        self._in_this_process()
+        self._shared.commit(commit)
+
+    def commit_soon(self, commit: Commit) -> Future[None]:
+        self._in_this_process()
+        return self._shared.commit_soon(commit)
+
+    def holder(self) -> HolderRecord:
+        self._in_this_process()
+        with self._leasing:
+            self._closed = False
+            if self._renewal is None or not self._renewal.works:
+                self._retrying(self._renew)
+                lease_seconds = self._place.lease_seconds
+                self._renewal = postgres_lease.Renewal(
+                    self._renew_lease, lease_seconds=lease_seconds
+                )
+                self._renewal.start()
+        return self._record
+
+    def load_holder(self, holder_id: str) -> HolderRecord | None:
+        found = self._read(reads.HOLDER, (holder_id,))
+        return rows.holder_from_sql(found[0][:-1]) if found else None
+
+    def life_of(self, holder_id: str) -> Life:
+        found = self._read(reads.HOLDER, (holder_id,))
+        record = rows.holder_from_sql(found[0][:-1]) if found else None
+        leased = bool(found and found[0][-1])
+        return postgres_lease.life_of(record, leased=leased, here=self._record)
+
+    def load_run(self, workflow_id: str) -> RunRecord | None:
+        found = self._read(reads.RUN, (workflow_id,))
+        return rows.run_from_sql(found[0]) if found else None
+
+    def load_call(self, identity: CallIdentity) -> CallRow | None:
+        found = self._read(reads.CALL, identity)
+        return rows.call_from_sql(found[0]) if found else None
+
+    def load_step(self, workflow_id: str, node_id: str, checkpoint_id: str) -> StepRecord | None:
+        found = self._read(reads.STEP, (workflow_id, node_id, checkpoint_id))
+        return rows.step_from_sql(found[0]) if found else None
+
+    def load_review(self, review_id: str) -> Review | None:
+        found = self._read(reads.REVIEW, (review_id,))
+        return rows.review_from_sql(found[0]) if found else None
+
+    def calls(self, workflow_id: str) -> list[CallRow]:
+        return [rows.call_from_sql(row) for row in self._read(reads.CALLS, (workflow_id,))]
+
+    def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
+        found = self._read(reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
+        return [rows.call_from_sql(row) for row in found]
+
+    def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
+        found = self._read(reads.CALLS_UNDER, (workflow_id, node_id, node_id + "\U0010ffff"))
+        inside = (node_id + "/", node_id + "[")
+        return [
+            rows.call_from_sql(row)
+            for row in found
+            if row[1] == node_id or row[1].startswith(inside)
+        ]
+
+    def steps(self, workflow_id: str) -> list[StepRecord]:
+        return [rows.step_from_sql(row) for row in self._read(reads.STEPS, (workflow_id,))]
+
+    def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
+        found = self._read(reads.KEY_USE, (tool_name, key))
+        return rows.call_from_sql(found[0]) if found else None
+
+    def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
+        return [rows.run_from_sql(row) for row in self._read(reads.RUNS, (prefix, limit))]
+
+    def reviews(self, workflow_id: str | None = None) -> list[Review]:
+        if workflow_id is None:
+            return [rows.review_from_sql(row) for row in self._read(reads.ALL_REVIEWS, ())]
+        return [rows.review_from_sql(row) for row in self._read(reads.REVIEWS, (workflow_id,))]
+
+    def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
+        if workflow_id is None:
+            return [rows.review_from_sql(row) for row in self._read(reads.ALL_OPEN_REVIEWS, ())]
+        return [rows.review_from_sql(row) for row in self._read(reads.OPEN_REVIEWS, (workflow_id,))]
+
+    def find_reviews(self, prefix: str) -> list[Review]:
+        return [rows.review_from_sql(row) for row in self._read(reads.FIND_REVIEWS, (prefix,))]
+
+    def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
+        if call_id is None:
+            found = self._read(reads.EVIDENCE, (workflow_id,))
+        else:
+            found = self._read(reads.EVIDENCE_OF_CALL, (workflow_id, call_id))
+        return [rows.evidence_from_sql(row) for row in found]
+
+    def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
+        if workflow_id is None:
+            return [rows.audit_from_sql(row) for row in self._read(reads.WHOLE_AUDIT, ())]
+        return [rows.audit_from_sql(row) for row in self._read(reads.AUDIT, (workflow_id,))]
+
+    def checkpoint_chain(
+        self, workflow_id: str, version: int | None = None
+    ) -> list[CheckpointRecord]:
+        found = self._read(reads.CHAIN, (workflow_id, version, workflow_id, workflow_id))
+        return [graph_rows.checkpoint_from_sql(row) for row in found]
+
+    def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
+        found = self._read(reads.VERSIONS, (workflow_id,))
+        return [graph_rows.checkpoint_from_sql(row) for row in found]
+
+    def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
+        if name is None:
+            found = self._read(reads.EVENTS, (workflow_id,))
+        else:
+            found = self._read(reads.EVENTS_NAMED, (workflow_id, name))
+        return [graph_rows.event_from_sql(row) for row in found]
+
+    def load_graph(self, graph_id: str) -> GraphRecord | None:
+        found = self._read(reads.GRAPH, (graph_id,))
+        return graph_rows.graph_from_sql(found[0]) if found else None
+
+    def graphs(self) -> list[GraphRecord]:
+        return [graph_rows.graph_from_sql(row) for row in self._read(reads.GRAPHS, ())]
+
+    def children(self, workflow_id: str) -> list[RunRecord]:
+        return [rows.run_from_sql(row) for row in self._read(reads.CHILDREN, (workflow_id,))]
+
+    def close(self) -> None:
+        """Close the connections. What was reported durable stays so; a later use opens others.
+
+        A run that this process still holds keeps its lease.
+        """
+        if self._pid != os.getpid():
+            return
+        self._shared.close()
+        with self._leasing:
+            self._closed = True
+            renewal = self._renewal
+        if renewal is not None and not self._held:
+            renewal.stop()
+        self._connections.close()
+
+    # Opening
+
+    def _prepare(self, *, create: bool) -> None:
+        connections = Connections(self._place, busy_seconds=BUSY_SECONDS)
+        try:
+            with connections.use() as connection:
+                open_schema(connection, self._place, create=create)
+                check_durable(connection, self._place)
+        except (Lost, psycopg.Error) as error:
+            connections.close()
+            # Not the error itself, whose traceback shows what it was called with.
+            raise store_error(error, self._place) from None
+        except BaseException:
+            connections.close()
+            raise
+        if hasattr(self, "_connections"):
+            # They belong to the parent of this process, and closing them here would close its own.
+            _inherited.append((self._connections, self._shared))
+        self._connections = connections
+        self._commits = Commits(connections, patience_seconds=self._patience_seconds)
+        self._shared = SharedCommits(self._commit_many)
+        self._record = locks.describe_this_process(self._now)
+        self._renewal = None
+        self._held = set()
+        # Last: whoever sees this process's number here finds everything in place.
+        self._pid = os.getpid()
+
+    def _in_this_process(self) -> None:
+        """After a fork, open anew: this process is another holder, with connections of its own."""
+        if self._pid != os.getpid():
+            with self._reopening:
+                if self._pid != os.getpid():
+                    self._prepare(create=False)
+
+    # The lease
+
+    def _renew(self) -> None:
+        parameters = (*rows.holder_to_sql(self._record), self._place.lease_seconds)
+        with self._connections.use() as connection:
+            connection.execute(self._sql(_REGISTER), parameters)
+
+    def _renew_lease(self) -> None:
+        """In the background, every so often."""
+        if self._closed and not self._held:
+            renewal = self._renewal
+            if renewal is not None:
+                renewal.stop()
+            return
+        try:
+            patiently(self._renew, patience_seconds=self._place.lease_seconds / 4)
+        except (Lost, psycopg.Error) as error:
+            raise store_error(error, self._place) from None
+
+    # Reading
+
+    def _read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
+        self._in_this_process()
+        wanted = self._sql(sql)
+
+        def ask() -> list[Any]:
+            with self._connections.use() as connection:
+                return connection.execute(wanted, parameters).fetchall()
+
+        try:
+            return self._retrying(ask)
+        except UnicodeEncodeError:
+            # What cannot be stored is not stored.
+            return []
+
+    def _retrying(self, action: Callable[[], T]) -> T:
+        """Do what changes nothing when it is done again, until the database is there."""
+        try:
+            return patiently(action, patience_seconds=self._patience_seconds)
+        except (Lost, psycopg.Error) as error:
+            raise store_error(error, self._place) from None
+
+    def _sql(self, sql: str) -> str:
+        return in_schema(sql, self._place.schema)
+
+    # Writing
+
+    def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
+        outcomes = self._commits.commit_many(commits)
+        for commit, outcome in zip(commits, outcomes, strict=True):
+            self._remember_holding(commit, outcome)
+        return outcomes
+
+    def _remember_holding(self, commit: Commit, outcome: BaseException | None) -> None:
+        claim, update = commit.claim, commit.run
+        if outcome is None and claim is not None and claim.run.holder_id == self._record.holder_id:
+            self._held.add(commit.workflow_id)
+        released = outcome is None and update is not None and update.release
+        if released or isinstance(outcome, Fenced):
+            self._held.discard(commit.workflow_id)
+
+
+_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
+_inherited: list[Any] = []
+"""What belongs to the parent of this process; closed here, it would be closed there."""
+
+
+def _after_fork_in_child() -> None:
+    for store in list(_stores):
+        # Another thread of the parent may have held them, and does not exist here.
+        store._reopening = threading.Lock()
+        store._leasing = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,68 @@
+"""The questions that a ledger on PostgreSQL is asked, as SQL."""
+
+from __future__ import annotations
+
+from nottwice.store import graph_rows, rows
+
+_CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM nottwice.tool_call_results WHERE workflow_id = %s"
+CALL = _CALLS + " AND node_id = %s AND checkpoint_id = %s AND tool_name = %s AND input_hash = %s"
+CALLS = _CALLS + " ORDER BY created_at, arrival"
+CALLS_IN_DOUBT = (
+    _CALLS + " AND created_at >= (SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = %s)"
+    " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, arrival"
+)
+CALLS_UNDER = _CALLS + " AND node_id >= %s AND node_id < %s ORDER BY created_at, arrival"
+KEY_USE = (
+    "SELECT " + rows.CALL_COLUMNS + " FROM nottwice.tool_call_results WHERE tool_name = %s"
+    " AND idempotency_key = %s ORDER BY created_at DESC, arrival DESC LIMIT 1"
+)
+RUN = "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE workflow_id = %s"
+RUNS = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE starts_with(workflow_id, %s)"
+    " ORDER BY updated_at DESC, workflow_id DESC LIMIT %s::bigint"
+)
+CHILDREN = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE parent_id = %s"
+    " ORDER BY created_at, workflow_id"
+)
+_STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM nottwice.steps WHERE workflow_id = %s"
+STEP = _STEPS + " AND node_id = %s AND checkpoint_id = %s"
+STEPS = _STEPS + " ORDER BY ordinal"
+_REVIEWS = "SELECT " + rows.REVIEW_COLUMNS + " FROM nottwice.reviews"
+_OPEN = " status IN ('open', 'decided')"
+_REVIEW_ORDER = " ORDER BY opened_at, review_id"
+REVIEW = _REVIEWS + " WHERE review_id = %s"
+REVIEWS = _REVIEWS + " WHERE workflow_id = %s" + _REVIEW_ORDER
+ALL_REVIEWS = _REVIEWS + _REVIEW_ORDER
+OPEN_REVIEWS = _REVIEWS + " WHERE workflow_id = %s AND" + _OPEN + _REVIEW_ORDER
+ALL_OPEN_REVIEWS = _REVIEWS + " WHERE" + _OPEN + _REVIEW_ORDER
+FIND_REVIEWS = _REVIEWS + " WHERE starts_with(review_id, %s) ORDER BY review_id"
+_EVIDENCE = "SELECT " + rows.EVIDENCE_COLUMNS + " FROM nottwice.evidence WHERE workflow_id = %s"
+EVIDENCE = _EVIDENCE + " ORDER BY at, arrival"
+EVIDENCE_OF_CALL = _EVIDENCE + " AND call_id = %s ORDER BY at, arrival"
+_AUDIT = "SELECT " + rows.AUDIT_COLUMNS + " FROM nottwice.audit"
+AUDIT = _AUDIT + " WHERE workflow_id = %s ORDER BY at, arrival"
+WHOLE_AUDIT = _AUDIT + " ORDER BY at, arrival"
+_C_COLUMNS = "c." + ", c.".join(graph_rows.CHECKPOINT_COLUMNS.split(", "))
+CHAIN = (
+    "SELECT " + _C_COLUMNS + " FROM nottwice.checkpoints AS c"
+    " JOIN (SELECT version AS last, snapshot AS first FROM nottwice.checkpoints"
+    " WHERE workflow_id = %s AND version = coalesce(%s::bigint,"
+    " (SELECT max(version) FROM nottwice.checkpoints WHERE workflow_id = %s))) AS wanted"
+    " ON c.version BETWEEN wanted.first AND wanted.last"
+    " WHERE c.workflow_id = %s ORDER BY c.version"
+)
+VERSIONS = (
+    "SELECT workflow_id, version, snapshot, node_id, created_at, '' FROM nottwice.checkpoints"
+    " WHERE workflow_id = %s ORDER BY version"
+)
+_EVENTS = "SELECT " + graph_rows.EVENT_COLUMNS + " FROM nottwice.events WHERE workflow_id = %s"
+EVENTS = _EVENTS + " ORDER BY sent_at, arrival"
+EVENTS_NAMED = _EVENTS + " AND name = %s ORDER BY sent_at, arrival"
+_GRAPHS = "SELECT " + graph_rows.GRAPH_COLUMNS + " FROM nottwice.graphs"
+GRAPH = _GRAPHS + " WHERE graph_id = %s"
+GRAPHS = _GRAPHS + " ORDER BY graph_id"
+HOLDER = (
+    "SELECT " + rows.HOLDER_COLUMNS + ", lease_until > clock_timestamp() FROM nottwice.holders"
+    " WHERE holder_id = %s"
+)

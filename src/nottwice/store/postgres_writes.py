@@ -1,0 +1,452 @@
+"""What one commit writes on PostgreSQL, and what must be read and locked before.
+
+Whoever holds a run shows its fence with every write, and the row of the run is locked while the
+fence is looked at: a claim waits for the write, or the write sees the claim and is refused. All
+other commits of a run take turns by a lock that ends with the transaction. So what was read before
+a write is still true when it is written, without the strictest isolation and its repetitions.
+What must hold is decided by the same rules as for the ledgers in memory and in files (rules.py).
+Promises kept here: P5, P6, P7, P9.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nottwice.errors import NottwiceError
+from nottwice.model.call import CallRow
+from nottwice.model.review import AuditEntry, Evidence
+from nottwice.store import graph_rows, rows
+from nottwice.store.interface import Blocked, CallWrite, Commit, Outdated, RunUpdate
+from nottwice.store.postgres_schema import lock_number
+from nottwice.store.rules import MemoryData, apply, check
+
+Statement = tuple[str, Sequence[Any]]
+
+_NUMBERS = frozenset(
+    "created_at attempt started_at finished_at retry_at key_since epoch updated_at claimed_at"
+    " wake_at ordinal opened_at version closed_at at snapshot sent_at received_at"
+    " recorded_at".split()
+)
+_OTHER_TYPES = {"ambiguous": "smallint", "window_seconds": "double precision"}
+
+
+def _marks(columns: str) -> str:
+    """A parameter for each column, with its type: the server cannot guess that of an empty one."""
+    names = columns.split(", ")
+    types = ["bigint" if name in _NUMBERS else _OTHER_TYPES.get(name, "text") for name in names]
+    return ", ".join("%s::" + one for one in types)
+
+
+def _insert(table: str, columns: str) -> str:
+    words = ("INSERT INTO nottwice.", table, " (", columns, ") VALUES (", _marks(columns), ")")
+    return "".join(words)
+
+
+# What others than the holder may write as well is added at most once, whoever repeats it.
+_ONCE = " ON CONFLICT DO NOTHING"
+_EVIDENCE_COLUMNS = rows.EVIDENCE_COLUMNS + ", once"
+_AUDIT_COLUMNS = rows.AUDIT_COLUMNS + ", once"
+ADD_EVIDENCE = _insert("evidence", _EVIDENCE_COLUMNS) + _ONCE
+ADD_AUDIT = _insert("audit", _AUDIT_COLUMNS) + _ONCE
+ADD_EVENT = _insert("events", graph_rows.EVENT_COLUMNS) + _ONCE
+ADD_GRAPH = _insert("graphs", graph_rows.GRAPH_COLUMNS) + _ONCE
+TAKE_EVENT = """
+UPDATE nottwice.events SET received_by = %s::text, received_at = %s::bigint
+ WHERE workflow_id = %s AND event_id = %s
+"""
+
+_THIS_CALL = (
+    " WHERE t.workflow_id = %s AND t.node_id = %s AND t.checkpoint_id = %s AND t.tool_name = %s"
+    " AND t.input_hash = %s"
+)
+INSERT_CALL = _insert("tool_call_results", rows.CALL_COLUMNS)
+_CHANGES = (
+    "UPDATE nottwice.tool_call_results AS t SET status = %s, attempt = %s, attempt_id = %s,"
+    " holder_id = %s, started_at = %s, finished_at = %s::bigint, result_json = %s::text,"
+    " result_kind = %s::text, failure_json = %s::text, retry_at = %s::bigint, ambiguous = %s,"
+    " settled_by = %s::text, past_json = %s::text"
+)
+UPDATE_CALL = _CHANGES + _THIS_CALL
+
+_RUN_CHANGES = ", ".join(name + " = excluded." + name for name in rows.RUN_COLUMNS.split(", "))
+PUT_RUN = (
+    _insert("runs", rows.RUN_COLUMNS) + " ON CONFLICT (workflow_id) DO UPDATE SET " + _RUN_CHANGES
+)
+UPDATE_RUN = """
+UPDATE nottwice.runs SET status = %s, updated_at = %s, failure_json = %s::text,
+       waits_json = %s::text, wake_at = %s::bigint
+ WHERE workflow_id = %s
+"""
+RELEASE_RUN = "UPDATE nottwice.runs SET holder_id = NULL WHERE workflow_id = %s"
+# A commit that another one overtook may still carry the mark of before: what is done stays done.
+PUT_STEP = (
+    _insert("steps", rows.STEP_COLUMNS)
+    + " ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE SET status = excluded.status,"
+    " finished_at = excluded.finished_at, failure_json = excluded.failure_json"
+    " WHERE steps.status <> 'done'"
+)
+ADD_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS)
+# Only what a decision, its use or its end changes: an operator may write no other column.
+UPDATE_REVIEW = """
+UPDATE nottwice.reviews SET status = %s, version = %s, decision_json = %s::text,
+       closed_by = %s::text, closed_at = %s::bigint
+ WHERE workflow_id = %s AND review_id = %s
+"""
+PUT_CHECKPOINT = (
+    _insert("checkpoints", graph_rows.CHECKPOINT_COLUMNS)
+    + " ON CONFLICT (workflow_id, version) DO UPDATE SET snapshot = excluded.snapshot,"
+    " node_id = excluded.node_id, created_at = excluded.created_at,"
+    " state_json = excluded.state_json"
+)
+DROP_CHECKPOINT = "DELETE FROM nottwice.checkpoints WHERE workflow_id = %s AND version = %s"
+
+DOUBT_AGAIN = "UPDATE nottwice.runs SET in_doubt_from = %s WHERE workflow_id = %s"
+DOUBT_BEGINS = """
+UPDATE nottwice.runs AS r SET in_doubt_from = coalesce(
+    (SELECT min(created_at) FROM nottwice.tool_call_results
+      WHERE workflow_id = r.workflow_id AND created_at >= r.in_doubt_from
+        AND status IN ('PENDING', 'UNKNOWN')),
+    (SELECT max(created_at) FROM nottwice.tool_call_results WHERE workflow_id = r.workflow_id),
+    in_doubt_from)
+ WHERE workflow_id = %s
+"""
+# One call in 256, picked by its id, which is a hash: no run has to count, in whatever process.
+_PICKED = "00"
+
+
+# The two commits of an effect in steady state: one statement, which is a transaction by itself and
+# carries its preconditions along. It changes one row if they hold, and none if not.
+
+_HELD = (
+    " (SELECT in_doubt_from FROM nottwice.runs"
+    " WHERE workflow_id = %s AND epoch = %s AND holder_id = %s FOR SHARE) AS held"
+)
+_DURABLE = " current_setting('synchronous_commit') <> 'off'"
+# Questions and approvals hold back only who asked, so that a thousand branches can ask at once; but
+# one of them may be decided with an abort. The same words as in the index reviews_blocking.
+_MAY_BLOCK = (
+    " FROM nottwice.reviews WHERE workflow_id = %s AND status IN ('open', 'decided')"
+    " AND (kind NOT IN ('question', 'approval') OR strpos(decision_json, '\"abort\"') > 0)"
+)
+
+
+def _quick_insert(columns: str) -> str:
+    words = (
+        *("INSERT INTO nottwice.tool_call_results (", columns, ") SELECT ", _marks(columns)),
+        *(" FROM", _HELD, " WHERE held.in_doubt_from <= %s AND", _DURABLE),
+        *(" AND NOT EXISTS (SELECT 1", _MAY_BLOCK, ") ON CONFLICT DO NOTHING"),
+    )
+    return "".join(words)
+
+
+_QUICK_INTENT = _quick_insert(rows.INTENT_COLUMNS)
+_QUICK_INSERT = _quick_insert(rows.CALL_COLUMNS)
+_FOLLOWS = " AND t.status = %s AND t.attempt_id = %s AND" + _DURABLE
+_QUICK_RECEIPT = (
+    "UPDATE nottwice.tool_call_results AS t SET status = %s, finished_at = %s, result_json = %s,"
+    " result_kind = %s, failure_json = NULL, retry_at = NULL, settled_by = NULL FROM"
+    + _HELD
+    + _THIS_CALL
+    + _FOLLOWS
+)
+
+
+def quick(commit: Commit) -> Statement | None:
+    """One statement that writes the whole commit, or nothing; None: it takes more than one."""
+    simple = not (commit.claim or commit.run or commit.steps or commit.reviews)
+    beside = commit.evidence or commit.audit or commit.checkpoints or commit.events or commit.graph
+    if not simple or beside or commit.dropped or len(commit.calls) != 1:
+        return None
+    write, fence = commit.calls[0], commit.fence
+    assert fence is not None
+    run, row = commit.workflow_id, write.row
+    held = (run, fence.epoch, fence.holder_id)
+    if write.after is None:
+        if row.key is not None or not commit.unless_blocked or row.call_id.startswith(_PICKED):
+            return None
+        allowed = (*held, rows.micros(row.created_at), run)
+        intent = rows.intent_to_sql(row)
+        if intent is not None:
+            return _QUICK_INTENT, (*intent, *allowed)
+        return _QUICK_INSERT, (*rows.call_to_sql(row), *allowed)
+    if commit.unless_blocked or write.after != (write.row.status.PENDING, row.attempt_id):
+        return None
+    receipt = rows.receipt_to_sql(row)
+    if receipt is None:
+        return None
+    changes, found = receipt[:4], receipt[4:]
+    return _QUICK_RECEIPT, (*changes, *held, *found, write.after[0].value, write.after[1])
+
+
+# All other commits: read and lock, decide, write.
+
+# Nobody waits for ever behind a connection that is stuck in the middle of a transaction.
+_LIMITS = (
+    "SELECT set_config('lock_timeout', '20s', true),"
+    " set_config('idle_in_transaction_session_timeout', '20s', true),"
+    " current_setting('synchronous_commit')"
+)
+_TAKE_TURNS = "SELECT pg_advisory_xact_lock(number) FROM unnest(%s::bigint[]) AS number"
+_HELD_RUNS = (
+    "SELECT " + rows.RUN_COLUMNS + ", in_doubt_from FROM nottwice.runs"
+    " WHERE workflow_id = ANY(%s) ORDER BY workflow_id FOR UPDATE"
+)
+_T_COLUMNS = "t." + ", t.".join(rows.CALL_COLUMNS.split(", "))
+_KNOWN_CALLS = (
+    "SELECT "
+    + _T_COLUMNS
+    + " FROM nottwice.tool_call_results AS t"
+    " JOIN unnest(%s::text[], %s::text[], %s::text[], %s::text[],"
+    " %s::text[]) AS w(workflow_id, node_id, checkpoint_id, tool_name, input_hash)"
+    " USING (workflow_id, node_id, checkpoint_id, tool_name, input_hash)"
+)
+_KEY_CONFLICTS = (
+    "SELECT t.* FROM unnest(%s::text[], %s::text[], %s::text[]) AS w(tool_name, key, input_hash)"
+    " CROSS JOIN LATERAL (SELECT " + rows.CALL_COLUMNS + " FROM nottwice.tool_call_results"
+    " WHERE tool_name = w.tool_name AND idempotency_key = w.key AND input_hash <> w.input_hash"
+    " LIMIT 1) AS t"
+)
+_ANY_MAY_BLOCK = _MAY_BLOCK.replace("= %s", "= ANY(%s)", 1)
+_BLOCKING = "SELECT " + rows.REVIEW_COLUMNS + _ANY_MAY_BLOCK
+_KNOWN_REVIEWS = (
+    "SELECT " + rows.REVIEW_COLUMNS + " FROM nottwice.reviews WHERE review_id = ANY(%s)"
+)
+_E_COLUMNS = "e." + ", e.".join(graph_rows.EVENT_COLUMNS.split(", "))
+_KNOWN_EVENTS = (
+    "SELECT " + _E_COLUMNS + " FROM nottwice.events AS e"
+    " JOIN unnest(%s::text[], %s::text[]) AS w(workflow_id, event_id) USING (workflow_id, event_id)"
+)
+KNOWN_AUDIT = "SELECT count(*) FROM nottwice.audit WHERE workflow_id = %s AND once = ANY(%s)"
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+
+class Plan:
+    """Some commits as one transaction: ``reads`` first, then ``decide``, then what it returns."""
+
+    def __init__(self, commits: Sequence[Commit], *, schema: str) -> None:
+        self.commits = [_as_stored(commit) for commit in commits]
+        self.synchronous_commit = ""
+        self._data = MemoryData()
+        self._in_doubt_from: dict[str, int] = {}
+        self._known_reviews: set[str] = set()
+        # In one order, so that nobody waits for somebody who waits for him.
+        turns = sorted({lock_number(schema, "run", one.workflow_id) for one in commits})
+        keyed = [row for row in _new_rows(self.commits) if row.key is not None]
+        keys = sorted({lock_number(schema, *_key_words(row)) for row in keyed})
+        self._steps: list[tuple[Statement, Any]] = [
+            ((BEGIN, ()), None),
+            ((_LIMITS, ()), self._take_setting),
+            ((_TAKE_TURNS, (turns,)), None),
+        ]
+        if keys:
+            self._steps.append(((_TAKE_TURNS, (keys,)), None))
+        self._add(_HELD_RUNS, [_held_runs(self.commits)], self._take_run)
+        self._add(_KNOWN_CALLS, _columns(_identities(self.commits), 5), self._take_call)
+        self._add(_KEY_CONFLICTS, _columns(map(_key_use, keyed), 3), self._take_call)
+        self._add(_BLOCKING, [_careful_runs(self.commits)], self._take_review)
+        self._add(_KNOWN_REVIEWS, [_review_ids(self.commits)], self._take_known_review)
+        self._add(_KNOWN_EVENTS, _columns(_taken_events(self.commits), 2), self._take_event)
+
+    def _add(self, sql: str, arrays: Sequence[list[Any]], take: Any) -> None:
+        if arrays and arrays[0]:
+            self._steps.append(((sql, arrays), take))
+
+    @property
+    def reads(self) -> list[Statement]:
+        """What locks everything that is about to be read, and reads it."""
+        return [statement for statement, _ in self._steps]
+
+    def hear(self, answers: Iterable[Any]) -> None:
+        """Take note of what the reads found."""
+        for (_, take), cursor in zip(self._steps, answers, strict=True):
+            if take is not None:
+                for row in cursor.fetchall():
+                    take(row)
+
+    def decide(self) -> tuple[list[BaseException | None], list[Statement]]:
+        """What each commit is told, and what all that are not refused write together."""
+        outcomes: list[BaseException | None] = []
+        statements: list[Statement] = []
+        for commit in self.commits:
+            try:
+                check(self._data, commit)
+            except (NottwiceError, Blocked, Outdated) as refusal:
+                outcomes.append(refusal)
+                continue
+            statements.extend(self._writes(commit))
+            apply(self._data, commit)
+            outcomes.append(None)
+        return outcomes, statements
+
+    def _take_setting(self, row: Any) -> None:
+        self.synchronous_commit = row[2]
+
+    def _take_run(self, row: Any) -> None:
+        run = rows.run_from_sql(row[:-1])
+        self._data.runs[run.workflow_id] = run
+        self._in_doubt_from[run.workflow_id] = row[-1]
+
+    def _take_call(self, row: Any) -> None:
+        call = rows.call_from_sql(row)
+        self._data.calls[call.identity] = call
+
+    def _take_review(self, row: Any) -> None:
+        review = rows.review_from_sql(row)
+        self._data.reviews[review.review_id] = review
+
+    def _take_known_review(self, row: Any) -> None:
+        self._take_review(row)
+        self._known_reviews.add(row[1])
+
+    def _take_event(self, row: Any) -> None:
+        event = graph_rows.event_from_sql(row)
+        self._data.events[(event.workflow_id, event.event_id)] = event
+
+    # What one commit writes, once nothing refuses it any more
+
+    def _writes(self, commit: Commit) -> Iterator[Statement]:
+        if commit.claim is not None:
+            yield PUT_RUN, rows.run_to_sql(commit.claim.run)
+            self._in_doubt_from.setdefault(commit.workflow_id, 0)
+        for write in commit.calls:
+            if write.row.identity in self._data.calls:
+                yield UPDATE_CALL, rows.call_changes_to_sql(write.row)
+            else:
+                yield INSERT_CALL, rows.call_to_sql(write.row)
+        yield from self._doubt(commit)
+        for review_write in commit.reviews:
+            written = rows.review_to_sql(review_write.review)
+            if review_write.review.review_id in self._known_reviews:
+                yield UPDATE_REVIEW, (written[3], *written[12:16], *written[:2])
+            else:
+                yield ADD_REVIEW, written
+                self._known_reviews.add(review_write.review.review_id)
+        for step in commit.steps:
+            yield PUT_STEP, rows.step_to_sql(step)
+        for item in commit.evidence:
+            yield ADD_EVIDENCE, (*rows.evidence_to_sql(item), once(item))
+        for entry in commit.audit:
+            yield ADD_AUDIT, (*rows.audit_to_sql(entry), once(entry))
+        yield from _of_graphs(commit)
+        if commit.run is not None:
+            yield from _run(commit.workflow_id, commit.run)
+
+    def _doubt(self, commit: Commit) -> Iterator[Statement]:
+        """What keeps it true that no call created before ``runs.in_doubt_from`` is in doubt."""
+        if not commit.calls:
+            return
+        in_doubt_from = self._in_doubt_from[commit.workflow_id]
+        in_doubt = [write.row for write in commit.calls if write.row.status.in_doubt]
+        first = min((rows.micros(row.created_at) for row in in_doubt), default=in_doubt_from)
+        if first < in_doubt_from:
+            # A failed call is tried again, or clocks differ.
+            self._in_doubt_from[commit.workflow_id] = first
+            yield DOUBT_AGAIN, (first, commit.workflow_id)
+        # After all calls of this commit are written: it looks at them, too.
+        new = (write.row for write in commit.calls if write.after is None)
+        if any(row.call_id.startswith(_PICKED) for row in new):
+            yield DOUBT_BEGINS, (commit.workflow_id,)
+
+
+def _of_graphs(commit: Commit) -> Iterator[Statement]:
+    for checkpoint in commit.checkpoints:
+        yield PUT_CHECKPOINT, graph_rows.checkpoint_to_sql(checkpoint)
+    for version in commit.dropped:
+        yield DROP_CHECKPOINT, (commit.workflow_id, version)
+    for write in commit.events:
+        told = graph_rows.event_to_sql(write.event)
+        if write.event.received_by is None:
+            yield ADD_EVENT, told
+        else:
+            yield TAKE_EVENT, (*told[-2:], *told[:2])
+    if commit.graph is not None:
+        yield ADD_GRAPH, graph_rows.graph_to_sql(commit.graph)
+
+
+def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
+    failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
+    at = rows.micros(update.at)
+    yield UPDATE_RUN, (update.status.value, at, failure, *waits, workflow_id)
+    if update.release:
+        yield RELEASE_RUN, (workflow_id,)
+
+
+def once(item: Evidence | AuditEntry) -> str:
+    """A name for what makes two items one."""
+    if isinstance(item, Evidence):
+        parts: tuple[Any, ...] = rows.evidence_to_sql(item)[:6]
+    else:
+        parts = rows.audit_to_sql(item)
+    text = "".join(f"{len(str(part))}:{part}" for part in parts)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_stored(commit: Commit) -> Commit:
+    """A commit as it will be read back: times in whole microseconds, texts as they can be kept.
+
+    What is read is compared with what is written, so both must have gone through the same.
+    """
+    claim = commit.claim
+    if claim is not None:
+        claim = replace(claim, run=rows.run_from_sql(rows.run_to_sql(claim.run)))
+    calls = tuple(
+        CallWrite(rows.call_from_sql(rows.call_to_sql(write.row)), write.after)
+        for write in commit.calls
+    )
+    reviews = tuple(
+        replace(write, review=rows.review_from_sql(storable(rows.review_to_sql(write.review))))
+        for write in commit.reviews
+    )
+    return replace(commit, claim=claim, calls=calls, reviews=reviews)
+
+
+def storable(parameters: Sequence[Any]) -> Sequence[Any]:
+    """The same without the one character that PostgreSQL cannot keep in a text.
+
+    JSON texts and ids never have it; what people and upstreams say may.
+    """
+    if not any(isinstance(one, str) and "\0" in one for one in parameters):
+        return parameters
+    return [one.replace("\0", "\u2400") if isinstance(one, str) else one for one in parameters]
+
+
+def _new_rows(commits: Iterable[Commit]) -> list[CallRow]:
+    return [write.row for one in commits for write in one.calls if write.after is None]
+
+
+def _key_words(row: CallRow) -> tuple[str, str, str]:
+    return "key", row.identity.tool_name, str(row.key)
+
+
+def _key_use(row: CallRow) -> tuple[str, str, str]:
+    return row.identity.tool_name, str(row.key), row.identity.input_hash
+
+
+def _held_runs(commits: Iterable[Commit]) -> list[str]:
+    return sorted({one.workflow_id for one in commits if one.fence or one.claim})
+
+
+def _careful_runs(commits: Iterable[Commit]) -> list[str]:
+    return sorted({one.workflow_id for one in commits if one.unless_blocked})
+
+
+def _identities(commits: Iterable[Commit]) -> list[Sequence[str]]:
+    return [write.row.identity for one in commits for write in one.calls]
+
+
+def _review_ids(commits: Iterable[Commit]) -> list[str]:
+    return [write.review.review_id for one in commits for write in one.reviews]
+
+
+def _taken_events(commits: Iterable[Commit]) -> list[Sequence[str]]:
+    events = [write.event for one in commits for write in one.events]
+    return [(one.workflow_id, one.event_id) for one in events if one.received_by is not None]
+
+
+def _columns(found: Iterable[Sequence[str]], width: int) -> list[list[str]]:
+    """Rows as arrays, one a column."""
+    kept = list(found)
+    return [[row[number] for row in kept] for number in range(width)]

