@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from nottwice.model.run import (
     EventRecord,
     GraphRecord,
     HolderRecord,
+    LastVisit,
     Life,
     RunRecord,
     StepRecord,
@@ -155,8 +156,12 @@ class PostgresStore:
             if row[1] == node_id or row[1].startswith(inside)
         ]
 
-    def steps(self, workflow_id: str) -> list[StepRecord]:
-        return [rows.step_from_sql(row) for row in self._read(reads.STEPS, (workflow_id,))]
+    def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
+        return [rows.step_from_sql(row) for row in self._read(reads.STEPS, (workflow_id, after))]
+
+    def last_visits(self, workflow_id: str) -> list[LastVisit]:
+        found = self._read(reads.LAST_VISITS, (workflow_id,))
+        return [LastVisit(rows.step_from_sql(row), row[-1]) for row in found]
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
         found = self._read(reads.KEY_USE, (tool_name, key))
@@ -216,6 +221,19 @@ class PostgresStore:
 
     def children(self, workflow_id: str) -> list[RunRecord]:
         return [rows.run_from_sql(row) for row in self._read(reads.CHILDREN, (workflow_id,))]
+
+    def ready_runs(
+        self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
+    ) -> list[RunRecord]:
+        sql = reads.READY_RUNS if begun else reads.QUEUED_RUNS
+        found = self._read(sql, (rows.micros(now), list(without), limit))
+        return [rows.run_from_sql(row) for row in found]
+
+    def holders_of_runs(self) -> list[str]:
+        return [holder_id for (holder_id,) in self._read(reads.HOLDERS_OF_RUNS, ())]
+
+    def runs_held_by(self, holder_id: str) -> list[RunRecord]:
+        return [rows.run_from_sql(row) for row in self._read(reads.RUNS_HELD, (holder_id,))]
 
     def close(self) -> None:
         """Close the connections. What was reported durable stays so; a later use opens others.

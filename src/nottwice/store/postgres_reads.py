@@ -25,9 +25,29 @@ CHILDREN = (
     "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE parent_id = %s"
     " ORDER BY created_at, workflow_id"
 )
+_CAN_GO_ON = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE ready_at <= %s"
+    " AND graph_id <> ALL(%s::text[])"
+)
+_IN_TURN = " ORDER BY ready_at, workflow_id LIMIT %s"
+QUEUED_RUNS = _CAN_GO_ON + " AND epoch = 0" + _IN_TURN
+READY_RUNS = _CAN_GO_ON + " AND epoch > 0" + _IN_TURN
+HOLDERS_OF_RUNS = """
+SELECT DISTINCT holder_id FROM nottwice.runs
+ WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id
+"""
+RUNS_HELD = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE holder_id = %s"
+    " AND graph_id IS NOT NULL ORDER BY claimed_at, workflow_id"
+)
 _STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM nottwice.steps WHERE workflow_id = %s"
 STEP = _STEPS + " AND node_id = %s AND checkpoint_id = %s"
-STEPS = _STEPS + " ORDER BY ordinal"
+STEPS = _STEPS + " AND ordinal > %s ORDER BY ordinal"
+LAST_VISITS = (
+    "SELECT * FROM (SELECT DISTINCT ON (node_id) " + rows.STEP_COLUMNS + ","
+    " count(*) OVER (PARTITION BY node_id) FROM nottwice.steps WHERE workflow_id = %s"
+    " ORDER BY node_id, ordinal DESC) AS last ORDER BY ordinal"
+)
 _REVIEWS = "SELECT " + rows.REVIEW_COLUMNS + " FROM nottwice.reviews"
 _OPEN = " status IN ('open', 'decided')"
 _REVIEW_ORDER = " ORDER BY opened_at, review_id"

@@ -18,12 +18,14 @@ from typing import Any
 from nottwice.errors import NottwiceError
 from nottwice.model.call import CallRow
 from nottwice.model.review import AuditEntry, Evidence
+from nottwice.model.run import RunStatus
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import Blocked, CallWrite, Commit, Outdated, RunUpdate
 from nottwice.store.postgres_schema import lock_number
 from nottwice.store.rules import MemoryData, apply, check
 
 Statement = tuple[str, Sequence[Any]]
+_NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
 
 _NUMBERS = frozenset(
     "created_at attempt started_at finished_at retry_at key_since epoch updated_at claimed_at"
@@ -81,6 +83,33 @@ UPDATE nottwice.runs SET status = %s, updated_at = %s, failure_json = %s::text,
  WHERE workflow_id = %s
 """
 RELEASE_RUN = "UPDATE nottwice.runs SET holder_id = NULL WHERE workflow_id = %s"
+# Since when a run can go on that nobody holds: the same as ``rules.ready_since``.
+_READY_SINCE = """
+UPDATE nottwice.runs AS r SET ready_at = CASE
+    WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
+    WHEN status = 'running' THEN updated_at
+    WHEN status <> 'waiting' THEN NULL
+    WHEN EXISTS (
+      SELECT 1 FROM json_array_elements(waits_json::json) AS wait
+       WHERE CASE wait ->> 'kind'
+        WHEN 'review' THEN NOT EXISTS (
+          SELECT 1 FROM nottwice.reviews
+           WHERE review_id = wait ->> 'subject' AND reviews.status = 'open')
+        WHEN 'event' THEN EXISTS (
+          SELECT 1 FROM nottwice.events
+           WHERE events.workflow_id = r.workflow_id
+             AND name = wait ->> 'subject' AND received_by IS NULL)
+        WHEN 'child' THEN NOT EXISTS (
+          SELECT 1 FROM nottwice.runs AS child
+           WHERE child.workflow_id = wait ->> 'subject'
+             AND child.status IN ('running', 'waiting'))
+        ELSE false END)
+    THEN least(updated_at, coalesce(wake_at, updated_at))
+    ELSE wake_at END
+"""
+READY_SINCE = _READY_SINCE + " WHERE workflow_id = %s"
+# Nothing that a holder is told matters while it holds the run.
+READY_UNLESS_HELD = READY_SINCE + " AND holder_id IS NULL"
 # A commit that another one overtook may still carry the mark of before: what is done stays done.
 PUT_STEP = (
     _insert("steps", rows.STEP_COLUMNS)
@@ -196,9 +225,7 @@ _HELD_RUNS = (
 )
 _T_COLUMNS = "t." + ", t.".join(rows.CALL_COLUMNS.split(", "))
 _KNOWN_CALLS = (
-    "SELECT "
-    + _T_COLUMNS
-    + " FROM nottwice.tool_call_results AS t"
+    "SELECT " + _T_COLUMNS + " FROM nottwice.tool_call_results AS t"
     " JOIN unnest(%s::text[], %s::text[], %s::text[], %s::text[],"
     " %s::text[]) AS w(workflow_id, node_id, checkpoint_id, tool_name, input_hash)"
     " USING (workflow_id, node_id, checkpoint_id, tool_name, input_hash)"
@@ -229,6 +256,7 @@ class Plan:
     def __init__(self, commits: Sequence[Commit], *, schema: str) -> None:
         self.commits = [_as_stored(commit) for commit in commits]
         self.synchronous_commit = ""
+        self._schema = schema
         self._data = MemoryData()
         self._in_doubt_from: dict[str, int] = {}
         self._known_reviews: set[str] = set()
@@ -333,6 +361,21 @@ class Plan:
         yield from _of_graphs(commit)
         if commit.run is not None:
             yield from _run(commit.workflow_id, commit.run)
+        yield from self._readiness(commit)
+
+    def _readiness(self, commit: Commit) -> Iterator[Statement]:
+        """What keeps ``runs.ready_at`` true."""
+        released = commit.run if commit.run is not None and commit.run.release else None
+        if released or commit.claim:
+            yield READY_SINCE, (commit.workflow_id,)
+        elif commit.fence is None and (commit.reviews or commit.events):
+            yield READY_UNLESS_HELD, (commit.workflow_id,)
+        run = self._data.runs.get(commit.workflow_id)
+        parent = None if run is None else run.parent_id
+        if released and parent is not None and released.status not in _NOT_OVER:
+            # The parent may be about to wait for this very end. One of the two must come first.
+            yield _TAKE_TURNS, ([lock_number(self._schema, "run", parent)],)
+            yield READY_UNLESS_HELD, (parent,)
 
     def _doubt(self, commit: Commit) -> Iterator[Statement]:
         """What keeps it true that no call created before ``runs.in_doubt_from`` is in doubt."""

@@ -61,6 +61,11 @@ CREATE INDEX tcr_key ON nottwice.tool_call_results (tool_name, idempotency_key, 
 
 -- in_doubt_from: no call of the run that was created before is in doubt. It moves forward now and
 -- then, and back when an older call is tried again.
+--
+-- ready_at: since when a run of a graph can go on that nobody holds, or when it will be able to;
+-- NULL: somebody holds it, it is over, or it waits for something that has not come. It is written by
+-- every commit that changes it, so that a worker asks one small index, in which runs that are over or
+-- wait for people do not stand, however many there are.
 CREATE TABLE nottwice.runs (
   workflow_id    text COLLATE "C" NOT NULL PRIMARY KEY,
   status         text COLLATE "C" NOT NULL,
@@ -77,11 +82,17 @@ CREATE TABLE nottwice.runs (
   root_id        text COLLATE "C",
   origin         text COLLATE "C",
   waits_json     text COLLATE "C",
-  wake_at        bigint
+  wake_at        bigint,
+  ready_at       bigint
 ) WITH (fillfactor = 70);
 CREATE INDEX runs_updated ON nottwice.runs (updated_at DESC, workflow_id DESC);
 CREATE INDEX runs_children ON nottwice.runs (parent_id, created_at) WHERE parent_id IS NOT NULL;
-CREATE INDEX runs_wake ON nottwice.runs (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX runs_queued ON nottwice.runs (ready_at, workflow_id, graph_id)
+  WHERE ready_at IS NOT NULL AND epoch = 0;
+CREATE INDEX runs_ready ON nottwice.runs (ready_at, workflow_id, graph_id)
+  WHERE ready_at IS NOT NULL AND epoch > 0;
+CREATE INDEX runs_held ON nottwice.runs (holder_id)
+  WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL;
 
 CREATE TABLE nottwice.steps (
   workflow_id    text COLLATE "C" NOT NULL,
