@@ -55,6 +55,8 @@ class Bump:
 
 def what_bump(old: Fingerprint, new: Fingerprint) -> Bump:
     """What changed from one fingerprint of a graph to another, and which bump that needs."""
+    if old == new:
+        return Bump(())
     found = [*_nodes(old, new), *_state(old, new), *_tools(old, new), *_bodies(old, new)]
     return Bump(tuple(sorted(found, key=lambda reason: -reason.part)))
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
 from nottwice.model import values
@@ -111,7 +111,7 @@ def saved_as(chain: Sequence[CheckpointRecord]) -> Saved:
     _check_beginning(chain)
     whole, last = len(chain[0].json), chain[-1]
     deltas = sum(len(record.json) + DELTA_COST for record in chain[1:])
-    state = whole if last.is_snapshot else _read_delta(last, _read(last)).state_size
+    state = whole if last.is_snapshot else _read_delta(last, _read(last))[1]
     return Saved(last.version, chain[0].version, whole, deltas, state)
 
 
@@ -174,16 +174,12 @@ def _together(chain: Sequence[CheckpointRecord]) -> str | None:
         except _UNREADABLE as error:
             raise _misfit(record, error) from error
     last = chain[-1]
-    state_size = _read_delta(last, _read(last)).state_size
+    state_size = _read_delta(last, _read(last))[1]
     return _text_of(combined, after=chain[0].version, state_size=state_size)
 
 
-class _Step(NamedTuple):
-    """A delta as it is kept."""
-
-    after: int
-    state_size: int
-    delta: Delta
+# A delta as it is kept: the version it rests on, the size of the state after it, and what changed.
+_Step = tuple[int, int, Delta]
 
 
 def _deltas(chain: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecord, Delta]]:
@@ -197,12 +193,12 @@ def _deltas(chain: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecor
         except LedgerCorrupt:
             found = map(_read, records)
         for record, plain in zip(records, found, strict=True):
-            step = _read_delta(record, plain)
-            if step.after != before.version:
-                raise _corrupt(record, f"version {step.after}, on which it rests, is not there")
+            after, _, delta = _read_delta(record, plain)
+            if after != before.version:
+                raise _corrupt(record, f"version {after}, on which it rests, is not there")
             if record.snapshot != before.snapshot or record.workflow_id != before.workflow_id:
                 raise _corrupt(record, f"it does not rest on version {before.version}")
-            yield record, step.delta
+            yield record, delta
             before = record
 
 
@@ -217,7 +213,7 @@ def _read_delta(record: CheckpointRecord, plain: Plain) -> _Step:
     if type(plain) is list and len(plain) == 3:
         after, state_size, delta = plain
         if type(after) is int and type(state_size) is int and type(delta) is dict:
-            return _Step(after, state_size, delta)
+            return after, state_size, delta
     raise _corrupt(record, "its text is not a change of another version")
 
 

@@ -331,7 +331,7 @@ def _apply_parts(old: Plain, parts: list[Any], *, owned: bool) -> list[Plain]:
         raise Misfit(f"a change of a list meets {type(old).__name__}")
     if owned and parts and parts[0] == [0, len(old)]:
         for part in parts[1:]:
-            old.extend(_new_items(part))
+            old += _new_items(part)
         return old
     made: list[Plain] = []
     for start, stop, part in places(parts, len(old)):
