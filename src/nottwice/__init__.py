@@ -30,9 +30,11 @@ from nottwice.errors import (
     InvalidTool,
     KeyConflict,
     LedgerCorrupt,
+    MigrationRefused,
     NewEffectInFork,
     NoLedger,
     NotInRun,
+    NotPermitted,
     NotPlainData,
     NottwiceError,
     Poison,
@@ -54,6 +56,7 @@ from nottwice.errors import (
     UnclassifiedTool,
     UnknownReview,
     UnknownRun,
+    UnmappedNode,
     UnsafeFilesystem,
     UsageError,
     VersionError,
@@ -78,6 +81,8 @@ from nottwice.model.failure import RetryPolicy, single_request
 from nottwice.model.graph import END
 from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown
 from nottwice.reviews.inbox import Reviews
+from nottwice.versions.migrate import migrate, migrate_all
+from nottwice.versions.migrate_plan import Migration
 
 if TYPE_CHECKING:
     from nottwice import recipes as recipes
@@ -104,9 +109,12 @@ __all__ = [
     "KeyConflict",
     "Ledger",
     "LedgerCorrupt",
+    "Migration",
+    "MigrationRefused",
     "NewEffectInFork",
     "NoLedger",
     "NotInRun",
+    "NotPermitted",
     "NotPlainData",
     "NottwiceError",
     "Outcome",
@@ -133,6 +141,7 @@ __all__ = [
     "UnclassifiedTool",
     "UnknownReview",
     "UnknownRun",
+    "UnmappedNode",
     "UnsafeFilesystem",
     "UsageError",
     "Verification",
@@ -147,6 +156,8 @@ __all__ = [
     "happened",
     "key_per_call",
     "map",
+    "migrate",
+    "migrate_all",
     "now",
     "open",
     "phases",

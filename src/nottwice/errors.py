@@ -14,6 +14,7 @@
     │   ├─ SelfWait              a call waits for itself (D13)
     │   ├─ UnknownReview         no review has this id
     │   ├─ UnknownRun            no run has this id
+    │   ├─ NotPermitted          the app does not let this person do that (V4)
     │   ├─ InvalidGraph          a graph contradicts itself, or a node broke its contract
     │   └─ NewEffectInFork       a fork asks for an effect that its origin has no receipt of (L10)
     ├─ StoreError              the ledger could not do what was asked
@@ -32,7 +33,9 @@
     ├─ RunWaits                the run waits for time, an event or a child run; open it again later
     ├─ VersionError            a run and the deployed graph do not fit together
     │   ├─ WorkflowVersionMismatch  the run is bound to another version (V2)
-    │   └─ GraphChangedInPlace   a graph changed more than its version says (V5)
+    │   ├─ GraphChangedInPlace   a graph changed more than its version says (V5)
+    │   └─ MigrationRefused      a run cannot be moved to another version as it is (V4)
+    │       └─ UnmappedNode        nothing says where the run goes on in the new version
     ├─ ToolFailure             a tool failed, and its failure is on record
     │   ├─ Retryable             nothing took effect; trying again may help
     │   ├─ Poison                nothing took effect; trying again cannot help
@@ -132,6 +135,10 @@ class UnknownRun(UsageError):
     """No run has this id."""
 
 
+class NotPermitted(UsageError):
+    """The app does not let this person do that, or does not say who may."""
+
+
 class InvalidGraph(UsageError):
     """A graph contradicts itself, or one of its nodes broke the graph's contract."""
 
@@ -229,6 +236,18 @@ class GraphChangedInPlace(VersionError):
     """A graph changed more than its version says; ``needs`` is the version that would say it."""
 
     needs: str
+
+
+class MigrationRefused(VersionError):
+    """A run cannot be moved to another version of its graph as it is; ``reasons`` says why."""
+
+    reasons: tuple[str, ...] = ()
+
+
+class UnmappedNode(MigrationRefused):
+    """Nothing says where a run goes on in the new version; ``nodes`` are those that it is at."""
+
+    nodes: tuple[str, ...] = ()
 
 
 class ToolFailure(NottwiceError):

@@ -124,4 +124,4 @@ def stop(state: dict[str, object]) -> None:
         signal.pause()
 
 
-app = nt.App(graphs=[flow, asking, parent, listening, stopping])
+app = nt.App(graphs=[flow, asking, parent, listening, stopping], admins=["ann"])

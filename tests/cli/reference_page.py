@@ -52,7 +52,7 @@ app = "agent:app"       # your tools and graphs: a module, module:name, or the p
 | 0 | done |
 | 1 | an error that has a name; its text says what happened, what did not, and what to do |
 | 2 | the command line was wrong, or nothing was decided |
-| 3 | something needs somebody: a `run` that waits, `check`, `reviews --fail-if-open` |
+| 3 | something needs somebody: `run`, `check`, `migrate`, `reviews --fail-if-open` say so |
 | 130 | Ctrl-C in `nottwice run`; the same line resumes the run |
 
 With `--json`, an error with exit code 1 is a document, too: `{"error": {"type": …, "message": …}}`.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,9 @@ from click.testing import CliRunner
 
 from nottwice.cli.main import main
 from nottwice.guard import registry
+from nottwice.store.sqlite_schema import known_scripts
 from tests.cli.workplace import HOSTILE, Ended, Workplace
+from tests.store import kept_ledgers as kept
 
 GOOD = """
 import nottwice as nt
@@ -235,3 +239,34 @@ def test_a_place_below_this_folder_is_shown_relative(empty: Workplace, tmp_path:
     elsewhere.write_text(WARNED)
     shown = empty.shell(f"nottwice check {elsewhere}").stdout
     assert f"{elsewhere}:4" in shown
+
+
+def test_what_the_next_open_does_to_the_ledger_is_told_before(empty: Workplace) -> None:
+    kept.restore(1, empty.folder / "old.db")
+    before = (empty.folder / "old.db").read_bytes()
+    newest = known_scripts()[-1].number
+    ended = CliRunner().invoke(main, ["check", "--store", str(empty.folder / "old.db")])
+    assert ended.exit_code == 0
+    assert f"old.db: schema 1 → {newest} at next open" in ended.stdout
+    words = ["check", "--json", "--store", str(empty.folder / "old.db")]
+    found = json.loads(CliRunner().invoke(main, words).stdout)
+    assert (found["module"], found["format"]["found"], found["format"]["known"]) == (
+        None,
+        1,
+        newest,
+    )
+    assert (empty.folder / "old.db").read_bytes() == before
+    assert sorted(path.name for path in empty.folder.glob("old.db*")) == ["old.db"]
+
+
+def test_a_ledger_of_a_newer_nottwice_fails_the_check(empty: Workplace) -> None:
+    path = empty.folder / "new.db"
+    kept.restore(1, path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    ended = CliRunner().invoke(main, ["check", "--store", str(path)])
+    assert ended.exit_code == 3
+    assert "has schema version 99" in ended.stdout
+    missing = CliRunner().invoke(main, ["check", "--store", str(empty.folder / "none.db")])
+    assert missing.exit_code == 1
+    assert "There is no ledger" in missing.stderr

@@ -33,6 +33,8 @@ SHAPES = {
     "versions": "version",
     "changes": "change",
     "error": "error",
+    "migrations": "migration",
+    "format": "format",
 }
 
 
@@ -81,6 +83,7 @@ def _graph_documents(place: Workplace) -> dict[str, Any]:
         "runs, with --by-version": "runs --by-version --app flows",
         "lock": "lock --app flows",
         "cancel": "cancel told-1 --why x",
+        "migrate": "migrate order-1 nobody --to order@1.0.0 --by ann --why x --app flows",
     }
     place.lines("send told-1 news --data 7 --store agent.db")
     printed = place.lines(*(f"{line} --store agent.db --json" for line in lines.values()))

@@ -30,6 +30,7 @@ COMMANDS = [
     "fork",
     "check",
     "lock",
+    "migrate",
     "crash",
     "demo",
 ]

@@ -251,6 +251,51 @@ def transfer(state: dict[str, Any]) -> dict[str, Any]:
     return {"wired": wire(cents=5)}
 
 
+class Broken(Exception):
+    """A node of an old version that nobody can mend."""
+
+
+old_claim: nt.Graph[Any] = nt.Graph("crash-claim", version="1.0.0", checkpoints="every_step")
+new_claim: nt.Graph[Any] = nt.Graph("crash-claim", version="2.0.0")
+
+
+@old_claim.node
+def pay_claim(state: dict[str, Any]) -> dict[str, Any]:
+    return {"paid": refund(order=5, cents=5)}
+
+
+@old_claim.node
+def wait_for_form(state: dict[str, Any]) -> dict[str, Any]:
+    nt.uuid()
+    raise Broken("the form does not exist any more")
+
+
+@new_claim.node
+def ask_for_form(state: dict[str, Any]) -> dict[str, Any]:
+    return {"form": nt.ask("Which form?", options=["a", "b"]), "by": state["channel"]}
+
+
+@new_claim.node
+def tell_claimant(state: dict[str, Any]) -> dict[str, Any]:
+    return {"told": mail(to="claimant")}
+
+
+def migrated(store: str) -> Any:
+    """A run of the old version fails, is migrated, and ends on the new one."""
+    with contextlib.suppress(Broken, nt.WorkflowVersionMismatch):
+        old_claim.run("run", {"channel": "fax"}, store=store)
+    nt.migrate(
+        nt.App(graphs=[new_claim], store=store, admins=["ann"]),
+        "run",
+        to=new_claim.id,
+        mapping={"wait_for_form": "ask_for_form"},
+        by="ann",
+        why="no form",
+        upgrade=lambda state: {**state, "channel": "mail"},
+    )
+    return new_claim.run("run", {"channel": "fax"}, store=store)
+
+
 def _graph(graph: nt.Graph[Any], given: Any = None) -> Callable[[str], Any]:
     return lambda store: graph.run("run", given, store=store)
 
@@ -268,4 +313,5 @@ GRAPHS: dict[str, Agent] = {
     "patient": Agent(_graph(patient), answers={"parcel": {"weight": 3}}),
     "patient, in vain": Agent(_graph(patient), answers={"Which size?": "large"}),
     "rejected": Agent(_graph(patient), answers={"crash_wire": "reject"}),
+    "migrated": Agent(migrated),
 }

@@ -58,6 +58,7 @@ def test_it_opens_a_review_and_runs_nothing(stranded: Host, effects: Effects) ->
     (review,) = stranded.open_reviews
     assert (review.kind, review.review_id) == (ReviewKind.UNDEPLOYABLE, error.facts["review_id"])
     assert "deploy flow@1.0.0" in review.summary
+    assert "nottwice migrate r --to flow@2.0.0 --map work=NODE --why TEXT" in review.summary
     assert effects.visited == []
 
 
@@ -79,8 +80,9 @@ def test_the_error_lists_what_can_be_done_with_the_commands(
     assert afresh[:5] == ["nottwice", "run", "flow", "--id", "r-2"]
     assert json.loads(afresh[afresh.index("--input") + 1]) == {"order": 7}
     assert "nottwice cancel r --why TEXT" in text
-    # Promised only when there is such a command.
-    assert "migrate" not in text
+    migrate = shlex.split(text[text.index("nottwice migrate") : text.index(", where NODE is")])
+    assert migrate[:5] == ["nottwice", "migrate", "r", "--to", "flow@2.0.0"]
+    assert migrate[5:9] == ["--map", "work=NODE", "--why", "TEXT"]
 
 
 def test_a_graph_that_is_gone_altogether_strands_its_runs_as_well(

@@ -115,7 +115,9 @@ class Chance:
             status = dice.choice((RunStatus.RUNNING, RunStatus.WAITING, RunStatus.FAILED))
             waits = WAITS if status is RunStatus.WAITING else ()
             at = NOW + dice.randrange(3)
-            update = RunUpdate(status, at, release=dice.random() < 0.1, waits=waits)
+            bound = dice.choice((None, None, "flow@1.0.0", "flow@2.0.0"))
+            release = dice.random() < 0.1
+            update = RunUpdate(status, at, release=release, waits=waits, graph_id=bound)
         return replace(
             commit,
             run=update,

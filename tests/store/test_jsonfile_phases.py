@@ -34,7 +34,8 @@ def data(
 
 def marked(node: str, status: StepStatus, ordinal: int = 1, **more: Any) -> StepRecord:
     finished = None if status is IN_PROGRESS else NOW + ordinal
-    return step(node=node, status=status, ordinal=ordinal, finished_at=finished, **more)
+    given = {"checkpoint_id": "fix@1.3.0/1", **more}
+    return step(node=node, status=status, ordinal=ordinal, finished_at=finished, **given)
 
 
 def test_a_run_in_the_middle_of_its_phases_reads_like_the_pattern_it_follows() -> None:
@@ -194,3 +195,14 @@ def test_a_result_that_names_no_file_names_none(text: str) -> None:
 
 def test_a_time_that_no_calendar_holds_is_left_out() -> None:
     assert overview(data(created_at=1e18))["started_at"] is None
+
+
+def test_a_step_that_was_left_behind_by_a_migration_is_not_where_the_work_is() -> None:
+    left = marked("old", FAILED, 1, checkpoint_id="fix@1.2.0/1")
+    done = marked("collect", DONE, 2, checkpoint_id="fix@1.2.0/1")
+    shown = overview(data(done, left, nodes="collect fix"))
+    assert shown["phase"] == "fix"
+    assert {name: phase["status"] for name, phase in shown["phases"].items()} == {
+        "collect": "done",
+        "fix": "pending",
+    }

@@ -11,12 +11,13 @@ import click
 
 from nottwice.cli.application import Application, load_application
 from nottwice.cli.deployed import app_of
-from nottwice.cli.documents import finding_document, tool_document
+from nottwice.cli.documents import finding_document, format_document, tool_document
 from nottwice.cli.lock import LOCK_FILE, lock_findings
 from nottwice.cli.output import safe, show_facts, show_json, show_line
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
-from nottwice.errors import NottwiceError, UsageError
+from nottwice.errors import NottwiceError, SchemaTooNew, UsageError
 from nottwice.graphs.binding import check_against_each_other
+from nottwice.guard.preview import LedgerFormat, preview_ledger
 from nottwice.guard.report import Finding, Level, ToolReport, duration_text, report_on
 
 FOUND_SOMETHING = 3
@@ -40,6 +41,9 @@ def check(
 ) -> None:
     """Check how the tools of a MODULE are declared; exit code 3 if something must change.
 
+    A ledger that is there, or that --store names, is looked at as well: whether this nottwice can
+    open it, and what that would change. Nothing in it or beside it is touched.
+
     MODULE is a module's name or the path of a .py file; without it, what --app or pyproject.toml
     name. It is imported, which runs its top level: keep what starts your program behind
     `if __name__ == "__main__":`. No tool and no hook is run.
@@ -55,7 +59,8 @@ def check(
     \b
     Errors:    the import fails, a tool has no replay class or contradicts itself,
                a verify hook runs an effectful tool; a graph uses a tool without a class, or
-               changed more than its version says since nottwice.lock was written
+               changed more than its version says since nottwice.lock was written; the ledger
+               was written by a newer nottwice
     Warnings:  an unsafe tool without verify, or whose client retries on its own; a verify hook
                that reads neither the call's id nor its start; a keyed tool that never reads
                nt.current_call(); an annotation that cannot be used; no return annotation on an
@@ -66,25 +71,44 @@ def check(
       nottwice check agent.py
       nottwice check my_package.tools --strict --json
       nottwice check --app agent:app --lock nottwice.lock
+      nottwice check --store agent.db
     """
     target = module if module is not None else settings.application()
-    if target is None:
+    if target is None and settings.store is None:
         raise click.UsageError("Which module? nottwice check MODULE, or --app MODULE.")
-    application, findings = _load(target)
-    findings += _graph_findings(application, lock_file)
+    ledger, findings = _look_at_ledger(settings)
+    application: Application | None = None
+    if target is not None:
+        application, found = _load(target)
+        findings += found + _graph_findings(application, lock_file)
     reports = [] if application is None else [report_on(tool) for tool in application.tools]
     errors = _count(findings, reports, Level.ERROR)
     warnings = _count(findings, reports, Level.WARNING)
     failed = errors > 0 or (strict and warnings > 0)
     if settings.as_json:
-        show_json(_document(target, findings, reports, failed=failed))
+        show_json(_document(target, ledger, findings, reports, failed=failed))
     else:
         for report in reports:
             _show_report(report)
+        if ledger is not None:
+            show_line(f"ledger {safe(ledger)}", style="yellow" if ledger.goes_forward else None)
         for finding in findings:
             _show_finding(finding, indent="")
-        show_line(_summary(len(reports), errors, warnings, strict=strict))
+        if target is not None:
+            show_line(_summary(len(reports), errors, warnings, strict=strict))
     context.exit(FOUND_SOMETHING if failed else 0)
+
+
+def _look_at_ledger(settings: Settings) -> tuple[LedgerFormat | None, list[Finding]]:
+    """The format of the ledger that is meant; one that nobody named need not be there."""
+    try:
+        return preview_ledger(settings.store_path()), []
+    except SchemaTooNew as error:
+        return None, [Finding(Level.ERROR, error.message, "")]
+    except NottwiceError:
+        if settings.store is not None:
+            raise
+        return None, []
 
 
 def _load(target: str) -> tuple[Application | None, list[Finding]]:
@@ -125,10 +149,16 @@ def _count(findings: list[Finding], reports: list[ToolReport], level: Level) -> 
 
 
 def _document(
-    target: str, findings: list[Finding], reports: list[ToolReport], *, failed: bool
+    target: str | None,
+    ledger: LedgerFormat | None,
+    findings: list[Finding],
+    reports: list[ToolReport],
+    *,
+    failed: bool,
 ) -> dict[str, Any]:
     return {
         "module": target,
+        "format": None if ledger is None else format_document(ledger),
         "tools": [tool_document(report) for report in reports],
         "findings": [finding_document(finding) for finding in findings],
         "errors": _count(findings, reports, Level.ERROR),

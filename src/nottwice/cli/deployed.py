@@ -27,7 +27,7 @@ class Deployed:
 
     def in_ledger(self, ledger: Ledger) -> App:
         """The same graphs in this ledger."""
-        return App(graphs=self.app.graphs, store=ledger)
+        return App(graphs=self.app.graphs, store=ledger, admins=self.app.admins)
 
 
 def need_app(settings: Settings, *, what_for: str) -> Deployed:

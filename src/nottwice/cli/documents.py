@@ -10,6 +10,7 @@ from typing import Any
 
 from nottwice.cli.output import iso_text
 from nottwice.cli.views import CallView, Holders, Overview, RunDetails, RunView
+from nottwice.guard.preview import LedgerFormat
 from nottwice.guard.report import Finding, ToolReport
 from nottwice.model import values
 from nottwice.model.asked import words_of
@@ -81,7 +82,8 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "event": "the event as the run finds it; see event",
     },
     "check": {
-        "module": "what was imported",
+        "module": "what was imported, or null",
+        "format": "that of the ledger, or null; see format",
         "tools": "the tools that the import declared, by name; see tool",
         "findings": "what is wrong with the module as a whole; as in a tool",
         "errors": "how many errors there are",
@@ -92,6 +94,12 @@ DOCUMENTS: dict[str, dict[str, str]] = {
 
 # What those documents are made of.
 FIELDS: dict[str, dict[str, str]] = {
+    "format": {
+        "location": "the absolute path of the ledger",
+        "kind": "schema for a SQLite file, format for JSON files",
+        "found": "its number; 0 if nothing is in it yet",
+        "known": "the number that this nottwice writes, to which the next open brings it",
+    },
     "run": {
         "run_id": "the id that the user chose",
         "state": "running, interrupted, waiting, completed, failed or aborted",
@@ -431,6 +439,15 @@ def tool_document(report: ToolReport) -> dict[str, Any]:
             "retries": answers.retries.value,
         },
         "findings": [finding_document(finding) for finding in report.findings],
+    }
+
+
+def format_document(ledger: LedgerFormat) -> dict[str, Any]:
+    return {
+        "location": ledger.location,
+        "kind": ledger.kind,
+        "found": ledger.found,
+        "known": ledger.known,
     }
 
 

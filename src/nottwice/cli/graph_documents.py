@@ -15,6 +15,7 @@ from nottwice.graphs.outcome import NodeMark
 from nottwice.model import values
 from nottwice.model.changes import Change
 from nottwice.model.run import EventRecord
+from nottwice.versions.migrate_plan import Migration
 
 _LEDGER = "the absolute path of the ledger"
 
@@ -61,6 +62,13 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "to": "the later version",
         "changes": "what is different in the state; see change",
     },
+    "migrate": {
+        "ledger": _LEDGER,
+        "to": "the version, name@version",
+        "dry_run": "whether nothing was changed",
+        "migrations": "what became of each run; see migration",
+        "refused": "how many of them were refused",
+    },
     "fork": {
         "ledger": _LEDGER,
         "run": "the new run; see run",
@@ -87,7 +95,8 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "checkpoint": {
         "version": "its number, from 0 on",
-        "node": "the node that had just ended; / for the input; where branches met, the next one",
+        "node": "the node that had just ended; / for the input; where branches met, the next one; "
+        "/name@version for a migration to that version",
         "at": "when it was saved",
     },
     "told": {
@@ -98,6 +107,15 @@ FIELDS: dict[str, dict[str, str]] = {
         "sent_by": "who sent it",
         "received_by": "the id of the call that took it, or null",
         "received_at": "when it was taken, or null",
+    },
+    "migration": {
+        "run_id": "the run",
+        "outcome": "migrated, would migrate, already there or refused",
+        "from": "the version that it was bound to, or null",
+        "mapped": "the nodes that it was at, and those at which it goes on",
+        "changes": "what is different in its state; see change",
+        "begins_again": "what the new version waits for or asks once more",
+        "error": "why it was refused, or null; see error",
     },
     "change": {
         "path": "where in the state",
@@ -150,6 +168,21 @@ def told_document(event: EventRecord) -> dict[str, Any]:
         "sent_by": event.sent_by,
         "received_by": event.received_by,
         "received_at": iso_text(event.received_at),
+    }
+
+
+def migration_document(done: Migration) -> dict[str, Any]:
+    error = done.error
+    return {
+        "run_id": done.run_id,
+        "outcome": done.outcome,
+        "from": done.old,
+        "mapped": dict(done.nodes),
+        "changes": [change_document(change) for change in done.changes],
+        "begins_again": list(done.begins_again),
+        "error": None
+        if error is None
+        else {"type": type(error).__name__, "message": error.message},
     }
 
 

@@ -78,11 +78,19 @@ def _show_versions(ledger: Ledger, run_id: str, settings: Settings, *, show_all:
         (
             version.version,
             utc_text(version.at),
-            "the input" if version.node_id == ROOT_NODE else version.node_id,
+            _after(version.node_id),
         )
         for version in shown
     ]
     show_table(("version", "saved (UTC)", "after"), rows)
+
+
+def _after(node_id: str) -> str:
+    if node_id == ROOT_NODE:
+        return "the input"
+    if node_id.startswith("/") and not node_id.startswith("/["):
+        return f"the migration to {node_id[1:]}"
+    return node_id
 
 
 def _show_version(ledger: Ledger, run_id: str, at: int, settings: Settings) -> None:

@@ -24,6 +24,7 @@ from nottwice.cli import (
     fork,
     history,
     lock,
+    migrate,
     reviews,
     run,
     send,
@@ -39,7 +40,8 @@ Exit codes:
   0  done
   1  an error that has a name: its text says what happened and what to do
   2  the command line was wrong, or nothing was decided
-  3  something needs somebody: `run` that waits, `check`, `reviews --fail-if-open`"""
+  3  something needs somebody: `run` that waits, `check`, `migrate` that was refused,
+     `reviews --fail-if-open`"""
 
 
 class Program(click.Group):
@@ -123,6 +125,7 @@ for _command in (
     fork.fork,
     check.check,
     lock.lock,
+    migrate.migrate,
 ):
     main.add_command(_command)
 

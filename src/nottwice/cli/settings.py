@@ -40,7 +40,7 @@ class Settings:
 
     def open_ledger(self, *, create: bool = False) -> Ledger:
         """Open the ledger that is meant; NoLedger if it is not there and not to be created."""
-        path = self._store_path()
+        path = self.store_path()
         if path == MEMORY:
             raise UsageError(
                 "A ledger in memory lives and dies inside one process, so no command can look at "
@@ -79,7 +79,8 @@ class Settings:
             return ""
         return f" --store {shlex.quote(without_secrets(self.store))}"
 
-    def _store_path(self) -> str:
+    def store_path(self) -> str:
+        """Where the ledger is that is meant."""
         if self.store is not None:
             return self.store
         if os.environ.get("NOTTWICE_STORE"):

@@ -295,7 +295,8 @@ def _nodes(store: Store, run: RunRecord) -> tuple[NodeMark, ...]:
     graph = None if run.graph_id is None else store.load_graph(run.graph_id)
     if graph is None:
         return ()
-    return tuple(marks(recorded_definition(graph), store.last_visits(run.workflow_id)))
+    visited = store.last_visits(run.workflow_id)
+    return tuple(marks(recorded_definition(graph), visited, bound=run.graph_id))
 
 
 def subject_text(review: Review, row: CallRow | None) -> str:

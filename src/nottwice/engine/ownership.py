@@ -65,6 +65,14 @@ class Opening:
     plain: bool = False
     """A block of code drives it and no graph, so a run of a graph is refused: the end of the block
     would be taken for the end of the graph."""
+    bound: str | None = None
+    """The graph that whoever opens it has the code of; a run of another one is not touched."""
+    as_it_is: bool = False
+    """Keep its status, its failure and what it waits for: nothing of it will be run."""
+
+
+class Rebound(Exception):
+    """The run is bound to another graph by now. Internal: callers look again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +129,8 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
                 f"Run {run_id!r} is a run of graph {run.graph_id}, which nt.run cannot drive. "
                 f"Nothing was done. Resume it with graph.run({run_id!r}), or choose another id."
             )
+        if run is not None and opening.bound not in (None, run.graph_id):
+            raise Rebound(f"run {run_id!r} is bound to {run.graph_id}")
         if run is not None and run.status is RunStatus.ABORTED:
             raise RunAborted(
                 f"Run {run_id!r} was aborted. Nothing was sent. Start a run with another id if it "
@@ -175,6 +185,9 @@ def _claimed(
             root_id=(parent.root_id or parent.workflow_id) if parent is not None else None,
             origin=begins.origin if begins is not None else None,
         )
+    if opening.as_it_is:
+        # Whoever is killed now leaves it as it was, with a dead holder, who is no obstacle.
+        return replace(run, epoch=run.epoch + 1, holder_id=holder.holder_id)
     return replace(
         run,
         status=RunStatus.RUNNING,
@@ -263,6 +276,25 @@ def release(
             continue
     finally:
         _stop_driving_here(session.holder, session.run_id)
+
+
+def put_back(session: Session) -> Doing[None]:
+    """Give up a run that was taken as it is, and has not been changed since.
+
+    Durable: when it returns.
+    """
+    run = session.run
+    back = RunUpdate(run.status, run.updated_at, run.failure, release=True, waits=run.waits)
+    try:
+        yield from session.commit(run=back)
+    finally:
+        let_go(session)
+
+
+def let_go(session: Session) -> None:
+    """This process drives the run no longer; what the ledger says of that is written already."""
+    session.closed = True
+    _stop_driving_here(session.holder, session.run_id)
 
 
 def _give_up(

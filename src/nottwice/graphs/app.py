@@ -7,6 +7,7 @@ from typing import Any
 
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.errors import InvalidGraph, UnknownRun, UsageError
+from nottwice.graphs.admins import Admins, read_admins
 from nottwice.graphs.binding import check_against_each_other
 from nottwice.graphs.cancel import cancel
 from nottwice.graphs.declare import AnyStore, Graph
@@ -18,15 +19,22 @@ from nottwice.model.run import RunRecord
 
 
 class App:
-    """What is deployed together. A graph may be there in several versions at once (V3)."""
+    """What is deployed together. A graph may be there in several versions at once (V3).
 
-    def __init__(self, *, graphs: Iterable[Graph[Any]], store: AnyStore = None) -> None:
+    ``admins``: who may migrate its runs (``nt.migrate``), as names or as a function of a name;
+    without it nobody may.
+    """
+
+    def __init__(
+        self, *, graphs: Iterable[Graph[Any]], store: AnyStore = None, admins: Admins = None
+    ) -> None:
         if isinstance(graphs, Graph):
             raise UsageError(
                 "App(graphs=...) takes a list of graphs. Nothing happened. Write: graphs=[graph]."
             )
         self.graphs = tuple(graphs)
         self.store = store
+        self.admins = read_admins(admins)
         self._versions_checked = False
         seen: dict[str, Graph[Any]] = {}
         for graph in self.graphs:
@@ -90,7 +98,7 @@ class App:
         """The deployed graph that may resume a run: its own version, or a later patch of it."""
         fitting = self._fitting(run)
         if fitting is None:
-            raise version_mismatch(run, self._deployed(run), location=self.ledger.location)
+            raise version_mismatch(run, self._deployed(run), store=self.ledger.store)
         return fitting
 
     def _fitting(self, run: RunRecord) -> Graph[Any] | None:

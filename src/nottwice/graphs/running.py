@@ -29,8 +29,9 @@ from nottwice.model import values
 from nottwice.model.call import check_id, child_node
 from nottwice.model.checkpoint import restore
 from nottwice.model.graph import GraphDefinition, split_graph_id
+from nottwice.model.places import was_left
 from nottwice.model.position import around
-from nottwice.model.review import Review
+from nottwice.model.review import MIGRATE, Review
 from nottwice.model.run import (
     GraphRecord,
     LastVisit,
@@ -116,7 +117,11 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
             return outcome_of(store, graph, run_id)
         check_unchanged(store, graph)
         was_ready = is_ready(store, run_id, now=clock.now())
-        landing = yield from _advance(seat, asked, known, begins)
+        try:
+            landing = yield from _advance(seat, asked, known, begins)
+        except ownership.Rebound:
+            # It was migrated, or started by another version, since we looked: look again.
+            continue
         if isinstance(landing.stop, RunAborted):
             yield from _abort_children(seat, run_id)
         if landing.stop is None or isinstance(landing.stop, RunAborted):
@@ -138,6 +143,7 @@ def _advance(
     graph = asked.graph
     if known is not None:
         _check_whole(seat.store, known)
+    bound = known.graph_id if known is not None and known.graph_id else graph.id
     opening = ownership.Opening(
         store=seat.store,
         clock=seat.clock,
@@ -146,10 +152,11 @@ def _advance(
         wait_seconds=asked.wait_seconds,
         patience_seconds=parse_duration(asked.patience, what="patience"),
         begins=begins,
+        bound=bound,
     )
     plan = Plan(
         graph=graph.definition(),
-        graph_id=known.graph_id if known is not None and known.graph_id else graph.id,
+        graph_id=bound,
         code=graph.code,
         first_state=values.decode(begins.input_json),
         cadence=graph.cadence,
@@ -178,12 +185,18 @@ def _beginning(
     check_bound(store, graph, known)
     assert known.input_json is not None
     if asked.input is not None:
-        if not graph.state.began_with(values.decode(known.input_json), asked.input):
+        same = graph.state.began_with(values.decode(known.input_json), asked.input)
+        # What another version began with cannot be compared with the state of this one.
+        if not same and not _was_migrated(store, asked.run_id):
             raise UsageError(
                 f"Run {asked.run_id!r} was started with another input. Nothing was done. Leave "
                 "the input out to resume it, or start a run with another id."
             )
     return ownership.Beginning(record, known.input_json, asked.parent)
+
+
+def _was_migrated(store: Store, run_id: str) -> bool:
+    return any(entry.action == MIGRATE for entry in store.audit(run_id))
 
 
 def check_bound(store: Store, graph: Runnable, run: RunRecord) -> None:
@@ -200,7 +213,7 @@ def check_bound(store: Store, graph: Runnable, run: RunRecord) -> None:
             "was done. Choose another id."
         )
     if version[:2] != graph.version[:2]:
-        raise version_mismatch(run, [graph.id], location=store.location)
+        raise version_mismatch(run, [graph.id], store=store)
 
 
 def _check_whole(store: Store, run: RunRecord) -> None:
@@ -239,7 +252,7 @@ def outcome_of(
         reviews=tuple(_reviews(store, run_id)),
         waits=known.waits,
         failure=known.failure,
-        nodes=tuple(marks(graph.definition(), store.last_visits(run_id))),
+        nodes=tuple(marks(graph.definition(), store.last_visits(run_id), bound=known.graph_id)),
     )
 
 
@@ -251,15 +264,22 @@ def _reviews(store: Store, run_id: str) -> Iterator[Review]:
             yield from _reviews(store, child.workflow_id)
 
 
-def marks(graph: GraphDefinition, visited: list[LastVisit]) -> Iterator[NodeMark]:
-    """Every node with where it stands; those that no visit was made to are pending."""
+def marks(
+    graph: GraphDefinition, visited: list[LastVisit], *, bound: str | None = None
+) -> Iterator[NodeMark]:
+    """Every node with where it stands; those that no visit was made to are pending.
+
+    What a run has done counts after a migration as well, what it left behind does not.
+    """
     last: dict[str, StepRecord] = {}
     visits: Counter[str] = Counter()
     for visit in visited:
         # A branch puts its index before the node.
         where = re.sub(r"^/\[\d+\]/", "", visit.step.node_id)
-        last[where] = visit.step
-        visits[where] += visit.visits
+        left = was_left(visit.step, bound)
+        if not left:
+            last[where] = visit.step
+        visits[where] += visit.visits - left
     for node in graph.nodes:
         where = child_node(around(node, None), node.step)
         step = last.get(where)

@@ -110,6 +110,24 @@ class StateType:
             return set()
         return {name for name in self._made if not named & {name, self._spellings.get(name, name)}}
 
+    def adopt(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """A state that another version wrote, complete and plain; InvalidGraph if it does not fit.
+
+        What a factory fills in is filled in here, once, and not anew whenever it is read.
+        """
+        by = f"The state that graph {self._graph!r} was handed"
+        if self._adapter is None:
+            return self._plain_changes(dict(state), by=by)
+        for key in state:
+            if key not in (self.fields or ()):
+                raise InvalidGraph(self._not_a_part(key, by))
+        try:
+            whole = self._whole(state)
+        except Exception as error:
+            path, text = explain(error, root="state")
+            raise InvalidGraph(f"{by} does not fit it: {path}: {text}. Nothing was kept.") from None
+        return self._plain_changes(self._parts(whole), by=by)
+
     def hand_out(self, state: Mapping[str, Any]) -> Any:
         """A copy of the state in its declared type."""
         if self._adapter is None:
@@ -191,17 +209,22 @@ class StateType:
             f"Node {node!r} of graph {self._graph!r} changed {key!r}, to which it can only add."
         )
 
-    def _plain_changes(self, changes: dict[Any, Any], *, node: str | None = None) -> dict[str, Any]:
-        by = f"Node {node!r} of graph {self._graph!r}" if node else f"The input of {self._graph!r}"
+    def _plain_changes(
+        self, changes: dict[Any, Any], *, node: str | None = None, by: str | None = None
+    ) -> dict[str, Any]:
+        if by is None:
+            graph = self._graph
+            by = f"Node {node!r} of graph {graph!r}" if node else f"The input of {graph!r}"
         plain: dict[str, Any] = {}
         for key, value in changes.items():
             if not isinstance(key, str) or (self.fields is not None and key not in self.fields):
-                known = "" if self.fields is None else f" Its parts: {', '.join(self.fields)}."
-                raise InvalidGraph(
-                    f"{by} names {key!r}, which is no part of the state. Nothing was kept.{known}"
-                )
+                raise InvalidGraph(self._not_a_part(key, by))
             plain[key] = self._write(key, value, by)
         return plain
+
+    def _not_a_part(self, key: object, by: str) -> str:
+        known = "" if self.fields is None else f" Its parts: {', '.join(self.fields)}."
+        return f"{by} names {key!r}, which is no part of the state. Nothing was kept.{known}"
 
     def _write(self, key: str, value: Any, by: str) -> Any:
         codec = self._codec(key)

@@ -14,41 +14,55 @@ from collections.abc import Sequence
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.drivers import Seat
-from nottwice.errors import NottwiceError, RunAborted, WorkflowVersionMismatch
+from nottwice.errors import (
+    LedgerCorrupt,
+    NottwiceError,
+    RunAborted,
+    WorkflowVersionMismatch,
+)
 from nottwice.graphs.cancel import cancel_children
+from nottwice.graphs.recorded import recorded_definition
 from nottwice.guard import registry
 from nottwice.model import values
 from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity
+from nottwice.model.checkpoint import restore
 from nottwice.model.graph import split_graph_id
+from nottwice.model.mapping import nodes_at
+from nottwice.model.position import Position, start
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import Life, RunRecord, RunStatus
 from nottwice.model.tool import OWN_PREFIX
-from nottwice.store.interface import Commit, Outdated, ReviewWrite
+from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
 
 _ABOUT = f"{OWN_PREFIX}version"
 _MOST_INPUT_CHARACTERS = 300
 
 
 def version_mismatch(
-    run: RunRecord, deployed: Sequence[str], *, location: str, review: Review | None = None
+    run: RunRecord, deployed: Sequence[str], *, store: Store, review: Review | None = None
 ) -> WorkflowVersionMismatch:
     """The error of a run that is bound to a version which is not here, with what can be done."""
     bound = run.graph_id or ""
     name, run_id = split_graph_id(bound)[0], run.workflow_id
     here = ", ".join(deployed) or f"no version of {name}"
-    store = f" --store {shlex.quote(location)}"
+    ledger = f" --store {shlex.quote(store.location)}"
     told = "" if review is None else f" Review {review.review_id} tells people so."
     ways = [
         f"Deploy the old version beside the new one, nt.App(graphs=[..., <{bound}>]), and let the "
         "run finish there with the same line",
-        f"give it up: nottwice cancel {shlex.quote(run_id)} --why TEXT{store}",
+        f"give it up: nottwice cancel {shlex.quote(run_id)} --why TEXT{ledger}",
     ]
     if deployed:
         afresh = f"nottwice run {shlex.quote(name)} --id {shlex.quote(run_id + '-2')}"
         ways.insert(
             1,
-            f"start it afresh under another id: {afresh} --input {_input(run)}{store}; what this "
+            f"start it afresh under another id: {afresh} --input {_input(run)}{ledger}; what this "
             "run has done already would be done again",
+        )
+        ways.insert(
+            1,
+            f"migrate it: {migrate_command(store, run, deployed[-1])}{ledger}, where NODE is the "
+            f"node of {deployed[-1]} at which it goes on; with --dry-run to see what would change",
         )
     return WorkflowVersionMismatch(
         f"Run {run_id!r} is bound to {bound}, and no deployed graph can take it: this code has "
@@ -59,6 +73,30 @@ def version_mismatch(
         deployed=deployed[-1] if deployed else None,
         review_id=None if review is None else review.review_id,
     )
+
+
+def migrate_command(store: Store, run: RunRecord, to: str) -> str:
+    """What moves a run to another version, to be typed once its nodes are filled in."""
+    words = ["nottwice", "migrate", run.workflow_id, "--to", to]
+    # Whoever only wants to tell a person what to do must not fail over what it looks up for that.
+    with contextlib.suppress(NottwiceError):
+        for node in nodes_at(position_of(store, run)):
+            words += ["--map", f"{node}=NODE"]
+    return f"{shlex.join(words)} --why TEXT"
+
+
+def position_of(store: Store, run: RunRecord) -> Position:
+    """Where a run of a graph is; one that has saved nothing yet is at its beginning."""
+    chain = store.checkpoint_chain(run.workflow_id)
+    if chain:
+        return Position.from_plain(restore(chain)["position"])
+    graph = store.load_graph(run.graph_id or "")
+    if graph is None:
+        raise LedgerCorrupt(
+            f"The ledger holds a run of graph {run.graph_id!r}, and nothing about that graph. It "
+            "was not believed. Restore the ledger from a backup."
+        )
+    return start(recorded_definition(graph))
 
 
 def parking(seat: Seat, run: RunRecord, deployed: Sequence[str]) -> Doing[NottwiceError]:
@@ -76,11 +114,14 @@ def parking(seat: Seat, run: RunRecord, deployed: Sequence[str]) -> Doing[Nottwi
             return aborted
     review = last if last is not None and last.status is ReviewStatus.OPEN else None
     if review is None and not (yield from _needs_nobody(run)):
-        review = _review(run, number=len(mine), now=seat.clock.now())
+        ways = f"deploy {run.graph_id} beside the others"
+        if deployed:
+            ways += f", or: {migrate_command(store, run, deployed[-1])}"
+        review = _review(run, ways, number=len(mine), now=seat.clock.now())
         # Outdated: somebody else met the same run at this very moment, with the same review.
         with contextlib.suppress(Outdated):
             yield Write(Commit(workflow_id=run.workflow_id, reviews=(ReviewWrite(review),)))
-    return version_mismatch(run, deployed, location=store.location, review=review)
+    return version_mismatch(run, deployed, store=store, review=review)
 
 
 def _abort(seat: Seat, run: RunRecord, review: Review) -> Doing[NottwiceError | None]:
@@ -111,7 +152,7 @@ def _needs_nobody(run: RunRecord) -> Doing[bool]:
     return life is Life.ALIVE
 
 
-def _review(run: RunRecord, *, number: int, now: float) -> Review:
+def _review(run: RunRecord, ways: str, *, number: int, now: float) -> Review:
     bound = run.graph_id or ""
     about = {"graph": bound, "number": number}
     identity = CallIdentity(
@@ -125,7 +166,7 @@ def _review(run: RunRecord, *, number: int, now: float) -> Review:
         identity=identity,
         call_id=identity.call_id,
         attempt_id="",
-        summary=f"no deployed version can take this run; deploy {bound} beside the others",
+        summary=f"no deployed version can take this run; {ways}",
         opened_at=now,
     )
 

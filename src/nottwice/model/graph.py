@@ -304,6 +304,25 @@ def targets(route: Route) -> tuple[str, ...]:
             return (*heads, join)
 
 
+def inside_branch(graph: GraphDefinition, fan: Fan, index: int) -> set[str]:
+    """The nodes that one branch can come through until the branches meet."""
+    return _reachable(graph, [fan.heads[index]], until=fan.join)
+
+
+def outside_branches(graph: GraphDefinition) -> set[str]:
+    """The nodes that a run can be at while no branches are under way."""
+    found: set[str] = set()
+    pending = [graph.start]
+    while pending:
+        name = pending.pop()
+        if name in found or name == END:
+            continue
+        found.add(name)
+        route = _known(graph, name).route
+        pending.extend([route.join] if isinstance(route, Fan) else targets(route))
+    return found
+
+
 def _check_targets(graph: GraphDefinition) -> None:
     for node in graph.nodes:
         if isinstance(node.route, Choice) and not node.route.options:

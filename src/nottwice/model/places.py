@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from nottwice.model.run import StepRecord, StepStatus
+
 
 def is_inside(node_id: str, outer: str) -> bool:
     """Whether a node is another one, a branch of it or a step in it."""
@@ -28,3 +30,10 @@ def branch_path(node_id: str) -> list[str]:
     The outermost is the run itself, and its name is empty.
     """
     return ["", *(node_id[: match.end()] for match in re.finditer(r"\[\d+\]", node_id))]
+
+
+def was_left(step: StepRecord, graph_id: str | None) -> bool:
+    """Whether a run left a step behind, never done, when it went over to another version."""
+    if graph_id is None or step.status is StepStatus.DONE:
+        return False
+    return not is_visit_of(step.checkpoint_id, graph_id)

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from typing import Final
 
 from nottwice.errors import DecisionConflict, UsageError
 from nottwice.model.call import CallIdentity, StoredResult
+
+MIGRATE: Final = "migrate"
+"""What the audit calls it when a run is bound to another version of its graph."""
 
 
 class ReviewKind(enum.Enum):
@@ -62,7 +66,8 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.UNDEPLOYABLE: {
-        Verb.ABORT: "stop this run for good; else deploy its version, and this closes by itself",
+        Verb.ABORT: "stop this run for good; else deploy its version, or migrate the run, and this "
+        "closes by itself",
     },
 }
 

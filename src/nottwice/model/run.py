@@ -149,7 +149,7 @@ class CheckpointRecord:
     snapshot: int
     """The version that is kept whole and from which this one is rebuilt; its own if it is that."""
     node_id: str
-    """The node that had just ended; ``/`` for the input."""
+    """The node that had just ended; ``/`` for the input; ``/name@version`` for a migration."""
     json: str
     created_at: float
 

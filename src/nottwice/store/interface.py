@@ -68,6 +68,8 @@ class RunUpdate:
     failure: Failure | None = None
     release: bool = False
     waits: tuple[Wait, ...] = ()
+    graph_id: str | None = None
+    """The graph that the run is bound to from now on (V4); None: the one that it was."""
 
 
 @dataclass(frozen=True, slots=True)

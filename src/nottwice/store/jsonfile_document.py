@@ -211,12 +211,14 @@ def write_mark() -> bytes:
     return json.dumps({"nottwice": FORMAT}).encode() + b"\n"
 
 
-def check_mark(content: bytes, *, where: str) -> None:
-    """Refuse a folder of a newer nottwice, or one that says nothing that we understand."""
+def check_mark(content: bytes, *, where: str) -> int:
+    """The format of a folder; refused if it is newer, or says nothing that we understand."""
     try:
-        check_format(_parse(content)["nottwice"], where=where)
+        number: int = _parse(content)["nottwice"]
+        check_format(number, where=where)
     except rows.UNREADABLE as error:
         raise corrupt(where, error) from error
+    return number
 
 
 def read_holder(line: bytes, *, where: str) -> HolderRecord:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nottwice.model.call import CallRow, CallStatus, ResultKind
+from nottwice.model.places import was_left
 from nottwice.model.run import RunStatus, StepRecord, StepStatus
 from nottwice.store.rules import MemoryData
 
@@ -51,7 +52,9 @@ def _phases(data: MemoryData) -> dict[str, Any]:
         phases.setdefault(phase, {"status": PENDING})
         if name:
             inner.setdefault(phase, {})[name] = {"status": PENDING}
-    for step in sorted(data.steps.values(), key=lambda one: one.ordinal):
+    bound = next((run.graph_id for run in data.runs.values()), None)
+    begun = [step for step in data.steps.values() if not was_left(step, bound)]
+    for step in sorted(begun, key=lambda one: one.ordinal):
         phase, name = phase_of(step.node_id)
         phases.setdefault(phase, {"status": PENDING})
         if name:

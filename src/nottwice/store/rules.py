@@ -161,6 +161,7 @@ def apply(data: MemoryData, commit: Commit) -> None:
             failure=update.failure,
             holder_id=None if update.release else run.holder_id,
             waits=update.waits,
+            graph_id=run.graph_id if update.graph_id is None else update.graph_id,
         )
 
 

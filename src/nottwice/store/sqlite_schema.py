@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from nottwice.errors import LedgerCorrupt, SchemaTooNew, StoreError
 
@@ -73,6 +74,25 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
             "Restore it from a backup."
         )
     return version
+
+
+def peek(path: Path) -> int:
+    """The schema version of the ledger in a file, without touching anything beside or in it.
+
+    0 for a file that is still empty. What nobody has open is all in the file itself; else SQLite
+    looks into its log as well, as a reader.
+    """
+    log = path.with_name(path.name + "-wal")
+    mode = "?mode=ro" if log.exists() else "?mode=ro&immutable=1"
+    connection = sqlite3.connect(path.as_uri() + mode, uri=True, isolation_level=None)
+    try:
+        return version_of(connection, str(path))
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"{path} cannot be read as a ledger ({error}). Nothing was changed. Name another file."
+        ) from error
+    finally:
+        connection.close()
 
 
 def bring_forward(

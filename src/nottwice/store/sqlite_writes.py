@@ -72,6 +72,7 @@ UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wa
  WHERE workflow_id = ?
 """
 RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
+BIND_RUN = "UPDATE runs SET graph_id = ? WHERE workflow_id = ?"
 # Since when a run can go on that nobody holds: the same as ``rules.ready_since``.
 _READY_SINCE = """
 UPDATE runs SET ready_at = CASE
@@ -328,6 +329,8 @@ def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
     failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
     at = rows.micros(update.at)
     yield UPDATE_RUN, (update.status.value, at, failure, *waits, workflow_id)
+    if update.graph_id is not None:
+        yield BIND_RUN, (update.graph_id, workflow_id)
     if update.release:
         yield RELEASE_RUN, (workflow_id,)
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nottwice.model.run import RunRecord
-from nottwice.store.interface import Claim, Commit, EventWrite, Outdated, ReviewWrite
+from nottwice.errors import Fenced
+from nottwice.model.run import Fence, RunRecord, RunStatus
+from nottwice.store.interface import (
+    Claim,
+    Commit,
+    EventWrite,
+    Outdated,
+    ReviewWrite,
+    RunUpdate,
+)
 from nottwice.testing.conformance.bench import Bench, expect, refused
 from nottwice.testing.conformance.samples import (
     NOW,
@@ -139,6 +147,40 @@ class Graphs(Bench):
         for reader in (store, self.open()):
             expect(reader.load_graph(first.graph_id), first, "A graph that was recorded often")
             expect(reader.graphs(), [first], "All graphs")
+
+    def test_a_run_is_bound_to_another_graph_together_with_all_that_goes_with_it(self) -> None:
+        store = self.open()
+        bound = run_record(
+            holder_id=store.holder().holder_id, graph_id="refund@1.0.0", input_json='{"order":7}'
+        )
+        store.commit(Commit(workflow_id="run", claim=Claim(bound), graph=graph()))
+        assert bound.holder_id is not None
+        fence = Fence(bound.holder_id, bound.epoch)
+        going = RunUpdate(RunStatus.RUNNING, NOW + 1)
+        store.commit(Commit(workflow_id="run", fence=fence, run=going))
+        bound = replace(bound, updated_at=NOW + 1)
+        expect(store.load_run("run"), bound, "A run whose graph no update names")
+        later = graph("refund@2.0.0", '{"nodes":[]}')
+        moving = Commit(
+            workflow_id="run",
+            fence=fence,
+            run=RunUpdate(RunStatus.RUNNING, NOW + 2, release=True, graph_id=later.graph_id),
+            checkpoints=(checkpoint(1, 1),),
+            audit=(audit(),),
+            graph=later,
+        )
+        with refused(Fenced, what="Binding a run that another holder has"):
+            store.commit(replace(moving, fence=replace(fence, epoch=fence.epoch + 1)))
+        expect(self.open().load_run("run"), bound, "A run that a stranger wanted to bind")
+        for _ in range(2):
+            # A commit of which nobody knows whether it is durable is repeated.
+            store.commit(moving)
+        moved = replace(bound, graph_id=later.graph_id, updated_at=NOW + 2, holder_id=None)
+        for reader in (store, self.open()):
+            expect(reader.load_run("run"), moved, "A run that was bound to another graph")
+            expect(reader.checkpoint_chain("run"), [checkpoint(1, 1)], "Its checkpoint")
+            expect(reader.audit("run"), [audit()], "Who did it")
+            expect(reader.graphs(), [graph(), later], "Both of its graphs")
 
     def test_graphs_come_by_their_id(self) -> None:
         store = self.open()

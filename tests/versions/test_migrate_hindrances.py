@@ -1,0 +1,338 @@
+"""What a step has done must not be done again: when is a run refused, and what is the way out?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.model.call import CallStatus
+from nottwice.model.review import ReviewStatus, Verb
+from nottwice.store.memory import MemoryStore
+from tests.fakes import Host
+from tests.graphs.effects import Crash, Effects, answer, crash, run
+from tests.versions.migrating import NEW, load, migrate, of_bodies, whole
+
+LATER = {"work": "later"}
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+@pytest.fixture
+def effects() -> Effects:
+    return Effects()
+
+
+@pytest.fixture
+def new(effects: Effects) -> nt.Graph[Any]:
+    return of_bodies("2.0.0", later=lambda state: {"did": effects.act("later")})
+
+
+def refused(host: Host, new: nt.Graph[Any], because: str, **more: Any) -> None:
+    """Migrating is refused for this reason, and leaves no trace."""
+    before = whole(host)
+    for dry_run in (True, False):
+        with pytest.raises(nt.MigrationRefused, match=because):
+            migrate(host, new, LATER, dry_run=dry_run, **more)
+    assert whole(host) == before
+
+
+def broken_after(host: Host, effects: Effects, body: Any) -> None:
+    """A run whose only node does something and then fails."""
+
+    def work(state: Any) -> None:
+        body()
+        effects.visit("work")
+
+    effects.broken = {"work"}
+    crash(host, of_bodies("1.0.0", work=work))
+
+
+def test_effects_of_a_step_that_is_not_over(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    broken_after(host, effects, lambda: effects.act("pay"))
+    because = r"step 'work' is not over and has made act\(what='pay'\) already; let that step end"
+    refused(host, new, because, restart_steps=True)
+    assert effects.done == ["pay"]
+
+
+def test_effects_of_a_step_inside_of_it_and_of_its_branches(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    def body() -> None:
+        with nt.step("inner"):
+            nt.map(effects.act, ["a", "b"])
+
+    broken_after(host, effects, body)
+    refused(host, new, r"step 'work/inner\[1\]' is not over and has made act\(what='b'\)")
+
+
+def test_effects_that_failed_or_were_only_looked_up_do_not_stand_in_the_way(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    @nt.tool("unsafe_on_replay")
+    def refuse() -> None:
+        raise nt.Poison("no such account")
+
+    def body() -> None:
+        effects.look("around")
+        nt.uuid()
+        with pytest.raises(nt.Poison):
+            refuse()
+
+    broken_after(host, effects, body)
+    assert migrate(host, new, LATER).outcome == "migrated"
+    assert run(host, new).status == "completed"
+
+
+def test_a_call_in_doubt(host: Host, effects: Effects, new: nt.Graph[Any]) -> None:
+    @nt.tool("unsafe_on_replay")
+    def vanish() -> None:
+        raise ConnectionError("no answer")
+
+    assert run(host, of_bodies("1.0.0", work=lambda state: vanish())).status == "waiting"
+    refused(host, new, r"whether vanish\(\) happened is not known.*review .* \(unknown\) is open")
+    host.decide(Verb.DID_NOT_HAPPEN)
+    refused(host, new, "ann has decided 'did-not-happen' in review")
+
+
+def test_a_process_that_died_in_the_middle_of_an_effect(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    old = of_bodies("1.0.0", work=lambda state: {"did": effects.act("work")})
+    with host.process(dies_at=4) as ledger:
+        old.run("r", store=ledger)
+    assert [row.status for row in host.calls] == [CallStatus.PENDING]
+    refused(host, new, r"whether act\(what='work'\) happened is not known", restart_steps=True)
+
+
+def test_an_event_that_was_taken_is_not_delivered_twice(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    with host.process() as ledger:
+        ledger.send("r", "paid", {"cents": 5})
+    broken_after(host, effects, lambda: nt.receive("paid"))
+    refused(host, new, "has taken the event 'paid', which is not delivered twice")
+
+
+def test_a_run_that_waits_for_an_event_goes_on_waiting(host: Host, effects: Effects) -> None:
+    old = of_bodies("1.0.0", work=lambda state: {"paid": nt.receive("paid")})
+    new = of_bodies("2.0.0", later=lambda state: {"paid": nt.receive("paid")})
+    run(host, old)
+    migrate(host, new, LATER)
+    assert run(host, new).status == "waiting"
+    with host.process() as ledger:
+        ledger.send("r", "paid", 5)
+    assert run(host, new).state == {"paid": 5}
+
+
+def test_an_event_that_came_before_the_migration_is_there_after_it(host: Host) -> None:
+    old = of_bodies("1.0.0", work=lambda state: {"paid": nt.receive("paid")})
+    run(host, old)
+    with host.process() as ledger:
+        ledger.send("r", "paid", 5)
+    new = of_bodies("2.0.0", later=lambda state: {"paid": nt.receive("paid")})
+    migrate(host, new, LATER)
+    assert run(host, new).state == {"paid": 5}
+
+
+def test_a_timer_begins_anew_only_if_somebody_says_so(host: Host, effects: Effects) -> None:
+    old = of_bodies("1.0.0", work=lambda state: nt.sleep("2d"))
+    new = of_bodies("2.0.0", later=lambda state: nt.sleep("2d"))
+    run(host, old)
+    host.clock.advance(86_400)
+    refused(host, new, r"the timer of step 'work', due 2023-11-16 22:13:20 UTC, begins anew")
+    done = migrate(host, new, LATER, restart_steps=True)
+    assert len(done.begins_again) == 1
+    assert load(host).waits == ()
+    run(host, new)
+    (wait,) = load(host).waits
+    assert wait.until == host.clock.now() + 2 * 86_400
+
+
+def test_a_deadline_is_a_timer_as_well(host: Host, new: nt.Graph[Any]) -> None:
+    run(host, of_bodies("1.0.0", work=lambda state: nt.receive("paid", within="2d")))
+    refused(host, new, "the deadline of step 'work', due 2023-11-16 22:13:20 UTC, begins anew")
+    host.clock.advance(2 * 86_400)
+    with pytest.raises(nt.EventTimeout):
+        run(host, of_bodies("1.0.0", work=lambda state: nt.receive("paid", within="2d")))
+    refused(host, new, "waits for an event again that came too late")
+
+
+def test_an_open_question_is_closed_and_asked_again_only_if_somebody_says_so(host: Host) -> None:
+    old = of_bodies("1.0.0", work=lambda state: {"size": nt.ask("Which size?")})
+    new = of_bodies("2.0.0", later=lambda state: {"size": nt.ask("Which size, in inches?")})
+    run(host, old)
+    (asked,) = host.open_reviews
+    refused(host, new, rf"review {asked.review_id} \(question: Which size\?\) closes")
+    migrate(host, new, LATER, restart_steps=True)
+    (closed,) = MemoryStore(host.data).reviews("r")
+    assert (closed.status, closed.closed_by) == (ReviewStatus.CLOSED, f"the migration to {NEW}")
+    assert run(host, new).status == "waiting"
+    answer(host, "8")
+    assert run(host, new).state == {"size": "8"}
+
+
+def test_an_approval_that_was_given_authorises_no_call_of_the_new_version(
+    host: Host, effects: Effects
+) -> None:
+    @nt.tool("unsafe_on_replay", approve=True)
+    def wire(cents: int) -> str:
+        effects.done.append(f"wire {cents}")
+        return "wired"
+
+    old = of_bodies("1.0.0", work=lambda state: {"did": wire(5)})
+    new = of_bodies("2.0.0", later=lambda state: {"did": wire(5)})
+    run(host, old)
+    review = host.decide(Verb.APPROVE)
+    because = rf"ann has decided 'approve' in review {review.review_id} \(approval\)"
+    refused(host, new, because, restart_steps=True)
+    with host.process() as ledger:
+        nt.Reviews(ledger).undo(review.review_id, by="ann", why="we migrate")
+    migrate(host, new, LATER, restart_steps=True)
+    assert run(host, new).status == "waiting"
+    assert effects.done == []
+    host.decide(Verb.APPROVE)
+    assert run(host, new).status == "completed"
+    assert effects.done == ["wire 5"]
+
+
+def test_a_decision_that_comes_at_this_very_moment_is_seen(host: Host, effects: Effects) -> None:
+    """A person answers between the look at the run and the commit that migrates it."""
+    old = of_bodies("1.0.0", work=lambda state: {"size": nt.ask("Which size?")})
+    run(host, old)
+
+    def upgrade(state: dict[str, Any]) -> dict[str, Any]:
+        if [review.status for review in host.open_reviews] == [ReviewStatus.OPEN]:
+            answer(host, "8")
+        return state
+
+    new = of_bodies("2.0.0", later=lambda state: None)
+    with pytest.raises(nt.MigrationRefused, match="ann has decided 'answer'"):
+        migrate(host, new, LATER, restart_steps=True, upgrade=upgrade)
+    assert run(host, old).state == {"size": "8"}
+
+
+def test_answers_and_rejections_are_asked_for_again_only_if_somebody_says_so(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    @nt.tool("unsafe_on_replay", approve=True)
+    def wire(cents: int) -> str:
+        return "never"
+
+    def work(state: Any) -> None:
+        nt.ask("Which size?")
+        with pytest.raises(nt.Rejected):
+            wire(5)
+        effects.visit("work")
+
+    effects.broken = {"work"}
+    old = of_bodies("1.0.0", work=work)
+    run(host, old)
+    answer(host, "8")
+    run(host, old)
+    host.decide(Verb.REJECT, why="too much")
+    with pytest.raises(Crash):
+        run(host, old)
+    refused(host, new, r"asks again what was answered already.*asks again to approve wire\(cents=5")
+    assert migrate(host, new, LATER, restart_steps=True).outcome == "migrated"
+
+
+def test_an_abort_that_somebody_decided_comes_first(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    run(host, of_bodies("1.0.0", work=lambda state: {"size": nt.ask("Which size?")}))
+    host.decide(Verb.ABORT)
+    refused(host, new, "ann has decided 'abort'", restart_steps=True)
+
+
+def test_a_run_that_nothing_could_take_is_told_of_no_more(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    broken_after(host, effects, lambda: None)
+    with host.process() as ledger, pytest.raises(nt.WorkflowVersionMismatch):
+        nt.App(graphs=[new], store=ledger).run("flow", "r")
+    assert len(host.open_reviews) == 1
+    migrate(host, new, LATER)
+    assert host.open_reviews == []
+    assert run(host, new).status == "completed"
+
+
+# Child runs
+
+
+def child_of(effects: Effects, name: str = "child") -> nt.Graph[Any]:
+    child: nt.Graph[Any] = nt.Graph(name, version="1.0.0")
+
+    @child.node
+    def act(state: Any) -> Any:
+        effects.visit("child")
+        return {"did": effects.act("child")}
+
+    @child.node
+    def wait(state: Any) -> Any:
+        return {"got": nt.receive("paid")}
+
+    return child
+
+
+def test_a_child_that_is_under_way_would_be_spawned_twice(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    child = child_of(effects)
+    run(host, of_bodies("1.0.0", work=lambda state: {"child": nt.spawn(child).state}))
+    refused(host, new, r"has spawned run 'r\.\w+' \(waiting\); let that step end")
+    assert effects.done == ["child"]
+
+
+def test_a_child_that_ended_in_a_step_that_is_not_over(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    with host.process() as ledger:
+        ledger.send("x", "paid")
+    child: nt.Graph[Any] = nt.Graph("child", version="1.0.0")
+    child.node(name="act")(lambda state: {"did": effects.act("child")})
+    broken_after(host, effects, lambda: nt.spawn(child))
+    refused(host, new, "is not over and has made a child run already")
+
+
+def test_a_child_that_failed_in_a_step_that_is_not_over(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    effects.broken = {"child"}
+    child = child_of(effects)
+    with pytest.raises(nt.ChildFailed):
+        run(host, of_bodies("1.0.0", work=lambda state: {"child": nt.spawn(child).state}))
+    refused(host, new, r"has spawned run 'r\.\w+' \(failed\)")
+
+
+def test_children_of_steps_that_are_over_keep_their_own_version(
+    host: Host, effects: Effects, new: nt.Graph[Any]
+) -> None:
+    """One that ended, and one that failed, which its step took note of and went on."""
+    child: nt.Graph[Any] = nt.Graph("child", version="1.0.0")
+    child.node(name="act")(lambda state: {"did": effects.act("child")})
+    bad = child_of(effects, "bad")
+
+    def first(state: Any) -> None:
+        nt.spawn(child)
+        with pytest.raises(nt.ChildFailed):
+            nt.spawn(bad)
+
+    def work(state: Any) -> None:
+        host.clock.advance(1)
+        raise Crash("work")
+
+    effects.broken = {"child"}
+    old = of_bodies("1.0.0", first=first, between=lambda state: host.clock.advance(1), work=work)
+    crash(host, old)
+    migrate(host, new, LATER)
+    assert run(host, new).status == "completed"
+    assert effects.done == ["child", "later"]
+    versions = {child.graph_id for child in MemoryStore(host.data).children("r")}
+    assert versions == {"child@1.0.0", "bad@1.0.0"}
