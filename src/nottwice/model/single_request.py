@@ -115,9 +115,12 @@ def _nearest_reading(error: BaseException) -> _Reading | None:
 
 
 def _library(module: object) -> str:
-    return str(module).partition(".")[0]
+    name = str(module).partition(".")[0]
+    return _SUCCESSORS.get(name, name)
 
 
+# A library that went on under another name, with the same classes.
+_SUCCESSORS = {"httpx2": "httpx"}
 # A reading that gives None leaves it to the error that is carried inside.
 _Reading = Sign | Callable[[BaseException], Sign | None]
 

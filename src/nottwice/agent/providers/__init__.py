@@ -1,1 +1,4 @@
 """One file for each model API, through its own SDK, and a scripted model for tests and demos."""
+
+from nottwice.agent.providers.anthropic_messages import anthropic as anthropic
+from nottwice.agent.providers.openai_responses import openai as openai

@@ -1,0 +1,239 @@
+"""Models of OpenAI, through its own SDK and the Responses API: what goes out, and what comes back.
+
+The Responses API and not Chat Completions, because only it gives the reasoning between two tool
+calls back, encrypted, and takes it again; without it a model begins to think anew after every tool.
+Nothing is stored on the other side (``store=False``): the ledger is the conversation. An item goes
+back as it came, from the ``extra`` of its block, under ``openai``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from nottwice.agent.messages import (
+    Block,
+    Message,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    Unknown,
+)
+from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
+from nottwice.agent.providers.prices import Prices, price_of
+from nottwice.agent.providers.sdk import Api, SdkProvider
+from nottwice.errors import Ambiguous, Poison, Refused, Retryable, ToolFailure
+
+OPENAI = "openai"
+_ITEM, _PART = "item", "part"
+_FAILURES: dict[str, type[ToolFailure]] = {
+    "rate_limit_exceeded": Retryable,
+    "server_error": Ambiguous,
+    "vector_store_timeout": Ambiguous,
+    "invalid_prompt": Refused,
+    "bio_policy": Refused,
+    "misalignment_policy_violation": Refused,
+    "image_content_policy_violation": Refused,
+}
+
+
+def openai(
+    model: str,
+    *,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    max_tokens: int | None = None,
+    prices: Prices | None = None,
+    time_limit: str | float = "10m",
+) -> SdkProvider:
+    """A model of OpenAI: ``nt.providers.openai("gpt-5.4-mini")``.
+
+    ``api_key``: else what the SDK finds, usually in OPENAI_API_KEY. ``max_tokens``: never more
+    output tokens than this, whatever is asked for. ``prices``: by model, where the list here is
+    silent or out of date. Needs ``pip install 'nottwice[openai]'``.
+    """
+    return SdkProvider(
+        API,
+        model,
+        api_key=api_key,
+        base_url=base_url,
+        max_tokens=max_tokens,
+        time_limit=time_limit,
+        price=price_of(model, prices),
+    )
+
+
+def ask(request: ModelRequest) -> dict[str, Any]:
+    """The words of one request."""
+    asked: dict[str, Any] = {
+        "input": [item for message in request.messages for item in _outgoing(message)],
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }
+    if request.system:
+        asked["instructions"] = request.system
+    if request.tools:
+        asked["tools"] = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": {"type": "object", "properties": {}, **tool.parameters},
+                # Strict schemas know no optional parameters, and the guard validates anyway.
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+    return asked
+
+
+def _outgoing(message: Message) -> Iterator[dict[str, Any]]:
+    """The items of one message, in order; texts that came in one item go in one item."""
+    said: dict[str, Any] | None = None
+    for block in message.blocks:
+        if isinstance(block, Text):
+            item = _item_of(message.role, block)
+            if said is None or item.get("id") is None or item["id"] != said.get("id"):
+                if said is not None:
+                    yield said
+                said = {**item, "content": []}
+            said["content"].append(_part_of(message.role, block))
+            continue
+        if said is not None:
+            yield said
+            said = None
+        sent = _sent(block)
+        if sent is not None:
+            yield sent
+    if said is not None:
+        yield said
+
+
+def _item_of(role: Role, block: Text) -> dict[str, Any]:
+    own = block.extra.get(OPENAI, {}).get(_ITEM)
+    return dict(own) if own is not None else {"type": "message", "role": role.value}
+
+
+def _part_of(role: Role, block: Text) -> dict[str, Any]:
+    own = block.extra.get(OPENAI, {}).get(_PART)
+    if own is not None:
+        return {**own, "refusal" if own["type"] == "refusal" else "text": block.text}
+    kind = "input_text" if role is Role.USER else "output_text"
+    return {"type": kind, "text": block.text}
+
+
+def _sent(block: Reasoning | ToolCall | ToolResult | Unknown) -> dict[str, Any] | None:
+    """An item that is no message; None: it cannot be sent."""
+    own = block.extra.get(OPENAI)
+    match block:
+        case Reasoning():
+            return None if own is None else dict(own)
+        case ToolCall():
+            arguments = json.dumps(dict(block.arguments), ensure_ascii=False)
+            if block.unreadable is not None:
+                arguments = block.unreadable
+            called = {"call_id": block.id, "name": block.name, "arguments": arguments}
+            return {"type": "function_call", **called, **(own or {})}
+        case ToolResult():
+            answered = {"call_id": block.call_id, "output": block.content}
+            return {"type": "function_call_output", **answered, **(own or {})}
+        case Unknown():
+            return None if own is None else dict(block.payload)
+
+
+def read(body: dict[str, Any], headers: Mapping[str, str]) -> ModelReply:
+    """The reply in the body of an answer; raises what a failed one means."""
+    if body["status"] == "failed":
+        said = body.get("error") or {}
+        code = str(said.get("code"))
+        raise _FAILURES.get(code, Poison)(f"openai failed with {code}: {said.get('message')}")
+    blocks = [block for item in body["output"] for block in _received(item)]
+    used = body["usage"]
+    details = used.get("input_tokens_details") or {}
+    cached = details.get("cached_tokens") or 0
+    written = details.get("cache_write_tokens") or 0
+    rest = {name: value for name, value in body.items() if name not in _SAID_BY_US}
+    return ModelReply(
+        message=Message(Role.ASSISTANT, tuple(blocks)),
+        stop=_stop_of(body, blocks),
+        usage=Usage(
+            # They are part of the input there, and apart here.
+            input_tokens=max(0, used["input_tokens"] - cached - written),
+            output_tokens=used["output_tokens"],
+            cache_read_tokens=cached,
+            cache_write_tokens=written,
+        ),
+        model=body["model"],
+        extra={OPENAI: {**rest, "request_id": headers.get("x-request-id")}},
+    )
+
+
+# The answer repeats what it was asked; a long prompt need not be kept twice.
+_SAID_BY_US = ("output", "instructions", "tools", "input", "object")
+
+
+def _stop_of(body: dict[str, Any], blocks: Iterable[Block]) -> StopReason:
+    if body["status"] == "incomplete":
+        reasons = {
+            "max_output_tokens": StopReason.TRUNCATED,
+            "content_filter": StopReason.REFUSED,
+        }
+        why = (body.get("incomplete_details") or {}).get("reason")
+        return reasons.get(why, StopReason.OTHER)
+    kinds = [block.extra.get(OPENAI, {}).get(_PART, {}).get("type") for block in blocks]
+    if "refusal" in kinds:
+        return StopReason.REFUSED
+    if any(isinstance(block, ToolCall) for block in blocks):
+        return StopReason.TOOL_CALLS
+    return StopReason.END if body["status"] == "completed" else StopReason.OTHER
+
+
+def _received(item: dict[str, Any]) -> Iterator[Block]:
+    match item:
+        case {"type": "message", "content": list(parts)} if parts and all(map(_is_text, parts)):
+            about = {name: value for name, value in item.items() if name != "content"}
+            for part in parts:
+                word = "refusal" if part["type"] == "refusal" else "text"
+                rest = {name: value for name, value in part.items() if name != word}
+                yield Text(part[word], {OPENAI: {_ITEM: about, _PART: rest}})
+        case {"type": "reasoning", "summary": list(summary)}:
+            text = "\n\n".join(str(part.get("text", "")) for part in summary)
+            yield Reasoning(text, {OPENAI: item})
+        case {"type": "function_call", "call_id": str(call_id), "name": str(name)}:
+            yield _called(item, call_id, name)
+        case _:
+            yield Unknown(item, {OPENAI: {}})
+
+
+def _is_text(part: Any) -> bool:
+    match part:
+        case {"type": "output_text", "text": str()} | {"type": "refusal", "refusal": str()}:
+            return True
+    return False
+
+
+def _called(item: dict[str, Any], call_id: str, name: str) -> ToolCall:
+    written = str(item.get("arguments"))
+    own = {key: value for key, value in item.items() if key not in ("type", "call_id", "name")}
+    try:
+        arguments = json.loads(written)
+    except ValueError:
+        arguments = None
+    # One that was cut off may by chance be JSON, and must not be made.
+    if not isinstance(arguments, dict) or item.get("status") == "incomplete":
+        return ToolCall(call_id, name, {}, unreadable=written, extra={OPENAI: own})
+    return ToolCall(call_id, name, arguments, extra={OPENAI: own})
+
+
+API = Api(
+    package=OPENAI,
+    client="OpenAI",
+    async_client="AsyncOpenAI",
+    most_output="max_output_tokens",
+    create=lambda client: client.responses.with_raw_response.create,
+    ask=ask,
+    read=read,
+)

@@ -1,0 +1,267 @@
+"""How is a model asked through somebody else's SDK: once, and with its errors in our words? (P80)
+
+The SDK is imported when it is first needed. Its retries are off and redirects are not followed: one
+``complete`` is one request, and whoever asked decides about the next. Every request has a client of
+its own, so nothing is shared between threads, event loops or forked processes; what is expensive to
+make, the list of trusted certificates, is made once. Keys are taken out of every text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.util
+import json
+import re
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from nottwice.agent.provider import ModelReply, ModelRequest, Price
+from nottwice.errors import (
+    Ambiguous,
+    ContextTooLong,
+    InvalidTool,
+    Poison,
+    Refused,
+    Retryable,
+    ToolFailure,
+    UsageError,
+)
+from nottwice.model.single_request import Sign, read_sign
+from nottwice.model.tool import parse_duration
+
+_KEYLIKE = re.compile(r"\bsk-[\w*.-]{6,}")
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_TOO_LONG = ("prompt is too long", "exceed context limit", "exceeds the context window")
+_TOO_LONG_CODES = ("context_length_exceeded", "string_above_max_length")
+_REFUSED_CODES = ("content_policy_violation", "invalid_prompt", "bio_policy")
+# A limit that no waiting lifts.
+_SPENT_CODES = ("insufficient_quota", "enforced_spend_limit_reached", "billing_hard_limit_reached")
+_MOST_CHARACTERS = 1000
+
+
+class Api(NamedTuple):
+    """What one API needs said and understood."""
+
+    package: str
+    """The SDK, and the extra that brings it."""
+    client: str
+    async_client: str
+    most_output: str
+    """How the limit of output tokens is called there."""
+    create: Callable[[Any], Callable[..., Any]]
+    """From a client to its function that makes the request and returns the raw response."""
+    ask: Callable[[ModelRequest], dict[str, Any]]
+    """The words for that function, but for the model and the limit."""
+    read: Callable[[dict[str, Any], Mapping[str, str]], ModelReply]
+    """From the body and the headers of an answer."""
+
+
+class SdkProvider:
+    """A model behind an SDK; made by ``nt.providers.anthropic`` and its siblings."""
+
+    def __init__(
+        self,
+        api: Api,
+        model: str,
+        *,
+        api_key: str | None,
+        base_url: str | None,
+        max_tokens: int | None,
+        time_limit: str | float,
+        price: Price | None,
+    ) -> None:
+        _check(api, model, max_tokens)
+        self._api = api
+        self._model = model
+        self._api_key = api_key
+        self._base_url = base_url
+        self._max_tokens = max_tokens
+        self._limit_seconds = parse_duration(time_limit, what=f"Model {model!r}: time_limit")
+        self._price = price
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self._model
+
+    @property
+    def price(self) -> Price | None:
+        """What it costs; None: not known."""
+        return self._price
+
+    def __repr__(self) -> str:
+        return f"<{self._api.package} provider of {self._model!r}>"
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """Make one request, and return the whole reply."""
+        asked = self._ask(request)
+        try:
+            with self._client() as client:
+                raw = self._api.create(client)(**asked).http_response
+        except Exception as error:
+            failure = self._in_our_words(error)
+        else:
+            return self._read(raw)
+        # Outside, so that the error does not drag the SDK's along: that holds the request.
+        raise failure
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """The same without blocking the event loop."""
+        asked = self._ask(request)
+        try:
+            async with self._async_client() as client:
+                raw = (await self._api.create(client)(**asked)).http_response
+        except Exception as error:
+            failure = self._in_our_words(error)
+        else:
+            return self._read(raw)
+        raise failure
+
+    def _ask(self, request: ModelRequest) -> dict[str, Any]:
+        for tool in request.tools:
+            if not _TOOL_NAME.fullmatch(tool.name):
+                raise InvalidTool(
+                    f"No model can be told about the tool {tool.name!r}: names are up to 64 "
+                    "letters, digits, '_' and '-' there. Nothing was asked. Give it another one: "
+                    "@nt.tool(..., name='...')."
+                )
+        most = request.most_output_tokens
+        most = most if self._max_tokens is None else min(most, self._max_tokens)
+        words = {"model": self._model, self._api.most_output: most}
+        return {**words, **self._api.ask(request), **request.options}
+
+    def _read(self, raw: Any) -> ModelReply:
+        try:
+            body = json.loads(raw.content)
+            return self._api.read(body, raw.headers)
+        except ToolFailure:
+            raise
+        except Exception as error:
+            text = f"{self._api.package} answered, but not in a way that can be read ({error!r})."
+        raise Ambiguous(f"{text} It may be billed.")
+
+    # Clients
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Any]:
+        sdk = importlib.import_module(self._api.package)
+        with sdk.DefaultHttpxClient(**_transport(sdk)) as transport:
+            yield getattr(sdk, self._api.client)(http_client=transport, **self._words())
+
+    @contextlib.asynccontextmanager
+    async def _async_client(self) -> AsyncIterator[Any]:
+        sdk = importlib.import_module(self._api.package)
+        async with sdk.DefaultAsyncHttpxClient(**_transport(sdk)) as transport:
+            yield getattr(sdk, self._api.async_client)(http_client=transport, **self._words())
+
+    def _words(self) -> dict[str, Any]:
+        return {
+            "api_key": self._api_key,
+            "base_url": self._base_url,
+            "max_retries": 0,
+            "timeout": self._limit_seconds,
+        }
+
+    # Errors
+
+    def _in_our_words(self, error: Exception) -> Exception:
+        """What an error of the SDK means for whoever asked."""
+        if isinstance(error, ToolFailure | UsageError):
+            return error
+        sdk = importlib.import_module(self._api.package)
+        if isinstance(error, sdk.APIStatusError):
+            return self._answered(error)
+        if isinstance(error, sdk.APIConnectionError):
+            return self._not_answered(error)
+        text = self._hide(f"{type(error).__name__}: {error}")
+        if isinstance(error, sdk.APIError):
+            return Ambiguous(f"{self._api.package} answered, but not in a readable way ({text}).")
+        # Raised before anything was sent: no key, or an option that does not exist.
+        key = f"{self._api.package.upper()}_API_KEY"
+        return Poison(
+            f"The model was not asked: {text}. Give api_key=..., or set {key}; options are handed "
+            "to the SDK as they are."
+        )
+
+    def _answered(self, error: Any) -> ToolFailure:
+        status, headers = error.status_code, error.response.headers
+        said = _said(error.body)
+        code, kind, message = (str(said.get(name) or "") for name in ("code", "type", "message"))
+        details = said.get("details")
+        if isinstance(details, dict):
+            code = code or str(details.get("error_code") or "")
+        shown = self._hide(message or str(error))[:_MOST_CHARACTERS]
+        text = f"{self._api.package} answered with {status} {code or kind}: {shown}"
+        if code in _TOO_LONG_CODES or status == 413:
+            return ContextTooLong(text)
+        if status == 400 and any(each in message for each in _TOO_LONG):
+            return ContextTooLong(text)
+        if code in _REFUSED_CODES:
+            return Refused(text)
+        if code in _SPENT_CODES or kind == "billing_error":
+            return Poison(text)
+        if status in (425, 429, 503, 529):
+            return Retryable(text, retry_after=headers.get("retry-after"))
+        if 400 <= status < 500 and status not in (408, 409, 499):
+            return Poison(text)
+        return Ambiguous(f"{text}. It may be billed.")
+
+    def _not_answered(self, error: Exception) -> ToolFailure:
+        cause = error.__cause__
+        why = self._hide(f"{type(cause or error).__name__}: {cause or error}")
+        sign = None if cause is None else read_sign(cause)
+        if sign is Sign.NOT_STARTED:
+            return Retryable(f"{self._api.package} could not be reached ({why}).")
+        if sign is Sign.REFUSED:
+            return Poison(f"{self._api.package} cannot be reached ({why}).")
+        return Ambiguous(
+            f"{self._api.package} did not answer ({why}). It may have been asked, and billed."
+        )
+
+    def _hide(self, text: str) -> str:
+        if self._api_key:
+            text = text.replace(self._api_key, "***")
+        return _KEYLIKE.sub("***", text)
+
+
+def _check(api: Api, model: object, max_tokens: object) -> None:
+    if importlib.util.find_spec(api.package) is None:
+        raise UsageError(
+            f"The {api.package} SDK is not installed, so its models cannot be asked. Nothing "
+            f"happened. Install it: pip install 'nottwice[{api.package}]'"
+        )
+    if not isinstance(model, str) or not model:
+        raise UsageError(f"{model!r} is no model. Nothing happened. Give its name as text.")
+    whole = isinstance(max_tokens, int) and not isinstance(max_tokens, bool)
+    if max_tokens is not None and not (whole and max_tokens > 0):  # type: ignore[operator]
+        raise UsageError(
+            f"max_tokens={max_tokens!r} is not possible. Nothing happened. Give a whole number "
+            "above 0."
+        )
+
+
+def _transport(sdk: Any) -> dict[str, Any]:
+    return {"follow_redirects": False, "verify": _trust(_library_of(sdk))}
+
+
+def _library_of(sdk: Any) -> str:
+    """The HTTP library that an SDK is made with: its default client is a class of that."""
+    return str(sdk.DefaultHttpxClient.__mro__[-2].__module__.partition(".")[0])
+
+
+@functools.cache
+def _trust(library: str) -> ssl.SSLContext:
+    """The certificates that this library trusts; reading them takes longer than all the rest."""
+    context: ssl.SSLContext = importlib.import_module(library).create_ssl_context()
+    return context
+
+
+def _said(body: object) -> dict[str, Any]:
+    """The error in the body of an answer, which one SDK unwraps and the other does not."""
+    if not isinstance(body, dict):
+        return {}
+    inner = body.get("error", body)
+    return inner if isinstance(inner, dict) else {}
