@@ -86,7 +86,8 @@ class Handler(BaseHTTPRequestHandler):
                 return
             seen = {"path": self.path, "headers": dict(self.headers.items()), "body": body}
             Handler.requests.append(seen)
-            answer = Handler.answers.pop(0) if Handler.answers else {"status": 500, "body": {}}
+            unexpected: dict[str, Any] = {"status": 500, "body": {}}
+            answer = Handler.answers.pop(0) if Handler.answers else unexpected
         time.sleep(answer.get("delay", 0))
         if answer.get("drop"):
             self.close_connection = True

@@ -10,7 +10,7 @@ import pytest
 import nottwice as nt
 from nottwice.agent import providers
 from nottwice.agent.provider import Price, Usage
-from nottwice.agent.providers.prices import LIST_PRICES, price_of
+from nottwice.agent.providers.prices import LIST_PRICES, Prices, price_of
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_what_only_begins_like_a_model_has_no_price_and_that_is_said(
 
 
 def test_the_users_word_counts_more_than_the_list() -> None:
-    prices = {"claude-sonnet-5": (1.0, 2.0), "mine": Price(3.0, 4.0), "four": (1, 2, 3, 4)}
+    prices: Prices = {"claude-sonnet-5": (1.0, 2.0), "mine": Price(3.0, 4.0), "four": (1, 2, 3, 4)}
     assert price_of("claude-sonnet-5", prices) == Price(1.0, 2.0)
     assert price_of("claude-sonnet-5-20261001", prices) == Price(1.0, 2.0)
     assert price_of("mine", prices) == Price(3.0, 4.0)

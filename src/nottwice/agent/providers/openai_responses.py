@@ -182,7 +182,7 @@ def _stop_of(body: dict[str, Any], blocks: Iterable[Block]) -> StopReason:
             "content_filter": StopReason.REFUSED,
         }
         why = (body.get("incomplete_details") or {}).get("reason")
-        return reasons.get(why, StopReason.OTHER)
+        return reasons.get(str(why), StopReason.OTHER)
     kinds = [block.extra.get(OPENAI, {}).get(_PART, {}).get("type") for block in blocks]
     if "refusal" in kinds:
         return StopReason.REFUSED
