@@ -56,6 +56,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/ready.py": _SUITE,
     "src/nottwice/testing/conformance/samples.py": _SUITE,
     "src/nottwice/testing/conformance/suite.py": _SUITE,
+    "src/nottwice/worker/crew.py": "tests/worker/test_worker.py: who does a worker's work",
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",
 }
 

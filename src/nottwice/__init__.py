@@ -83,6 +83,7 @@ from nottwice.model.tool import Verification, did_not_happen, happened, still_ru
 from nottwice.reviews.inbox import Reviews
 from nottwice.versions.migrate import migrate, migrate_all
 from nottwice.versions.migrate_plan import Migration
+from nottwice.worker.worker import Tally, Worker
 
 if TYPE_CHECKING:
     from nottwice import recipes as recipes
@@ -137,6 +138,7 @@ __all__ = [
     "SchemaTooNew",
     "SelfWait",
     "StoreError",
+    "Tally",
     "ToolFailure",
     "UnclassifiedTool",
     "UnknownReview",
@@ -146,6 +148,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "VersionError",
+    "Worker",
     "WorkflowVersionMismatch",
     "ask",
     "aspawn",

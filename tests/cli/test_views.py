@@ -53,6 +53,7 @@ def test_runs_are_chosen_by_state_and_by_a_literal_beginning(ledger: Ledger) -> 
 def test_the_overview_counts_runs_reviews_and_doubts(ledger: Ledger) -> None:
     overview = views.look_over(ledger)
     assert overview.states == {
+        "queued": 0,
         "running": 0,
         "interrupted": 1,
         "waiting": 3,

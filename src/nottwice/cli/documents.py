@@ -102,7 +102,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "run": {
         "run_id": "the id that the user chose",
-        "state": "running, interrupted, waiting, completed, failed or aborted",
+        "state": "queued, running, interrupted, waiting, completed, failed or aborted",
         "started_at": "when it was first opened",
         "updated_at": "when its state last changed",
         "opened": "how often it was opened",

@@ -29,6 +29,14 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "nodes": "the nodes of its graph; see node",
         "next": "what to type next; empty if nothing is left to do",
     },
+    "run, with --detach": {
+        "ledger": _LEDGER,
+        "enqueued": "the graph that the runs are bound to, and how many are new and were known",
+    },
+    "worker": {
+        "ledger": _LEDGER,
+        "worker": "what was done, in runs; see worker",
+    },
     "runs, with --by-version": {
         "ledger": _LEDGER,
         "versions": "every version that has runs or is deployed; see version",
@@ -86,6 +94,16 @@ FIELDS: dict[str, dict[str, str]] = {
         "stand": "how many open runs wait for what, or are in which state",
         "taken_by": "the deployed version that resumes its runs; null: none, or no --app",
         "removal": "safe, open_runs, new_runs, gone, missing, or unknown without --app",
+    },
+    "worker": {
+        "taken": "how often a run was taken up",
+        "completed": "how often one was completed",
+        "waiting": "how often one came to wait",
+        "failed": "how often one failed",
+        "aborted": "how often one was aborted",
+        "handed_back": "how many were given up between two nodes, because it was told to stop",
+        "put_off": "how often one could not be advanced and was left for later",
+        "at_work": "the ids of runs whose node did not end within --drain",
     },
     "node": {
         "node": "its name",

@@ -30,6 +30,7 @@ from nottwice.cli import (
     send,
     show,
     status,
+    worker,
 )
 from nottwice.cli.output import show_error, show_json, show_note
 from nottwice.cli.settings import Settings, common_options, format_options, pass_settings, show_log
@@ -104,8 +105,8 @@ def main(context: click.Context, settings: Settings) -> None:
 
     Without a command: the state of the ledger, and what to type next.
 
-    Ids can be shortened to a beginning that fits only one. Only `run` and `crash` run tools
-    of yours, and only `run` creates a ledger that is not there.
+    Ids can be shortened to a beginning that fits only one. Only `run`, `worker` and `crash` run
+    tools of yours, and only `run` and `worker` create a ledger that is not there.
     """
     if context.invoked_subcommand is None:
         show_log(context, settings)
@@ -114,6 +115,7 @@ def main(context: click.Context, settings: Settings) -> None:
 
 for _command in (
     run.run,
+    worker.worker,
     status.runs,
     show.show,
     history.history,

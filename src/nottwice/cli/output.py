@@ -7,9 +7,11 @@ markup; JSON is pure ASCII.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +23,7 @@ from rich.text import Text
 MOST_CHARACTERS = 200
 
 _STYLES = {
+    "queued": "cyan",
     "interrupted": "bold red",
     "failed": "red",
     "FAILED": "red",
@@ -114,6 +117,20 @@ def show_error(text: str) -> None:
 def show_note(text: str) -> None:
     """Print a remark to stderr, so that it never mixes with what a pipe reads."""
     click.echo(encodable(safe(text), sys.stderr), err=True)
+
+
+@contextlib.contextmanager
+def output_to_stderr() -> Iterator[None]:
+    """Let everything that the user's code prints go to stderr, also what its processes print."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        with contextlib.suppress(OSError):
+            # Somebody may have closed one of them; then nothing is lost either.
+            kept = os.dup(1)
+            stack.callback(os.close, kept)
+            os.dup2(2, 1)
+            stack.callback(os.dup2, kept, 1)
+        yield
 
 
 def encodable(text: str, stream: Any) -> str:

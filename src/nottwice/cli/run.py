@@ -7,19 +7,18 @@ What nodes and tools print goes to stderr, like the progress; stdout holds how t
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from nottwice.cli.deployed import ledger_for, need_app
+from nottwice.cli.detach import enqueue_runs, read_batch
 from nottwice.cli.graph_documents import standing_document
 from nottwice.cli.json_input import read_json
 from nottwice.cli.output import (
+    output_to_stderr,
     safe,
     shorten,
     show_facts,
@@ -70,7 +69,7 @@ class Errand:
 
 @click.command(cls=Command, short_help="Start a run of a graph, or resume it.")
 @click.argument("graph", required=False)
-@click.option("--id", "run_id", required=True, metavar="RUN", help="Your name for the run.")
+@click.option("--id", "run_id", metavar="RUN", help="Your name for the run.")
 @click.option(
     "--input",
     "input_text",
@@ -84,6 +83,14 @@ class Errand:
     metavar="[DURATION]",
     help="Stay while it waits, and go on when that has come: 90s, 15m, 24h; else for ever.",
 )
+@click.option(
+    "--detach", is_flag=True, help="Only put the run down: a worker begins it (nottwice worker)."
+)
+@click.option(
+    "--batch",
+    metavar="PATH",
+    help='With --detach: many runs, a JSON line each: {"id": RUN, "input": {}}; - reads stdin.',
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress; only how the run stands.")
 @common_options
 @pass_settings
@@ -92,9 +99,11 @@ def run(
     context: click.Context,
     settings: Settings,
     graph: str | None,
-    run_id: str,
+    run_id: str | None,
     input_text: str | None,
     wait: str | None,
+    detach: bool,
+    batch: str | None,
     quiet: bool,
 ) -> None:
     """Start a run of a GRAPH, resume it, or tell how it ended. The same line does all three.
@@ -108,9 +117,12 @@ def run(
     says, else the app's own, else as for every command; it is created if it is not there. What
     your code prints goes to stderr.
 
+    With --detach nothing is run here: the run is put down, with its input checked, and a worker
+    begins it. The same id with the same input is the same run, however often it is put down.
+
     \b
     Ends with:
-      0    the run is completed
+      0    the run is completed; with --detach: it is queued, or was there already
       1    it failed or was aborted; or an error that has a name
       3    it waits: for a person, for time, for an event, for a child run
       130  you pressed Ctrl-C; the same line resumes it
@@ -120,11 +132,18 @@ def run(
       nottwice run refund --id ticket-7 --input '{"order_id": 7}' --app agent:app
       nottwice run --id ticket-7
       nottwice run refund --id ticket-7 --input @order.json --wait 24h --json
+      nottwice run refund --detach --batch tickets.jsonl
     """
     stay_seconds = _stay_seconds(wait)
     given = None
     if input_text is not None:
         given = read_json(input_text, option="--input", outcome="Nothing was started.")
+    if detach or batch is not None:
+        name, runs = _to_enqueue(graph, run_id, given, wait, batch, detach=detach)
+        enqueue_runs(settings, name, runs)
+        return
+    if run_id is None:
+        raise click.UsageError("Missing option '--id': your name for the run.")
     deployed = need_app(settings, what_for="run")
     with _open_ledger(settings, deployed.app, graph, given, run_id) as ledger:
         app = deployed.in_ledger(ledger)
@@ -142,14 +161,33 @@ def run(
             _advance(errand, settings)
         except (KeyboardInterrupt, SystemExit) as stop:
             context.exit(_interrupted(errand, stop, settings))
-        standing = stand(ledger, run_id)
-        reasons = reasons_of(ledger.store, standing.view.run, settings)
-        commands = _commands(standing, reasons, settings)
-        if settings.as_json:
-            show_json({"ledger": ledger.location, **standing_document(standing, commands)})
-        else:
-            _show_standing(ledger, standing, reasons, commands)
-    context.exit(_exit_code(standing))
+        exit_code = _tell(ledger, run_id, settings)
+    context.exit(exit_code)
+
+
+def _to_enqueue(
+    graph: str | None,
+    run_id: str | None,
+    given: Any,
+    wait: str | None,
+    batch: str | None,
+    *,
+    detach: bool,
+) -> tuple[str, dict[str, Any]]:
+    """The graph and the runs that are to be put down, if the options say so clearly."""
+    if not detach:
+        raise click.UsageError("--batch puts runs down for a worker; say so with --detach.")
+    if graph is None:
+        raise click.UsageError("--detach needs the GRAPH of the run.")
+    if wait is not None:
+        raise click.UsageError("--detach does not wait; leave --wait out.")
+    if batch is None and run_id is not None:
+        return graph, {run_id: given}
+    if batch is None:
+        raise click.UsageError("--detach needs --id, or --batch.")
+    if run_id is not None or given is not None:
+        raise click.UsageError("--batch has the ids and inputs; leave --id and --input out.")
+    return graph, read_batch(batch)
 
 
 def _stay_seconds(wait: str | None) -> float:
@@ -216,7 +254,7 @@ def _advance(errand: Errand, settings: Settings) -> None:
     title = f"Run {errand.run_id} of {errand.graph} {'goes on' if before else 'starts'}."
     watch = watched(errand.run_id, title=title, on_wait=show_waits)
     try:
-        with _output_to_stderr(), contextlib.nullcontext() if errand.quiet else watch:
+        with output_to_stderr(), contextlib.nullcontext() if errand.quiet else watch:
             errand.app.run(
                 errand.graph,
                 errand.run_id,
@@ -233,20 +271,6 @@ def _advance(errand: Errand, settings: Settings) -> None:
             show_failure(error)
 
 
-@contextlib.contextmanager
-def _output_to_stderr() -> Iterator[None]:
-    """Let everything that the user's code prints go to stderr, also what its processes print."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
-        with contextlib.suppress(OSError):
-            # Somebody may have closed one of them; then nothing is lost either.
-            kept = os.dup(1)
-            stack.callback(os.close, kept)
-            os.dup2(2, 1)
-            stack.callback(os.dup2, kept, 1)
-        yield
-
-
 def _interrupted(errand: Errand, stop: BaseException, settings: Settings) -> int:
     """Tell how to resume a run whose process was asked to end."""
     ended = isinstance(stop, SystemExit)
@@ -255,6 +279,18 @@ def _interrupted(errand: Errand, stop: BaseException, settings: Settings) -> int
         f"what it has, and goes on from there: {settings.resume_command(errand.run_id)}"
     )
     return FAILED if ended else INTERRUPTED
+
+
+def _tell(ledger: Ledger, run_id: str, settings: Settings) -> int:
+    """Say how the run stands and what to type next; return the exit code that says so, too."""
+    standing = stand(ledger, run_id)
+    reasons = reasons_of(ledger.store, standing.view.run, settings)
+    commands = _commands(standing, reasons, settings)
+    if settings.as_json:
+        show_json({"ledger": ledger.location, **standing_document(standing, commands)})
+    else:
+        _show_standing(ledger, standing, reasons, commands)
+    return _exit_code(standing)
 
 
 def _commands(standing: Standing, reasons: list[Reason], settings: Settings) -> list[str]:

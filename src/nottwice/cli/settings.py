@@ -74,6 +74,11 @@ class Settings:
         app = "" if self.app is None else f" --app {shlex.quote(self.app)}"
         return f"nottwice run --id {shlex.quote(run_id)}{app}{self.store_words()}"
 
+    def worker_command(self) -> str:
+        """What starts a worker, to be typed as it stands."""
+        app = "" if self.app is None else f" --app {shlex.quote(self.app)}"
+        return f"nottwice worker{app}{self.store_words()}"
+
     def store_words(self) -> str:
         if self.store is None:
             return ""

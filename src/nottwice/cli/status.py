@@ -17,6 +17,7 @@ from nottwice.cli.output import (
 )
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.views import (
+    QUEUED,
     STATES,
     Overview,
     RunView,
@@ -98,9 +99,10 @@ def runs(
 ) -> None:
     """List runs, last changed first; with PREFIX those whose id begins with it.
 
-    A run is *interrupted* when its status is running and its process is dead: run your program
-    again, and it continues by itself. It is *waiting* when a person must decide, or for a time, an
-    event or a child run; the last column says for what.
+    A run is *queued* when nobody has begun it yet: a worker does. It is *interrupted* when its
+    status is running and its process is dead: run your program again, and it continues by itself.
+    It is *waiting* when a person must decide, or for a time, an event or a child run; the last
+    column says for what.
 
     With --by-version: per version of a graph how many runs are open, since when, what they wait
     for, and with --app which deployed version takes them and whether its code can be removed.
@@ -170,6 +172,10 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
     found = found[:MOST_HINTS]
     if more > 0:
         found.append((settings.command("reviews"), f"… and {more} more that need somebody"))
+    queued = overview.states.get(QUEUED, 0)
+    if queued:
+        many = "1 run is queued" if queued == 1 else f"{queued} runs are queued"
+        found.append((settings.worker_command(), f"{many}: a worker begins them in their turn"))
     failed = overview.states.get(RunStatus.FAILED.value, 0)
     if not found and failed:
         many = "1 run failed: run it" if failed == 1 else f"{failed} runs failed: run each"

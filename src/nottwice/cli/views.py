@@ -40,9 +40,11 @@ from nottwice.store.interface import Store
 
 T = TypeVar("T")
 INTERRUPTED = "interrupted"
+QUEUED = "queued"
 _ABORTING = ("cancel", f"decide {Verb.ABORT.value}")
 """What the audit calls the two ways of aborting a run."""
 STATES = (
+    QUEUED,
     "running",
     INTERRUPTED,
     "waiting",
@@ -341,7 +343,9 @@ def _view(run: RunRecord, holders: Holders) -> RunView:
     who = None if run.holder_id is None else holders.describe(run.holder_id)
     state = run.status.value
     # A run that nobody holds is not running either: its last holder could not finish claiming it.
-    if run.status is RunStatus.RUNNING and life in (None, Life.DEAD):
+    if run.is_queued:
+        state = QUEUED
+    elif run.status is RunStatus.RUNNING and life in (None, Life.DEAD):
         state = INTERRUPTED
     return RunView(run, state, who, life)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -75,11 +75,20 @@ class Plan:
     code: Mapping[str, NodeCode]
     first_state: Mapping[str, Any]
     cadence: Cadence = Cadence.EFFECTS
+    told_to_stop: Callable[[], bool] | None = None
+    """Asked between two nodes: whether to hand the run back, so that somebody else goes on."""
+
+
+class HandedBack(Exception):
+    """Whoever drives a run was told to stop. Internal: the run is given up as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """How far a run came: what stopped it, or, when it is finished, what it ended with."""
+    """How far a run came: what stopped it, or, when it is finished, what it ended with.
+
+    Neither: it was handed back on the way.
+    """
 
     stop: NottwiceError | None = None
     state: Mapping[str, Any] | None = None
@@ -97,9 +106,14 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
     except RunBlocked as blocked:
         # A doubt that only a person can end, or somebody aborted it: nothing else has happened.
         return Landing(blocked)
+    if plan.told_to_stop is not None:
+        session.told_to_stop = plan.told_to_stop
     try:
         flight = yield from _board(session, plan)
         yield from _fly(flight)
+    except HandedBack:
+        yield from _leave(session, None, None, status=RunStatus.RUNNING)
+        return Landing()
     except Exception as error:
         failure = classify(error, effectful=False, now=session.clock.now())
         yield from _leave(session, error, failure)
@@ -219,7 +233,7 @@ def _board(session: Session, plan: Plan) -> Doing[Flight]:
 
 def _fly(flight: Flight) -> Doing[None]:
     while flight.position.node is not None:
-        yield from _stop_if_cancelled(flight.session)
+        yield from _stop_if_told(flight.session)
         if flight.position.branches:
             yield from _visit_branches(flight)
         else:
@@ -229,8 +243,10 @@ def _fly(flight: Flight) -> Doing[None]:
             yield from flight.keep_up()
 
 
-def _stop_if_cancelled(session: Session) -> Doing[None]:
-    """Between two nodes: whoever cancelled the run could only leave word."""
+def _stop_if_told(session: Session) -> Doing[None]:
+    """Between two nodes: its driver is to stop; or somebody cancelled it and left word."""
+    if session.told_to_stop():
+        raise HandedBack(session.run_id)
     told: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, CANCEL))
     if told:
         why = values.decode(told[0].json)
@@ -292,7 +308,8 @@ def _visit_branches(flight: Flight) -> Doing[None]:
     outcomes: list[Outcome] = yield Together(doings)
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     if errors:
-        errors.sort(key=_urgency)
+        only_waits = all(isinstance(one, HandedBack) or stops.is_wait(one) for one in errors)
+        errors.sort(key=lambda error: _urgency(error, only_waits=only_waits))
         for other in errors[1:]:
             errors[0].add_note(f"Another branch ended with {type(other).__name__}: {other}")
         raise errors[0]
@@ -305,7 +322,7 @@ def _visit_branches(flight: Flight) -> Doing[None]:
 
 def _branch(flight: Flight, index: int) -> Doing[None]:
     while (name := flight.position.branches[index].node) is not None:
-        yield from _stop_if_cancelled(flight.session)
+        yield from _stop_if_told(flight.session)
         node = _node(flight, name)
         update = flight.position.branches[index].update
         seen = _overlaid(flight, update)
@@ -389,8 +406,13 @@ def _node(flight: Flight, name: str | None) -> Node:
     return node
 
 
-def _urgency(error: BaseException) -> int:
-    """What a person must decide comes first, then what failed, then what only takes time."""
+def _urgency(error: BaseException, *, only_waits: bool) -> int:
+    """What a person must decide comes first, then what failed, then what only takes time.
+
+    A branch that was handed back could have gone on. So could the run, if all others only wait.
+    """
+    if isinstance(error, HandedBack):
+        return -1 if only_waits else 3
     if isinstance(error, RunBlocked):
         return 0
     return 2 if isinstance(error, RunWaits) else 1

@@ -223,6 +223,8 @@ class Session:
         self.expects_new = False
         """Whether the last call that was looked up was new: then the next one will be, too."""
         self.next_ordinal: int | None = None
+        self.told_to_stop: Callable[[], bool] = _never
+        """Whether its driver wants to hand the run back between two nodes."""
         self.depth = 1
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
@@ -338,6 +340,10 @@ class Session:
         if said.is_heard():
             words = decision.value if isinstance(decision, Action) else decision
             said.say(said.about_call(self.run_id, row_or_identity, words, detail))
+
+
+def _never() -> bool:
+    return False
 
 
 def forked(session: Session) -> NotInRun:

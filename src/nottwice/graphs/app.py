@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nottwice.engine.drivers import drive, drive_async
@@ -11,6 +11,7 @@ from nottwice.graphs.admins import Admins, read_admins
 from nottwice.graphs.binding import check_against_each_other
 from nottwice.graphs.cancel import cancel
 from nottwice.graphs.declare import AnyStore, Graph
+from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.undeployed import parking, version_mismatch
 from nottwice.guard.ledger import Ledger, ledger_of
@@ -58,7 +59,7 @@ class App:
         ledger = self.ledger
         chosen = self._choose(ledger, graph, run_id)
         if isinstance(chosen, RunRecord):
-            raise drive(parking(ledger, chosen, self._deployed(chosen)), ledger)
+            raise drive(parking(ledger, chosen, self.deployed(chosen)), ledger)
         return chosen.run(run_id, input, store=ledger, **options)
 
     async def arun(
@@ -68,8 +69,28 @@ class App:
         ledger = self.ledger
         chosen = self._choose(ledger, graph, run_id)
         if isinstance(chosen, RunRecord):
-            raise await drive_async(parking(ledger, chosen, self._deployed(chosen)), ledger)
+            raise await drive_async(parking(ledger, chosen, self.deployed(chosen)), ledger)
         return await chosen.arun(run_id, input, store=ledger, **options)
+
+    def enqueue(self, graph: str, run_id: str, input: Any = None) -> bool:
+        """Put a run down for a worker to begin; False: it was there already, with this input.
+
+        The input is checked now, and the run takes the newest version that is deployed here.
+        Durable: when it returns.
+        """
+        ledger = self.ledger
+        self.check_versions()
+        return enqueue(ledger, self.newest(graph), run_id, input)
+
+    def enqueue_all(self, graph: str, inputs: Mapping[str, Any]) -> int:
+        """Put many runs down, by their ids, and return how many of them are new.
+
+        All of them are checked before the first one is written. Durable: when it returns; whoever
+        is interrupted asks for the same again.
+        """
+        ledger = self.ledger
+        self.check_versions()
+        return enqueue_all(ledger, self.newest(graph), inputs)
 
     def outcome(self, run_id: str) -> Outcome[Any]:
         """How far a run came, without running anything."""
@@ -96,12 +117,13 @@ class App:
 
     def graph_of(self, run: RunRecord) -> Graph[Any]:
         """The deployed graph that may resume a run: its own version, or a later patch of it."""
-        fitting = self._fitting(run)
+        fitting = self.fitting(run)
         if fitting is None:
-            raise version_mismatch(run, self._deployed(run), store=self.ledger.store)
+            raise version_mismatch(run, self.deployed(run), store=self.ledger.store)
         return fitting
 
-    def _fitting(self, run: RunRecord) -> Graph[Any] | None:
+    def fitting(self, run: RunRecord) -> Graph[Any] | None:
+        """The same, or None if there is none."""
         if run.graph_id is None:
             raise UsageError(f"Run {run.workflow_id!r} is not a run of a graph.")
         name, version = split_graph_id(run.graph_id)
@@ -112,24 +134,26 @@ class App:
         ]
         return max(fitting, key=lambda graph: graph.version, default=None)
 
-    def _deployed(self, run: RunRecord) -> list[str]:
+    def deployed(self, run: RunRecord) -> list[str]:
         """The versions of a run's graph that are here, none of which may fit."""
         name = split_graph_id(run.graph_id or "")[0]
         versions = [graph for graph in self.graphs if graph.name == name]
         return [graph.id for graph in sorted(versions, key=lambda graph: graph.version)]
 
-    def _check_versions(self) -> None:
-        """Not when the app is made: what annotations name may be defined further down."""
+    def check_versions(self) -> None:
+        """Refuse versions that do not say how much has changed between them.
+
+        Not when the app is made: what annotations name may be defined further down."""
         if not self._versions_checked:
             check_against_each_other(self.graphs)
             self._versions_checked = True
 
     def _choose(self, ledger: Ledger, name: str, run_id: str) -> Graph[Any] | RunRecord:
         """The graph that takes a run; or the run itself, if it is there and none can."""
-        self._check_versions()
+        self.check_versions()
         run = ledger.store.load_run(run_id)
         bound = None if run is None or run.graph_id is None else split_graph_id(run.graph_id)[0]
         # A run keeps its graph, also when no version of that is deployed any more.
         if run is not None and bound is not None and name.partition("@")[0] == bound:
-            return self._fitting(run) or run
+            return self.fitting(run) or run
         return self.newest(name)

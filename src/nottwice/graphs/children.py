@@ -85,7 +85,13 @@ def _spawn(
             yield Join(mine.waits_for, None)
         finally:
             session.stop_waiting(mine)
-    asked = Asked(graph, child_run_id(session.run_id, identity), given, parent=session.run)
+    asked = Asked(
+        graph,
+        child_run_id(session.run_id, identity),
+        given,
+        parent=session.run,
+        told_to_stop=session.told_to_stop,
+    )
     try:
         return (yield from _run_child(scope, identity, args, asked, check=check))
     finally:
@@ -115,7 +121,8 @@ def _run_child(
             raise
         error = failed
         outcome = _failed(child)
-    if outcome.status == "waiting":
+    if outcome.status in ("waiting", "running"):
+        # Running: its driver was told to stop, and whoever takes it up will let its parent know.
         raise _stopped(scope, identity, child_id)
     stops.lift(session, identity)
     if error is not None and check:

@@ -30,7 +30,7 @@ class Outcome(Generic[S]):
     graph: str
     """The graph that the run is bound to, ``name@version``."""
     status: str
-    """``running``, ``waiting``, ``completed``, ``failed`` or ``aborted``."""
+    """``queued``, ``running``, ``waiting``, ``completed``, ``failed`` or ``aborted``."""
     state: S
     """The state as of the last checkpoint, in its declared type."""
     version: int

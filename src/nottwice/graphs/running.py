@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -76,6 +76,8 @@ class Asked:
     patience: str | float = 60
     stay: str | float = 0
     parent: RunRecord | None = None
+    told_to_stop: Callable[[], bool] | None = None
+    """Whether to hand the run back at the end of the node that is under way."""
 
 
 def run(ledger: Ledger, asked: Asked) -> Outcome[Any]:
@@ -125,6 +127,7 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
         if isinstance(landing.stop, RunAborted):
             yield from _abort_children(seat, run_id)
         if landing.stop is None or isinstance(landing.stop, RunAborted):
+            # Also if it was handed back: it could go on, but not here.
             return outcome_of(store, graph, run_id, landing)
         # Something that has come and that nobody used will not be used by trying at once again.
         in_vain = was_ready and known is not None and known.waits == _waits(store, run_id)
@@ -160,6 +163,7 @@ def _advance(
         code=graph.code,
         first_state=values.decode(begins.input_json),
         cadence=graph.cadence,
+        told_to_stop=asked.told_to_stop,
     )
     return (yield from conduct(opening, plan))
 
@@ -246,7 +250,7 @@ def outcome_of(
     return Outcome(
         run_id=run_id,
         graph=known.graph_id or graph.id,
-        status=known.status.value,
+        status="queued" if known.is_queued else known.status.value,
         state=graph.state.hand_out(plain),
         version=version,
         reviews=tuple(_reviews(store, run_id)),

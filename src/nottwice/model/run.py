@@ -113,6 +113,11 @@ class RunRecord:
     waits: tuple[Wait, ...] = ()
 
     @property
+    def is_queued(self) -> bool:
+        """Whether it was only enqueued: nobody has begun it yet."""
+        return self.epoch == 0
+
+    @property
     def wake_at(self) -> float | None:
         """When the first of its waits ends by itself."""
         return min((wait.until for wait in self.waits if wait.until is not None), default=None)

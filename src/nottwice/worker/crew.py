@@ -1,0 +1,122 @@
+"""Who advances the runs of a worker? Threads, and one event loop for graphs with async nodes.
+
+A graph of plain functions is driven by a thread of its own; one with async nodes by a task of the
+loop, whose plain nodes run in threads beside it. All threads are daemons: what still runs when the
+time for draining is over ends with the process, like everything else that is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+from nottwice.graphs.outcome import Outcome
+from nottwice.graphs.running import Asked, arun, run
+from nottwice.guard.ledger import Ledger
+from nottwice.worker.choice import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a task: how far its run came, or what was raised."""
+
+    task: Task
+    outcome: Outcome[Any] | None = None
+    error: BaseException | None = None
+
+
+class Crew:
+    """At most ``size`` runs under way at once, each reported when it has come as far as it goes."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        size: int,
+        *,
+        report: Callable[[Report], None],
+        told_to_stop: Callable[[], bool],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._size = size
+        self._report = report
+        self._told_to_stop = told_to_stop
+        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._loop = loop
+        self._own_loop: threading.Thread | None = None
+        self.busy: dict[str, Task] = {}
+        """The runs under way, by id."""
+
+    @property
+    def free(self) -> int:
+        return self._size - len(self.busy)
+
+    def start(self, task: Task) -> None:
+        """Advance a run, without waiting for it."""
+        self.busy[task.run_id] = task
+        if any(code.is_async for code in task.graph.code.values()):
+            asyncio.run_coroutine_threadsafe(self._advance_async(task), self._event_loop())
+            return
+        if len(self._threads) < len(self.busy):
+            thread = threading.Thread(target=self._work, name="nottwice-worker", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._tasks.put(task)
+
+    def done(self, report: Report) -> None:
+        """Take note of a report; its place is free."""
+        self.busy.pop(report.task.run_id, None)
+
+    def close(self) -> None:
+        """Send the threads home, once they have nothing to do."""
+        for _ in self._threads:
+            self._tasks.put(None)
+        if self._own_loop is not None and self._loop is not None and not self.busy:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._own_loop.join()
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                report = Report(task, outcome=run(self._ledger, self._asked(task)))
+            except BaseException as error:
+                # Also what ends a process, sys.exit() say: one run must not stop the others.
+                report = Report(task, error=error)
+            self._report(report)
+
+    async def _advance_async(self, task: Task) -> None:
+        try:
+            report = Report(task, outcome=await arun(self._ledger, self._asked(task)))
+        except BaseException as error:
+            report = Report(task, error=error)
+        self._report(report)
+
+    def _asked(self, task: Task) -> Asked:
+        return Asked(task.graph, task.run_id, None, told_to_stop=self._told_to_stop)
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # Plain nodes of all runs at once; the default would be a handful of threads.
+            pool = ThreadPoolExecutor(self._size, thread_name_prefix="nottwice-worker-node")
+            self._loop.set_default_executor(pool)
+            self._own_loop = threading.Thread(
+                target=_run_loop, args=(self._loop, pool), name="nottwice-worker-loop", daemon=True
+            )
+            self._own_loop.start()
+        return self._loop
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop, pool: ThreadPoolExecutor) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        pool.shutdown(wait=True)
+        loop.close()

@@ -1,0 +1,123 @@
+"""What was begun goes before what is new, but every fourth run is a new one (P63)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.guard.ledger import Ledger
+from nottwice.model.run import RunStatus
+from nottwice.worker.choice import ONE_NEW_OF, Choice
+from tests.fakes import Host
+from tests.graphs.effects import graph
+
+
+def flow_of(name: str = "flow", **options: Any) -> nt.Graph[Any]:
+    flow = graph(name, **options)
+    flow.node(name="a")(lambda state: None)
+    return flow
+
+
+def enqueue(ledger: Ledger, flow: nt.Graph[Any], *run_ids: str) -> None:
+    for run_id in run_ids:
+        nt.App(graphs=[flow], store=ledger).enqueue(flow.name, run_id)
+        ledger.clock.pause(1)
+
+
+def interrupt(host: Host, *run_ids: str) -> None:
+    """They were begun, and given up in the middle."""
+    for run_id in run_ids:
+        host.data.runs[run_id] = replace(host.data.runs[run_id], epoch=1)
+
+
+def chosen(choice: Choice, most: int, *busy: str) -> list[str]:
+    return [task.run_id for task in choice.next_tasks(most, busy=busy)]
+
+
+@pytest.fixture
+def ledger(host: Host) -> Any:
+    with host.process() as ledger:
+        yield ledger
+
+
+def test_new_runs_are_chosen_oldest_first_and_no_more_than_there_is_room_for(
+    ledger: Ledger,
+) -> None:
+    flow = flow_of()
+    enqueue(ledger, flow, "c", "a", "b")
+    choice = Choice(ledger, nt.App(graphs=[flow]))
+    assert chosen(choice, 2) == ["c", "a"]
+    assert chosen(choice, 5, "c", "a") == ["b"]
+
+
+def test_what_was_begun_comes_first_but_every_fourth_is_new(host: Host, ledger: Ledger) -> None:
+    flow = flow_of()
+    begun, new = [f"b{number}" for number in range(9)], [f"n{number}" for number in range(9)]
+    enqueue(ledger, flow, *new, *begun)
+    interrupt(host, *begun)
+    names = chosen(Choice(ledger, nt.App(graphs=[flow])), 12)
+    assert [name[0] for name in names] == list("bbbn" * 3)
+    assert ONE_NEW_OF == 4
+    assert [name for name in names if name[0] == "b"] == begun
+    assert [name for name in names if name[0] == "n"] == new[:3]
+
+
+def test_a_slot_at_a_time_is_shared_in_the_same_way(host: Host, ledger: Ledger) -> None:
+    flow = flow_of()
+    enqueue(ledger, flow, "n1", "n2", *(f"b{number}" for number in range(9)))
+    interrupt(host, *(f"b{number}" for number in range(9)))
+    choice, taken = Choice(ledger, nt.App(graphs=[flow])), list[str]()
+    for _ in range(8):
+        taken += chosen(choice, 1, *taken)
+    assert [name[0] for name in taken] == list("bbbnbbbn")
+
+
+def test_runs_that_are_put_off_do_not_hide_those_behind_them(host: Host, ledger: Ledger) -> None:
+    flow = flow_of()
+    enqueue(ledger, flow, *(f"r{number}" for number in range(20)))
+    choice = Choice(ledger, nt.App(graphs=[flow]))
+    for number in range(19):
+        choice.patience.put_off(f"r{number}", now=ledger.clock.now())
+    assert chosen(choice, 1) == ["r19"]
+
+
+def test_runs_of_the_dead_are_chosen_first_and_those_of_the_living_never(
+    host: Host, ledger: Ledger
+) -> None:
+    flow = flow_of()
+    enqueue(ledger, flow, "new", "theirs", "orphan", "over")
+    with host.process() as other:
+        alive = other.store.holder().holder_id
+        with host.process() as third:
+            dead = third.store.holder().holder_id
+        for run_id, holder in (("theirs", alive), ("orphan", dead), ("over", dead)):
+            record = replace(host.data.runs[run_id], epoch=1, holder_id=holder)
+            host.data.runs[run_id] = record
+        host.data.runs["over"] = replace(host.data.runs["over"], status=RunStatus.COMPLETED)
+        assert chosen(Choice(ledger, nt.App(graphs=[flow])), 9) == ["orphan", "new"]
+
+
+def test_with_other_workers_about_all_see_enough_to_choose_from(host: Host, ledger: Ledger) -> None:
+    """Whoever looks at the same moment must not want the very same few."""
+    flow = flow_of()
+    names = [f"r{number:02}" for number in range(40)]
+    enqueue(ledger, flow, "theirs", *names)
+    with host.process() as other:
+        alive = other.store.holder().holder_id
+        record = replace(host.data.runs["theirs"], epoch=1, holder_id=alive)
+        host.data.runs["theirs"] = record
+        app = nt.App(graphs=[flow])
+        seen = {name for _ in range(50) for name in chosen(Choice(ledger, app), 4)}
+    assert seen == set(names[:8])
+
+
+def test_a_graph_that_is_not_here_is_asked_for_no_more(host: Host, ledger: Ledger) -> None:
+    mine, other = flow_of(), flow_of("other")
+    enqueue(ledger, other, *(f"o{number}" for number in range(30)))
+    enqueue(ledger, mine, "r")
+    choice = Choice(ledger, nt.App(graphs=[mine]))
+    assert chosen(choice, 1) == ["r"]
+    assert {run.graph_id for run in choice.strangers()} == {"other@1.0.0"}

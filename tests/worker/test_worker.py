@@ -1,0 +1,527 @@
+"""A worker takes up what can go on and nothing else, and ends in order (P64, P65, P66)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.errors import StoreError
+from nottwice.model.review import ReviewKind, Verb
+from nottwice.model.run import RunRecord, RunStatus
+from nottwice.store.memory import MemoryStore
+from nottwice.worker import worker as module
+from tests.fakes import Host
+from tests.graphs.effects import Crash, Effects, answer, graph, run
+
+SECONDS = 30.0
+
+
+def one_node(function: Callable[[Any], Any], name: str = "flow", **options: Any) -> nt.Graph[Any]:
+    flow = graph(name, **options)
+    flow.node(name="a")(function)
+    return flow
+
+
+def work(host: Host, *graphs: nt.Graph[Any], **options: Any) -> nt.Tally:
+    """A worker in a process of its own, until nothing can go on."""
+    with host.process() as ledger:
+        return nt.Worker(nt.App(graphs=graphs, store=ledger), **options).run(until_idle=True)
+
+
+def enqueue(host: Host, flow: nt.Graph[Any], *run_ids: str, given: Any = None) -> None:
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        app.enqueue_all(flow.name, dict.fromkeys(run_ids, given))
+
+
+def status(host: Host, run_id: str = "r") -> RunStatus:
+    return host.data.runs[run_id].status
+
+
+# What it takes up
+
+
+def test_it_advances_every_run_that_was_enqueued_once(host: Host, effects: Effects) -> None:
+    flow = one_node(lambda state: effects.act(state["what"]) and None)
+    names = [f"r{number}" for number in range(40)]
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        app.enqueue_all("flow", {name: {"what": name} for name in names})
+    tally = work(host, flow, concurrency=4)
+    assert (tally.taken, tally.completed, tally.at_work) == (40, 40, ())
+    assert sorted(effects.done) == sorted(names)
+    assert {status(host, name) for name in names} == {RunStatus.COMPLETED}
+    assert work(host, flow) == nt.Tally()
+
+
+def test_it_advances_a_run_whose_timer_is_due_and_not_before(host: Host) -> None:
+    flow = one_node(lambda state: nt.sleep("1h"))
+    run(host, flow)
+    assert work(host, flow).taken == 0
+    host.clock.advance(3600)
+    assert work(host, flow).completed == 1
+
+
+def test_it_advances_a_run_whose_question_was_answered(host: Host) -> None:
+    flow = one_node(lambda state: {"answer": nt.ask("Go on?")})
+    enqueue(host, flow, "r")
+    assert work(host, flow).waiting == 1
+    assert work(host, flow).taken == 0
+    answer(host, "yes")
+    assert work(host, flow).completed == 1
+
+
+def test_it_advances_a_run_whose_event_has_come(host: Host) -> None:
+    flow = one_node(lambda state: {"paid": nt.receive("paid")})
+    run(host, flow)
+    assert work(host, flow).taken == 0
+    with host.process() as ledger:
+        ledger.send("r", "paid", 40)
+    assert work(host, flow).completed == 1
+
+
+def test_it_advances_a_run_that_its_process_left_in_the_middle(
+    host: Host, effects: Effects
+) -> None:
+    flow = one_node(lambda state: effects.act("once") and None)
+    with host.process(dies_at=5) as ledger:
+        flow.run("r", store=ledger)
+    assert status(host) is RunStatus.RUNNING
+    assert host.data.runs["r"].holder_id is not None
+    tally = work(host, flow)
+    assert tally.taken == 1
+    # Nobody knows whether it happened: a person is asked, and it is not done again.
+    assert len(effects.done) <= 1
+
+
+def test_it_never_takes_the_run_of_a_live_holder(host: Host) -> None:
+    flow = one_node(lambda state: {"answer": nt.ask("Go on?")})
+    with host.process() as other:
+        at_work, go_on = threading.Event(), threading.Event()
+
+        def wait(state: Any) -> None:
+            at_work.set()
+            assert go_on.wait(SECONDS)
+
+        busy = one_node(wait)
+        thread = threading.Thread(target=lambda: busy.run("r", store=other))
+        thread.start()
+        assert at_work.wait(SECONDS)
+        assert work(host, busy).taken == 0
+        assert host.data.runs["r"].epoch == 1
+        go_on.set()
+        thread.join()
+    assert status(host) is RunStatus.COMPLETED
+    assert work(host, flow).taken == 0
+
+
+def test_a_child_goes_on_by_itself_and_its_end_wakes_its_parent(
+    host: Host, effects: Effects
+) -> None:
+    child = one_node(lambda state: {"answer": nt.ask("Go on?")}, "child")
+    parent = one_node(lambda state: {"child": nt.spawn(child).state["answer"]}, "parent")
+    parent.node(name="b")(lambda state: effects.act("after") and None)
+    enqueue(host, parent, "r")
+    assert work(host, parent).waiting == 1
+    answer(host, "yes")
+    tally = work(host, parent)
+    assert (tally.taken, tally.completed) == (2, 2)
+    assert (status(host), effects.done) == (RunStatus.COMPLETED, ["after"])
+
+
+def test_a_child_whose_graph_only_its_parent_knows_goes_on_through_its_parent(host: Host) -> None:
+    child = one_node(lambda state: {"answer": nt.ask("Go on?")}, "child")
+    hidden = {"child": child}
+    parent = one_node(lambda state: nt.spawn(hidden["child"]) and None, "parent")
+    run(host, parent)
+    answer(host, "yes")
+    assert work(host, parent).completed == 1
+    assert {one.status for one in host.data.runs.values()} == {RunStatus.COMPLETED}
+
+
+def test_a_fork_is_left_to_whoever_made_it(host: Host) -> None:
+    flow = one_node(lambda state: {"answer": nt.ask("Go on?")})
+    run(host, flow)
+    with host.process() as ledger:
+        flow.fork("r", to="fork", store=ledger)
+    assert work(host, flow).taken == 0
+
+
+# What goes wrong in one run
+
+
+def test_a_run_that_fails_stops_neither_the_worker_nor_others_and_stays_failed(
+    host: Host, effects: Effects
+) -> None:
+    effects.broken = {"bad"}
+    flow = one_node(lambda state: effects.visit(state["name"]))
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        app.enqueue_all("flow", {name: {"name": name} for name in ("bad", "good", "fine")})
+    tally = work(host, flow)
+    assert (tally.completed, tally.failed) == (2, 1)
+    assert status(host, "bad") is RunStatus.FAILED
+    assert work(host, flow).taken == 0
+    assert effects.visited.count("bad") == 1
+
+
+def test_code_that_ends_the_process_ends_only_its_run(host: Host) -> None:
+    def leave(state: Any) -> None:
+        raise SystemExit(3)
+
+    flow, fine = one_node(leave), one_node(lambda state: None, "fine")
+    enqueue(host, flow, "r")
+    enqueue(host, fine, "s")
+    tally = work(host, flow, fine)
+    assert (tally.completed, tally.put_off) == (1, 1)
+    assert status(host) is RunStatus.RUNNING
+
+
+def test_a_run_that_has_what_it_waits_for_and_does_not_use_it_is_put_off(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = one_node(lambda state: {"answer": nt.ask("Go on?")})
+    run(host, flow)
+    shown = MemoryStore.ready_runs
+
+    def always(store: MemoryStore, **asked: Any) -> list[RunRecord]:
+        return [host.data.runs["r"]] if asked["begun"] else shown(store, **asked)
+
+    monkeypatch.setattr(MemoryStore, "ready_runs", always)
+    monkeypatch.setattr(module, "is_ready", lambda *asked, **more: True)
+    tally = work(host, flow)
+    assert (tally.taken, tally.put_off, tally.waiting) == (1, 1, 0)
+
+
+def test_a_store_that_fails_for_a_moment_is_asked_again(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = one_node(lambda state: None)
+    enqueue(host, flow, "r")
+    fails = iter([True, True])
+    shown = MemoryStore.ready_runs
+
+    def sometimes(store: MemoryStore, **asked: Any) -> list[RunRecord]:
+        if next(fails, False):
+            raise StoreError("the database is away")
+        return shown(store, **asked)
+
+    monkeypatch.setattr(MemoryStore, "ready_runs", sometimes)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
+    assert work(host, flow).completed == 1
+
+
+# Many at once
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_no_more_runs_are_under_way_than_it_may_have(host: Host, concurrency: int) -> None:
+    under_way, most, guard = 0, 0, threading.Lock()
+    full = threading.Barrier(concurrency)
+
+    def node(state: Any) -> None:
+        nonlocal under_way, most
+        with guard:
+            under_way += 1
+            most = max(most, under_way)
+        full.wait(SECONDS)
+        with guard:
+            under_way -= 1
+
+    flow = one_node(node)
+    enqueue(host, flow, *(f"r{number}" for number in range(4 * concurrency)))
+    assert work(host, flow, concurrency=concurrency).completed == 4 * concurrency
+    assert most == concurrency
+
+
+def test_graphs_with_async_nodes_share_one_event_loop_and_plain_nodes_do_not_block_it(
+    host: Host,
+) -> None:
+    loops: Counter[int] = Counter()
+    meet = threading.Barrier(5)
+    flow = graph()
+
+    @flow.node
+    async def begin(state: Any) -> None:
+        loops[id(asyncio.get_running_loop())] += 1
+        await asyncio.sleep(0)
+
+    @flow.node
+    def plain(state: Any) -> None:
+        meet.wait(SECONDS)
+
+    enqueue(host, flow, *(f"r{number}" for number in range(5)))
+    assert work(host, flow, concurrency=5).completed == 5
+    assert list(loops.values()) == [5]
+
+
+def test_arun_uses_the_event_loop_that_it_is_awaited_in(host: Host) -> None:
+    loops: list[Any] = []
+    flow = graph()
+
+    @flow.node
+    async def look(state: Any) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    enqueue(host, flow, "r")
+
+    async def main() -> tuple[nt.Tally, Any]:
+        with host.process() as ledger:
+            worker = nt.Worker(nt.App(graphs=[flow], store=ledger))
+            return await worker.arun(until_idle=True), asyncio.get_running_loop()
+
+    tally, loop = asyncio.run(main())
+    assert (tally.completed, loops) == (1, [loop])
+
+
+# Ending
+
+
+class Halfway:
+    """A worker that is stopped while a run is in the first of two nodes."""
+
+    def __init__(self, host: Host, flow: nt.Graph[Any], **options: Any) -> None:
+        self.inside, self.go_on = threading.Event(), threading.Event()
+        self._flow, self._options = flow, options
+        self._tallies: list[nt.Tally] = []
+        self._host, self._process = host, host.process()
+
+    def node(self, state: Any) -> None:
+        self.inside.set()
+        assert self.go_on.wait(SECONDS)
+
+    def then(self, effects: Effects, what: str) -> Callable[[Any], None]:
+        def node(state: Any) -> None:
+            self.node(state)
+            effects.act(what)
+
+        return node
+
+    def start_and_stop(self, once: Callable[[], bool] = lambda: True) -> None:
+        ledger = self._process.__enter__()
+        worker = nt.Worker(nt.App(graphs=[self._flow], store=ledger), **self._options)
+        self._thread = threading.Thread(target=lambda: self._tallies.append(worker.run()))
+        self._thread.start()
+        assert self.inside.wait(SECONDS)
+        while not once():
+            self._thread.join(0.001)
+        worker.stop()
+
+    def end(self, *, seconds: float = 0.0) -> nt.Tally:
+        while self._thread.is_alive():
+            self._thread.join(0.01)
+            self._host.clock.advance(seconds)
+        self._process.__exit__(None, None, None)
+        (tally,) = self._tallies
+        return tally
+
+
+def test_told_to_stop_it_finishes_the_node_hands_the_run_back_and_takes_nothing_new(
+    host: Host, effects: Effects
+) -> None:
+    flow = graph()
+    halfway = Halfway(host, flow, concurrency=1)
+    flow.node(name="a")(halfway.then(effects, "a"))
+    flow.node(name="b")(lambda state: effects.act("b") and None)
+    enqueue(host, flow, "r", "s")
+    halfway.start_and_stop()
+    halfway.go_on.set()
+    tally = halfway.end()
+    assert (tally.taken, tally.handed_back, tally.at_work) == (1, 1, ())
+    (taken,) = [one for one in host.data.runs.values() if one.epoch]
+    assert (taken.status, taken.holder_id) == (RunStatus.RUNNING, None)
+    assert effects.done == ["a"]
+    assert [row.status.value for row in host.calls] == ["DONE"]
+    assert work(host, flow).completed == 2
+    assert sorted(effects.done) == ["a", "a", "b", "b"]
+
+
+def test_a_child_is_handed_back_between_its_own_nodes(host: Host, effects: Effects) -> None:
+    child, parent = graph("child"), graph("parent")
+    halfway = Halfway(host, parent, concurrency=1)
+    child.node(name="a")(halfway.then(effects, "a"))
+    child.node(name="b")(lambda state: effects.act("b") and None)
+    parent.node(name="c")(lambda state: nt.spawn(child) and None)
+    enqueue(host, parent, "r")
+    halfway.start_and_stop()
+    halfway.go_on.set()
+    halfway.end()
+    assert effects.done == ["a"]
+    assert [one.holder_id for one in host.data.runs.values()] == [None, None]
+    work(host, parent)
+    assert {one.status for one in host.data.runs.values()} == {RunStatus.COMPLETED}
+    assert effects.done == ["a", "b"]
+
+
+def test_branches_are_handed_back_each_at_its_next_node(host: Host, effects: Effects) -> None:
+    flow = graph()
+    halfway = Halfway(host, flow, concurrency=1)
+    flow.node(name="split", then=["left", "right"], join="meet")(lambda state: None)
+    flow.node(name="left", then="more")(halfway.then(effects, "l"))
+    flow.node(name="more", then="meet")(lambda state: effects.act("m") and None)
+    flow.node(name="right", then="meet")(lambda state: {"answer": nt.ask("Right?")})
+    flow.node(name="meet")(lambda state: None)
+    enqueue(host, flow, "r")
+    halfway.start_and_stop(once=lambda: bool(host.open_reviews))
+    halfway.go_on.set()
+    halfway.end()
+    # One branch waits for a person, but the other one could go on: so could the run.
+    assert (status(host), effects.done) == (RunStatus.RUNNING, ["l"])
+    answer(host, "yes")
+    assert work(host, flow).completed == 1
+    assert effects.done == ["l", "m"]
+
+
+def test_a_node_that_does_not_end_in_time_is_left_and_named(host: Host) -> None:
+    flow = graph()
+    halfway = Halfway(host, flow, concurrency=1, drain="1s")
+    flow.node(name="a")(halfway.node)
+    enqueue(host, flow, "r")
+    halfway.start_and_stop()
+    assert halfway.end(seconds=1).at_work == ("r",)
+    halfway.go_on.set()
+
+
+def test_a_worker_that_was_stopped_before_takes_nothing(host: Host) -> None:
+    flow = one_node(lambda state: None)
+    enqueue(host, flow, "r")
+    with host.process() as ledger:
+        worker = nt.Worker(nt.App(graphs=[flow], store=ledger))
+        worker.stop()
+        assert worker.run().taken == 0
+    assert host.data.runs["r"].is_queued
+
+
+def test_cancelling_arun_hands_the_runs_back_first(host: Host, effects: Effects) -> None:
+    flow = graph()
+
+    @flow.node
+    async def a(state: Any) -> None:
+        started.set()
+        await go_on.wait()
+
+    @flow.node
+    async def b(state: Any) -> None:
+        effects.act("b")
+
+    enqueue(host, flow, "r")
+
+    async def main() -> None:
+        with host.process() as ledger:
+            worker = nt.Worker(nt.App(graphs=[flow], store=ledger))
+            task = asyncio.create_task(worker.arun())
+            await started.wait()
+            task.cancel()
+            asyncio.get_running_loop().call_later(0.05, go_on.set)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    started, go_on = asyncio.Event(), asyncio.Event()
+    asyncio.run(main())
+    assert (status(host), host.data.runs["r"].holder_id, effects.done) == (
+        RunStatus.RUNNING,
+        None,
+        [],
+    )
+
+
+# Code that is not here
+
+
+def test_runs_of_graphs_and_versions_that_it_does_not_have_are_left_alone(
+    host: Host, effects: Effects
+) -> None:
+    other, old = one_node(lambda state: None, "other"), one_node(lambda state: None)
+    new = one_node(lambda state: effects.act("new") and None, version="2.0.0")
+    enqueue(host, other, *(f"o{number}" for number in range(30)))
+    enqueue(host, old, *(f"r{number}" for number in range(30)))
+    enqueue(host, new, "n")
+    tally = work(host, new, concurrency=1)
+    assert (tally.taken, tally.completed, tally.put_off) == (1, 1, 0)
+    assert all(one.is_queued for one in host.data.runs.values() if one.workflow_id != "n")
+    assert host.open_reviews == []
+    assert work(host, old, other, concurrency=2).completed == 60
+
+
+def test_a_later_patch_takes_the_runs_of_an_earlier_one(host: Host) -> None:
+    enqueue(host, one_node(lambda state: None), "r")
+    assert work(host, one_node(lambda state: {"x": 1}, version="1.0.1")).completed == 1
+
+
+def look_around(host: Host, flow: nt.Graph[Any], *, times: int, **options: Any) -> None:
+    """A worker that looks for runs so often, with time passing in between."""
+    with host.process() as ledger:
+        worker = nt.Worker(nt.App(graphs=[flow], store=ledger), **options)
+        shift = module._Shift(worker, ledger, None)
+        for _ in range(times):
+            host.clock.advance(module.STRANGERS_SECONDS)
+            shift._take_up()
+
+
+def test_people_are_told_of_a_run_that_nobody_takes_for_long_and_not_before(host: Host) -> None:
+    old, new = one_node(lambda state: None), one_node(lambda state: {"x": 1}, version="2.0.0")
+    enqueue(host, old, "r")
+    enqueue(host, one_node(lambda state: None, "other"), "of another graph")
+    look_around(host, new, times=10, undeployable_after="5m")
+    assert host.open_reviews == []
+    look_around(host, new, times=12, undeployable_after="5m")
+    (review,) = host.open_reviews
+    assert (review.kind, review.identity.workflow_id) == (ReviewKind.UNDEPLOYABLE, "r")
+    # It closes by itself when somebody has the code.
+    assert work(host, old).completed == 1
+    assert host.open_reviews == []
+
+
+def test_a_decision_about_such_a_run_is_carried_out(host: Host) -> None:
+    old, new = one_node(lambda state: None), one_node(lambda state: {"x": 1}, version="2.0.0")
+    enqueue(host, old, "r")
+    look_around(host, new, times=12, undeployable_after="5m")
+    host.decide(Verb.ABORT)
+    look_around(host, new, times=2, undeployable_after="5m")
+    assert status(host) is RunStatus.ABORTED
+
+
+# What it is given
+
+
+@pytest.mark.parametrize("concurrency", [0, -1, True, 1.5, "8", 10**6])
+def test_a_concurrency_that_makes_no_sense_is_refused(concurrency: Any) -> None:
+    with pytest.raises(nt.UsageError, match="Nothing was started"):
+        nt.Worker(nt.App(graphs=[]), concurrency=concurrency)
+
+
+def test_what_is_no_app_is_refused() -> None:
+    with pytest.raises(nt.UsageError, match=r"needs an nt\.App"):
+        nt.Worker(one_node(lambda state: None))  # type: ignore[arg-type]
+
+
+def test_durations_are_read_before_anything_starts() -> None:
+    for name in ("drain", "undeployable_after"):
+        with pytest.raises(nt.InvalidTool):
+            nt.Worker(nt.App(graphs=[]), **{name: "soon"})  # type: ignore[arg-type]
+
+
+def test_versions_that_say_too_little_are_refused_before_anything_is_taken(host: Host) -> None:
+    old = one_node(lambda state: None)
+    new = graph(version="1.0.1")
+    new.node(name="another")(lambda state: None)
+    enqueue(host, old, "r")
+    with pytest.raises(nt.GraphChangedInPlace):
+        work(host, old, new)
+    assert host.data.runs["r"].is_queued
+
+
+def test_a_crash_is_a_failure_with_its_text_on_record(host: Host, effects: Effects) -> None:
+    effects.broken = {"a"}
+    flow = one_node(lambda state: effects.visit("a"))
+    enqueue(host, flow, "r")
+    work(host, flow)
+    failure = host.data.runs["r"].failure
+    assert failure is not None
+    assert failure.error_type.endswith(Crash.__name__)
