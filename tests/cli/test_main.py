@@ -19,6 +19,7 @@ from tests.cli.workplace import Workplace
 
 COMMANDS = [
     "run",
+    "worker",
     "runs",
     "show",
     "history",
