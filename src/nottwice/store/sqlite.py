@@ -324,6 +324,8 @@ class SqliteStore:
         try:
             with connections.writer.guard:
                 self._lock = self._open(connections, create=create)
+            # Whoever opens a ledger reads from it next, and need not wait for a connection then.
+            connections.read(_HOLDER, ("",))
         except BaseException as error:
             connections.close()
             if isinstance(error, sqlite3.Error | OSError):
