@@ -60,6 +60,7 @@ PUBLIC_NAMES = [
     "RunBusy",
     "RunWaits",
     "SchemaTooNew",
+    "Scratchpad",
     "SelfWait",
     "StoreError",
     "Tally",

@@ -12,6 +12,7 @@ with nt.run("ticket-7", store="agent.db"):
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nottwice.agent.scratchpad import Scratchpad
 from nottwice.engine.dispatch import Receipt
 from nottwice.errors import (
     Ambiguous,
@@ -136,6 +137,7 @@ __all__ = [
     "RunBusy",
     "RunWaits",
     "SchemaTooNew",
+    "Scratchpad",
     "SelfWait",
     "StoreError",
     "Tally",

@@ -82,8 +82,8 @@ def _traced(work: Work, files: set[str | None], number: int) -> Work:
     return child
 
 
-def _forked(child: Work) -> int:
-    """The exit code of a process that does this; what it raises is a failure of the test."""
+def fork(child: Work) -> int:
+    """The pid of a new process that does this; it ends with 1 if that fails."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -92,6 +92,11 @@ def _forked(child: Work) -> int:
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return pid
+
+
+def _forked(child: Work) -> int:
+    """The exit code of a process that does this; what it raises is a failure of the test."""
+    code = os.waitstatus_to_exitcode(os.waitpid(fork(child), 0)[1])
     assert code != 1, "the process failed by itself"
     return code

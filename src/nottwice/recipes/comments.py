@@ -16,11 +16,11 @@ from typing_extensions import TypedDict
 from nottwice.errors import InvalidTool, Poison
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
+from nottwice.guard.ready_made import WORKS_ON, declare
 from nottwice.guard.scopes import current_call
 from nottwice.model.call import Call
 from nottwice.model.failure import Classifier, single_request
 from nottwice.model.tool import Verification, did_not_happen, happened, parse_duration
-from nottwice.recipes.declaring import WORKS_ON, declare
 from nottwice.recipes.http import (
     NO_HEADERS,
     Headers,

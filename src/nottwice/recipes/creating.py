@@ -12,11 +12,11 @@ from pydantic import Field
 
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
+from nottwice.guard.ready_made import declare
 from nottwice.guard.report import ANY_CALL_WILL_DO
 from nottwice.model.call import Call
 from nottwice.model.failure import Classifier
 from nottwice.model.tool import Verification, did_not_happen, happened
-from nottwice.recipes.declaring import declare
 
 
 def create_if_absent(

@@ -17,10 +17,10 @@ from typing_extensions import TypedDict
 from nottwice.errors import Poison, Retryable
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
+from nottwice.guard.ready_made import RelativePath, declare
 from nottwice.guard.scopes import current_call
 from nottwice.model.call import Call
 from nottwice.model.tool import Verification, did_not_happen, happened, unknown
-from nottwice.recipes.declaring import RelativePath, declare
 from nottwice.store import confined_files
 from nottwice.store.jsonfile_disk import sync
 

@@ -27,6 +27,7 @@ from typing_extensions import TypedDict
 from nottwice.errors import Ambiguous, Poison, Retryable
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
+from nottwice.guard.ready_made import RelativePath, declare
 from nottwice.guard.scopes import current_call
 from nottwice.model.call import Call
 from nottwice.model.failure import RetryPolicy
@@ -37,7 +38,6 @@ from nottwice.model.tool import (
     parse_duration,
     still_running,
 )
-from nottwice.recipes.declaring import RelativePath, declare
 
 TRAILER = "Nottwice-Call"
 _LOCK = "nottwice.lock"

@@ -21,12 +21,12 @@ from typing_extensions import TypedDict
 from nottwice.errors import Ambiguous, InvalidTool, Poison, Retryable
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
+from nottwice.guard.ready_made import declare
 from nottwice.guard.request import key_per_call
 from nottwice.guard.scopes import current_call
 from nottwice.model.failure import RetryPolicy, single_request
 from nottwice.model.single_request import Sign, read_status
 from nottwice.model.tool import parse_duration
-from nottwice.recipes.declaring import declare
 
 Headers = Mapping[str, str] | Callable[[], Mapping[str, str]]
 """Fixed, or a function that is asked before every attempt. They are never recorded."""

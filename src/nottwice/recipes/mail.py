@@ -22,11 +22,11 @@ from typing_extensions import TypedDict
 from nottwice.errors import InvalidTool, Poison
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
+from nottwice.guard.ready_made import declare
 from nottwice.guard.scopes import current_call
 from nottwice.model.call import Call
 from nottwice.model.failure import single_request
 from nottwice.model.tool import Verification, did_not_happen, happened, parse_duration, unknown
-from nottwice.recipes.declaring import declare
 
 Login = tuple[str, str] | Callable[[], tuple[str, str]]
 """User and password, or a function that is asked before every attempt. They are never recorded."""

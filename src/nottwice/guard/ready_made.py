@@ -1,8 +1,8 @@
-"""How does a recipe become a tool, and when are two of them one?
+"""How does a ready-made tool become one of a program, and when are two of them the same?
 
-A recipe is declared once for each thing that it works on: a folder, a repository, an address. Its
-calls in doubt must find that very thing again, so a second tool of the same name that works on
-something else is refused, like any two tools of one name (T1).
+It is declared once for each thing that it works on: a folder, a repository, an address. Its calls
+in doubt must find that very thing again, so a second tool of the same name that works on something
+else is refused, like any two tools of one name (T1).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def declare(
     works_on: Mapping[str, object],
     **declared: Any,
 ) -> Any:
-    """The protected tool; ``works_on`` is what tells it from others of its recipe."""
+    """The protected tool; ``works_on`` is what tells it from others that are made alike."""
     parts = {part: _spelt(value) for part, value in works_on.items()}
     function.__name__ = name
-    # The registry tells tools apart by their place in the code. Recipes share theirs, so it says
+    # The registry tells tools apart by their place in the code. These share theirs, so it says
     # what they work on, too; as a hash, because an address may hold a secret.
     function.__qualname__ = f"{recipe} ({values.hash_of(parts)[:12]})"
     return tool(replay_class, name=name, **declared)(function)
