@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def test_what_a_receipt_told_is_ingested_once(pad: Scratchpad) -> None:
 
 
 def test_two_processes_lose_nothing_of_each_other(pad: Scratchpad) -> None:
-    children = [fork(lambda child=child: _ingest_many(pad, child)) for child in range(2)]
+    children = [fork(partial(_ingest_many, pad, child)) for child in range(2)]
     _ingest_many(pad, 2)
     for child in children:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -165,7 +166,7 @@ def test_no_name_leads_out_or_hides(pad: Scratchpad, ledger: Path, name: str) ->
     for each in ("read_note", "write_note", "add_to_note"):
         arguments = {"note": name} if each == "read_note" else {"note": name, "text": "x"}
         with pytest.raises(nt.InvalidArguments):
-            work_on(ledger, lambda each=each, arguments=arguments: tool(pad, each)(**arguments))
+            work_on(ledger, partial(tool(pad, each), **arguments))
     for use in (lambda: pad.read(name), lambda: pad.ingest("receipt", name, "x")):
         with pytest.raises(nt.InvalidArguments):
             use()
@@ -179,7 +180,7 @@ def test_links_are_not_followed(pad: Scratchpad, ledger: Path, tmp_path: Path) -
     (Path(pad.folder) / "out").symlink_to(tmp_path)
     for name in ("ann", "out/secret"):
         with pytest.raises(nt.Poison):
-            work_on(ledger, lambda name=name: tool(pad, "write_note")(note=name, text="x"))
+            work_on(ledger, partial(tool(pad, "write_note"), note=name, text="x"))
         with pytest.raises(confined_files.NotAFile):
             pad.read(name)
     assert (tmp_path / "secret.md").read_text() == "secret"

@@ -125,10 +125,10 @@ def _make_tools(root: str, kind: str) -> tuple[SyncTool[..., Any], ...]:
         """Add a paragraph at the end of a note, which is made if there is none."""
         return _write(root, note, text, replacing=False)
 
-    pure = {"works_on": {"folder": root}, "recipe": "scratchpad"}
+    pure: dict[str, Any] = {"works_on": {"folder": root}, "recipe": "scratchpad"}
     # Who comes second to a busy folder comes again.
     retry = RetryPolicy(12, first_seconds=0.02, most_seconds=1.0)
-    keyed = {**pure, "key": key_per_call, "window": _WINDOW, "retry": retry}
+    keyed: dict[str, Any] = {**pure, "key": key_per_call, "window": _WINDOW, "retry": retry}
     return (
         declare(list_all, "pure", name=f"list_{kind}s", **pure),
         declare(read_one, "pure", name=f"read_{kind}", **pure),
