@@ -12,11 +12,18 @@ with nt.run("ticket-7", store="agent.db"):
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nottwice.agent import providers
+from nottwice.agent.budget import Budget
+from nottwice.agent.context import Context
+from nottwice.agent.declare import Agent
+from nottwice.agent.provider import Price
 from nottwice.agent.scratchpad import Scratchpad
+from nottwice.agent.state import RunState
 from nottwice.engine.dispatch import Receipt
 from nottwice.errors import (
     Ambiguous,
     ApprovalNeeded,
+    BudgetSpent,
     ChildFailed,
     CommitUnknown,
     ContextTooLong,
@@ -91,12 +98,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "END",
+    "Agent",
     "Ambiguous",
     "App",
     "ApprovalNeeded",
+    "Budget",
+    "BudgetSpent",
     "Call",
     "ChildFailed",
     "CommitUnknown",
+    "Context",
     "ContextTooLong",
     "DecisionConflict",
     "EventTimeout",
@@ -121,6 +132,7 @@ __all__ = [
     "NottwiceError",
     "Outcome",
     "Poison",
+    "Price",
     "QuestionOpen",
     "Receipt",
     "Refused",
@@ -135,6 +147,7 @@ __all__ = [
     "RunAborted",
     "RunBlocked",
     "RunBusy",
+    "RunState",
     "RunWaits",
     "SchemaTooNew",
     "Scratchpad",
@@ -166,6 +179,7 @@ __all__ = [
     "now",
     "open",
     "phases",
+    "providers",
     "random",
     "receive",
     "run",

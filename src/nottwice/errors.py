@@ -29,6 +29,7 @@
     │   ├─ ReplayDriftError      the code no longer asks for what the ledger holds (D7)
     │   ├─ ApprovalNeeded        a person must approve a call before it is made (H3)
     │   ├─ QuestionOpen          a question to a person has no answer yet (H1)
+    │   ├─ BudgetSpent           a budget does not allow the next request to a model (A4)
     │   └─ RunAborted            a person decided to abort the run
     ├─ RunWaits                the run waits for time, an event or a child run; open it again later
     ├─ VersionError            a run and the deployed graph do not fit together
@@ -206,6 +207,10 @@ class ApprovalNeeded(RunBlocked):
 
 class QuestionOpen(RunBlocked):
     """A question to a person has no answer yet."""
+
+
+class BudgetSpent(RunBlocked):
+    """A budget does not allow the next request to a model, until a person raises it."""
 
 
 class RunAborted(RunBlocked):

@@ -44,6 +44,8 @@ class ModelRequest:
     most_output_tokens: int = 4096
     options: Mapping[str, Any] = field(default_factory=dict)
     """Handed to the SDK as they are: temperature, thinking, metadata."""
+    turn: int = 1
+    """Which request of its run this is; no part of what the model is told."""
 
 
 class StopReason(enum.Enum):

@@ -153,7 +153,7 @@ def _call_facts(case: Case, tool: Tool | None) -> Iterator[tuple[str, object]]:
     if review.kind is ReviewKind.UNDEPLOYABLE:
         # It is about the run as a whole, not about a call of it.
         return
-    if review.kind is not ReviewKind.QUESTION:
+    if review.kind not in (ReviewKind.QUESTION, ReviewKind.BUDGET):
         yield "tool", identity.tool_name
     yield "step", identity.node_id
     yield "call", review.call_id
@@ -275,7 +275,7 @@ def _command_words(case: Case) -> list[str]:
             words += " --result JSON"
         if verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
             words += " --holder-stopped"
-        if verb == Verb.ANSWER.value and isinstance(shown, Question):
+        if isinstance(shown, Question) and verb == shown.verb.value:
             words += " --text TEXT" if shown.answer_type == "str" else " --result JSON"
         if verb not in (*options, Verb.ANSWER.value, Verb.APPROVE.value):
             words += " --why TEXT"

@@ -31,6 +31,7 @@ from nottwice.reviews.queue import Case, find_case
 
 NOTHING_DECIDED = 2
 _NOTHING = "Nothing was decided."
+_ANSWERS = tuple(verb.value for verb in Verb if verb.answers)
 
 _HELP = """Decide what a run waits for; without a VERB see the case and be asked.
 
@@ -42,6 +43,7 @@ Verbs:
   answer          the answer to a question: --text or --result; an option is a verb of its own
   approve         the call may be made, with these arguments and no others
   reject          the call is not made; the code gets the reason
+  raise           the run may take that much more: --result '{"usd": 2}', tokens, beats, seconds
   abort           stop this run for good
   undo            take back a decision that has not been used yet
 
@@ -84,7 +86,7 @@ class Wish:
     "result_text",
     metavar="JSON",
     help="What the tool would have returned, or the answer, as JSON; - reads stdin, @PATH a "
-    "file. For `happened` and `answer`.",
+    "file. For `happened`, `answer` and `raise`.",
 )
 @click.option("--text", metavar="TEXT", help="The answer as text, which needs no quotes of JSON.")
 @click.option("--by", metavar="NAME", help="Who decides. Else your login name.")
@@ -188,7 +190,7 @@ def _completed(case: Case, tool: Tool | None, wish: Wish) -> Wish:
     if cases.can_ask():
         if wish.verb == Verb.HAPPENED.value and wish.result_text is None:
             wish = replace(wish, result_text=cases.ask_result(tool, parse_result))
-        if wish.verb == Verb.ANSWER.value and wish.result_text is None:
+        if wish.verb in _ANSWERS and wish.result_text is None:
             wish = replace(wish, result_text=cases.ask_answer(case, parse_result))
         if wish.verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
             stopped = wish.holder_stopped or cases.ask_holder_stopped(case)
@@ -249,7 +251,7 @@ def _show_outcome(
         show_line(f"Review {after.review_id} is open again.")
     else:
         decision = after.decision
-        said = "" if decision.verb is not Verb.ANSWER else f" {cases.answer_text(decision)}"
+        said = f" {cases.answer_text(decision)}" if decision.verb.answers else ""
         by = safe(decision.by)
         show_line(f"Review {after.review_id}: {decision.verb.value}{said}, by {by}.")
         if decision.result is not None and tool is None and not after.kind.asks_first:

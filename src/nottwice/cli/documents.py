@@ -172,7 +172,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "review_id": "what `nottwice decide` takes",
         "run_id": "the run that waits",
         "kind": "unknown: did it happen? drift: may effects stay unasked for? question: what is "
-        "the answer? approval: may the call be made?",
+        "the answer? approval: may the call be made? budget: may it take more?",
         "status": "open, decided, used or closed",
         "version": "grows with every change; see --shown-version",
         "call_id": "the call it is about",
@@ -180,8 +180,9 @@ FIELDS: dict[str, dict[str, str]] = {
         "step": "the step of that call",
         "summary": "why a person is needed",
         "opened_at": "since when the run waits",
-        "about": "what is asked, or null: of a question `question`, `options`, `about`, "
-        "`answer_type`, `schema`; of an approval `tool`, `args`, `replay_class`, `lasts_seconds`",
+        "about": "what is asked, or null: of a question or a budget `question`, `options`, "
+        "`about`, `answer_type`, `schema`; of an approval `tool`, `args`, `replay_class`, "
+        "`lasts_seconds`",
         "verbs": "what can be decided, each with its meaning",
         "decision": "an object with `verb`, `by`, `why`, `at`, `result`, `holder_stopped`; or null",
         "closed_by": "what closed it, or null",

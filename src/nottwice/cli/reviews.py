@@ -16,7 +16,7 @@ from nottwice.engine.blocking import call_text
 from nottwice.errors import DecisionConflict
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
-from nottwice.model.review import Review, ReviewStatus, Verb
+from nottwice.model.review import Review, ReviewStatus
 from nottwice.reviews.queue import open_cases
 from nottwice.reviews.recheck import Rechecked
 from nottwice.reviews.recheck import recheck as ask_again
@@ -92,7 +92,7 @@ def _call_of(ledger: Ledger, review: Review) -> str:
 
 def _outcome_of(review: Review) -> str | None:
     if review.decision is not None:
-        if review.decision.verb is Verb.ANSWER and review.decision.result is not None:
+        if review.decision.verb.answers and review.decision.result is not None:
             said = shorten(review.decision.result.json, 40)
             return f"answer {said} by {shorten(review.decision.by, 40)}"
         return f"{review.decision.verb.value} by {shorten(review.decision.by, 40)}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope, Session, Stop
-from nottwice.errors import ApprovalNeeded, NottwiceError, QuestionOpen, RunWaits
+from nottwice.errors import ApprovalNeeded, BudgetSpent, NottwiceError, QuestionOpen, RunWaits
 from nottwice.model.call import CallIdentity
 from nottwice.model.places import branch_path, is_inside, is_visit_of
 from nottwice.model.review import Review, ReviewStatus
@@ -22,7 +22,7 @@ from nottwice.store.interface import Outdated, ReviewWrite
 
 def is_wait(error: BaseException | None) -> bool:
     """Whether an exception only says that the run waits: nothing failed and nothing is in doubt."""
-    return isinstance(error, RunWaits | QuestionOpen | ApprovalNeeded)
+    return isinstance(error, RunWaits | QuestionOpen | ApprovalNeeded | BudgetSpent)
 
 
 def note(session: Session, identity: CallIdentity, error: NottwiceError, wait: Wait) -> None:

@@ -34,7 +34,7 @@ from nottwice.model.call import (
     StoredResult,
 )
 from nottwice.model.failure import Failure, FailureClass
-from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
+from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import EventRecord, RunStatus, Wait, WaitKind
 from nottwice.store.interface import CallWrite, EventWrite, Outdated, ReviewWrite, RunUpdate
 
@@ -123,7 +123,7 @@ def _open_question(request: Request, question: Question) -> Doing[Review]:
         text = text[: MOST_SUMMARY_CHARACTERS - 1] + "…"
     review = Review(
         review_id=secrets.token_hex(4),
-        kind=ReviewKind.QUESTION,
+        kind=question.kind,
         status=ReviewStatus.OPEN,
         identity=identity,
         call_id=identity.call_id,
@@ -153,7 +153,7 @@ def _outdone(request: Request, review: Review) -> Doing[tuple[ReviewWrite, ...]]
     by, now = f"another question in its place: {review.review_id}", session.clock.now()
     writes: list[ReviewWrite] = []
     for identity, known in list(session.asked.items()):
-        if known.kind is ReviewKind.QUESTION and identity[:3] == here:
+        if known.kind is not ReviewKind.APPROVAL and identity[:3] == here:
             found = yield from stops.pending_review(session, identity)
             if found is not None and found.status is ReviewStatus.OPEN:
                 writes.append(ReviewWrite(found.closed(by, now=now), found.version))
@@ -164,7 +164,7 @@ def _use(request: Request, question: Question, review: Review) -> Doing[Nottwice
     """Make an answer the row, and mark it used, in one commit; one that does not fit is undone."""
     session, decision, now = request.scope.session, review.decision, request.scope.session.clock
     assert decision is not None
-    if decision.verb is not Verb.ANSWER:
+    if decision.verb is not question.verb:
         yield from reconcile.abort_if_decided(session)
         raise Outdated(f"review {review.review_id} was decided otherwise")
     plain = values.decode(decision.result.json) if decision.result else None

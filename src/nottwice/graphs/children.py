@@ -49,7 +49,7 @@ def spawn(
     scope = scope_of("nt.spawn")
     _check_graph(graph, "nt.spawn")
     check_no_loop(graph, "await nt.aspawn(graph, ...)")
-    return drive(_spawn(scope, graph, input, label, check=check), scope.session)
+    return drive(spawning(scope, graph, input, label, check=check), scope.session)
 
 
 async def aspawn(
@@ -58,7 +58,7 @@ async def aspawn(
     """The same without blocking the event loop."""
     scope = scope_of("nt.aspawn")
     _check_graph(graph, "nt.aspawn")
-    return await drive_async(_spawn(scope, graph, input, label, check=check), scope.session)
+    return await drive_async(spawning(scope, graph, input, label, check=check), scope.session)
 
 
 def _check_graph(given: object, name: str) -> None:
@@ -69,10 +69,10 @@ def _check_graph(given: object, name: str) -> None:
         )
 
 
-def _spawn(
+def spawning(
     scope: Scope, graph: Graph[S], given: Any, label: str | None, *, check: bool
 ) -> Doing[Outcome[S]]:
-    """Of those in this process who ask for the very same child, let one at a time do so."""
+    """The same for the engine: of those who ask for the very same child, one at a time does so."""
     session = scope.session
     identity, args = _identify(scope, graph, given, label)
     while True:
@@ -147,6 +147,11 @@ def child_run_id(parent: str, identity: CallIdentity) -> str:
     if len(parent) + len(suffix) <= MAX_ID_CHARACTERS:
         return parent + suffix
     return f"child.{identity.call_id}"
+
+
+def child_identity(scope: Scope, graph: Graph[Any], given: Any, label: str | None) -> CallIdentity:
+    """The identity of the call that spawns this child from here."""
+    return _identify(scope, graph, given, label)[0]
 
 
 def _identify(

@@ -110,7 +110,7 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
     deadline = clock.now() + stay_seconds
     while True:
         known = store.load_run(run_id)
-        begins = _beginning(store, asked, known, now=clock.now())
+        begins = beginning(store, asked, known, now=clock.now())
         if known is not None and known.status is RunStatus.COMPLETED:
             return outcome_of(store, graph, run_id)
         if known is not None and known.status is RunStatus.ABORTED:
@@ -177,7 +177,7 @@ def _abort_children(seat: Seat, run_id: str) -> Doing[None]:
     yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
 
 
-def _beginning(
+def beginning(
     store: Store, asked: Asked, known: RunRecord | None, *, now: float
 ) -> ownership.Beginning:
     """What the run begins with, checked against what it began with if it is there already."""

@@ -331,6 +331,7 @@ def _dress(
         setattr(protected, name, value)
     protected.fn = function
     protected.tool = requests.tool
+    protected.requests = requests
     protected.notes = requests.signature.notes
     return protected
 

@@ -18,7 +18,7 @@ from nottwice.model.review import VERBS, Review, ReviewKind, Verb
 UNDO = "undo"
 RESERVED = frozenset({*(verb.value for verb in Verb), UNDO, "later"})
 """Words of the command line: an option of this name could be mistaken for one."""
-_OWN_WORDS = frozenset({Verb.APPROVE.value, Verb.REJECT.value, Verb.ACCEPT.value})
+_OWN_WORDS = frozenset({Verb.APPROVE.value, Verb.REJECT.value, Verb.ACCEPT.value, Verb.RAISE.value})
 """Verbs that questions do not have, so that an option may use the word."""
 SIMPLE_TYPES = ("str", "int", "float", "bool")
 
@@ -36,6 +36,13 @@ class Question:
     """The expected type, as a person would write it."""
     schema: Any = None
     """The JSON schema of that type, where its name does not say enough."""
+    kind: ReviewKind = ReviewKind.QUESTION
+    """What kind of review asks it: a question, or one about a budget."""
+
+    @property
+    def verb(self) -> Verb:
+        """How it is answered."""
+        return Verb.RAISE if self.kind is ReviewKind.BUDGET else Verb.ANSWER
 
     def to_json(self) -> str:
         return values.encode(
@@ -76,13 +83,14 @@ def shown_in(review: Review) -> Question | WantedCall | None:
         return None
     plain = values.decode(review.about)
     try:
-        if review.kind is ReviewKind.QUESTION:
+        if review.kind in (ReviewKind.QUESTION, ReviewKind.BUDGET):
             return Question(
                 text=plain["question"],
                 options=tuple(plain["options"]),
                 about=plain["about"],
                 answer_type=plain["answer_type"],
                 schema=plain["schema"],
+                kind=review.kind,
             )
         if review.kind is ReviewKind.APPROVAL:
             return WantedCall(

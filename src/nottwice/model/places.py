@@ -17,6 +17,14 @@ def is_visit_of(checkpoint_id: str, visit: str) -> bool:
     return checkpoint_id == visit or checkpoint_id.startswith(visit + "/")
 
 
+def is_run_wide(node_id: str) -> bool:
+    """Whether a call was made for the run as a whole and not in a step of it.
+
+    Such calls may have a branch of their own each, so that one that waits stops no other.
+    """
+    return re.fullmatch(r"/(\[\d+\])?", node_id) is not None
+
+
 def branches_differ(one: str, other: str) -> bool:
     """Whether two nodes lie in different parallel branches of the same step."""
     mine, theirs = branch_path(one), branch_path(other)

@@ -70,6 +70,11 @@ def start(graph: GraphDefinition) -> Position:
     return _arrive(graph, Position(None, {}), graph.start)
 
 
+def restart(graph: GraphDefinition, position: Position) -> Position:
+    """The beginning once more, for a run that had reached its end; its visits go on counting."""
+    return _arrive(graph, Position(None, position.visits), graph.start)
+
+
 def move(graph: GraphDefinition, position: Position, node: Node, choice: str | None) -> Position:
     """Where a run goes from a node that has ended."""
     route = node.route

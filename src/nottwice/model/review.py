@@ -26,12 +26,13 @@ class ReviewKind(enum.Enum):
     DRIFT = "drift"
     QUESTION = "question"
     APPROVAL = "approval"
+    BUDGET = "budget"
     UNDEPLOYABLE = "undeployable"
 
     @property
     def asks_first(self) -> bool:
         """Whether it is asked before anything is done, so that nothing can be in doubt yet."""
-        return self in (ReviewKind.QUESTION, ReviewKind.APPROVAL)
+        return self in (ReviewKind.QUESTION, ReviewKind.APPROVAL, ReviewKind.BUDGET)
 
 
 class Verb(enum.Enum):
@@ -43,7 +44,13 @@ class Verb(enum.Enum):
     ANSWER = "answer"
     APPROVE = "approve"
     REJECT = "reject"
+    RAISE = "raise"
     ABORT = "abort"
+
+    @property
+    def answers(self) -> bool:
+        """Whether what the person says goes on into the run, as data."""
+        return self in (Verb.ANSWER, Verb.RAISE)
 
 
 VERBS: dict[ReviewKind, dict[Verb, str]] = {
@@ -63,6 +70,10 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
     ReviewKind.APPROVAL: {
         Verb.APPROVE: "the call may be made, with these arguments and no others",
         Verb.REJECT: "the call is not made; the code gets nt.Rejected, with the reason",
+        Verb.ABORT: "stop this run for good",
+    },
+    ReviewKind.BUDGET: {
+        Verb.RAISE: "the run may take that much more, --result '{\"usd\": 2}', and goes on",
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.UNDEPLOYABLE: {
@@ -189,7 +200,7 @@ class Review:
             )
         verb, given = self.decision.verb, self.decision.result
         what = repr(verb.value)
-        if verb is Verb.ANSWER and given is not None:
+        if verb.answers and given is not None:
             shown = given.json if len(given.json) <= 80 else f"{given.json[:79]}…"
             what = f"{what} {shown}"
         hint = (

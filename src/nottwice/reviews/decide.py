@@ -16,7 +16,8 @@ from nottwice.guard.codec import Codec
 from nottwice.model import values
 from nottwice.model.asked import Question, options_of, shown_in
 from nottwice.model.call import ResultKind, StoredResult
-from nottwice.model.review import VERBS, AuditEntry, Decision, Review, Verb
+from nottwice.model.raises import check_raise
+from nottwice.model.review import VERBS, AuditEntry, Decision, Review, ReviewKind, Verb
 from nottwice.model.tool import Tool
 from nottwice.reviews.queue import Case, find_case
 from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
@@ -112,7 +113,7 @@ def _check_attempt(case: Case, verb: Verb, *, holder_stopped: bool) -> None:
 def _result(
     case: Case, verb: Verb, result: Any, *, has_result: bool, tool: Tool | None
 ) -> StoredResult | None:
-    if verb is Verb.ANSWER:
+    if verb.answers:
         return _answer(case.review, result, has_result=has_result)
     if verb is not Verb.HAPPENED:
         if has_result:
@@ -151,7 +152,9 @@ def _answer(review: Review, answer: Any, *, has_result: bool) -> StoredResult:
             "Nothing was decided."
         )
     known = _SIMPLE_TYPES.get(question.answer_type)
-    if known is not None:
+    if review.kind is ReviewKind.BUDGET:
+        check_raise(answer)
+    elif known is not None:
         # Other types are in the code that asked, which checks again when it uses the answer.
         Codec(known, where="the answer").validate_plain(answer)
     return StoredResult(ResultKind.PLAIN, values.encode(answer))

@@ -2,3 +2,4 @@
 
 from nottwice.agent.providers.anthropic_messages import anthropic as anthropic
 from nottwice.agent.providers.openai_responses import openai as openai
+from nottwice.agent.providers.scripted import scripted as scripted

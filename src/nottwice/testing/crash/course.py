@@ -186,6 +186,8 @@ class Lab:
         match review.kind:
             case ReviewKind.QUESTION:
                 return Ruling(review.review_id, Verb.ANSWER, self._answer(review))
+            case ReviewKind.BUDGET:
+                return Ruling(review.review_id, Verb.RAISE, _enough(review))
             case ReviewKind.APPROVAL:
                 rejected = self.scenario.answers.get(review.identity.tool_name) == "reject"
                 return Ruling(review.review_id, Verb.REJECT if rejected else Verb.APPROVE)
@@ -233,6 +235,13 @@ def _is_open(review: Review, kind: ReviewKind) -> bool:
 
 def _drift_text(review: Review) -> str:
     return f"after the resume the code asked for something else: {review.summary}"
+
+
+def _enough(review: Review) -> str:
+    """A raise of what is asked for, as large as the agent says that it takes."""
+    shown = shown_in(review)
+    about = shown.about if isinstance(shown, Question) else None
+    return values.encode(about["suggested"] if isinstance(about, dict) else None)
 
 
 def _let_time_come(waiting: list[RunRecord], upstream: Upstream) -> bool:

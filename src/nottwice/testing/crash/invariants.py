@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nottwice.errors import NottwiceError
-from nottwice.model.call import ROOT_NODE, CallRow, CallStatus
+from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.checkpoint import restore
-from nottwice.model.places import is_inside, is_visit_of
+from nottwice.model.places import is_inside, is_run_wide, is_visit_of
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord, StepStatus, WaitKind
 from nottwice.testing.crash.course import Baseline, Lived
@@ -128,7 +128,7 @@ def receipts_are_kept(case: Case) -> Iterator[str]:
 
 def rows_and_steps_agree(case: Case) -> Iterator[str]:
     for row in case.view.calls:
-        if row.identity.node_id == ROOT_NODE:
+        if is_run_wide(row.identity.node_id):
             continue
         around = [step for step in case.view.steps if _contains(step, row)]
         name, where = row.identity.tool_name, row.identity.node_id

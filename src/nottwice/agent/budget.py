@@ -1,0 +1,162 @@
+"""How much may a run take, and does its next request to a model still fit in (A4)?
+
+Before a model is asked, what it may cost at most is reserved, durably; when it has answered, what
+it did cost is kept instead. A reservation whose answer never came stays counted, because the
+request may have been answered and billed: so a process that dies again and again while it waits for
+a model cannot spend past the budget. Promise kept here: P70.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from nottwice.errors import UsageError
+from nottwice.model.raises import NAMES, is_amount
+from nottwice.model.tool import parse_duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a run may take: dollars, tokens, requests to a model, time, the same thing in a row.
+
+    None: as much as it likes. ``beats`` counts turns of the loop, each of which asks the model
+    once. ``seconds`` is the time since the user's last message (a number or ``"15m"``), waits
+    for people included. ``repeats``: how often the model may ask for the very same in a row.
+    """
+
+    usd: float | None = None
+    tokens: int | None = None
+    beats: int | None = None
+    seconds: float | str | None = None
+    repeats: int | None = 6
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seconds, str):
+            seconds = parse_duration(self.seconds, what="Budget: seconds")
+            object.__setattr__(self, "seconds", seconds)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not is_amount(value):
+                raise UsageError(
+                    f"Budget({field.name}={value!r}) is no limit. Nothing happened. Give a number "
+                    "above 0, or None for no limit."
+                )
+
+    def limit(self, name: str) -> float | None:
+        limit: float | None = getattr(self, name)
+        return limit
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """So much of a budget: tokens, and dollars where the price is known."""
+
+    tokens: int = 0
+    usd: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.tokens + other.tokens, round(self.usd + other.usd, 9))
+
+    def times(self, count: int) -> Amount:
+        return Amount(self.tokens * count, round(self.usd * count, 9))
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"tokens": self.tokens, "usd": self.usd}
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> Amount:
+        return Amount(plain["tokens"], plain["usd"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a run has taken so far, and what its next request may take at most."""
+
+    spent: Amount
+    """What was answered, and what may have been: reservations without an answer."""
+    reserve: Amount
+    beats: int
+    seconds: float
+    repeats: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """A limit that the next request does not fit under."""
+
+    name: str
+    limit: float
+    taken: float
+    following: float
+    """What the next request may take at most."""
+
+    @property
+    def text(self) -> str:
+        limit, taken, following = (f"{amount:,.6g}" for amount in self._amounts())
+        match self.name:
+            case "usd":
+                return (
+                    f"it may spend {limit} dollars, has spent {taken}, and its next request may "
+                    f"take {following}"
+                )
+            case "tokens":
+                return (
+                    f"it may use {limit} tokens, has used {taken}, and its next request may take "
+                    f"{following}"
+                )
+            case "beats":
+                return f"it may ask its model {limit} times, and has done so"
+            case "seconds":
+                return f"it may take {limit} s, and has taken {taken} s"
+            case _:
+                return f"its model has asked for the very same {taken} times in a row"
+
+    def _amounts(self) -> tuple[float, float, float]:
+        return (self.limit, self.taken, self.following)
+
+    @property
+    def suggested(self) -> dict[str, Any]:
+        """A raise that lets the run go on for as long again."""
+        short = max(self.limit, self.taken + self.following - self.limit)
+        whole = self.name in ("tokens", "beats", "repeats")
+        return {self.name: int(short) + 1 if whole else round(short, 6)}
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "limit": self.name,
+            "allowed": self.limit,
+            "taken": self.taken,
+            "next": self.following,
+            "suggested": self.suggested,
+        }
+
+
+def find_overrun(budget: Budget, raised: Mapping[str, float], taken: Taken) -> Overrun | None:
+    """The first limit that the next request does not fit under, raised as it was."""
+    rows = (
+        ("usd", taken.spent.usd, taken.reserve.usd),
+        ("tokens", taken.spent.tokens, taken.reserve.tokens),
+        ("beats", taken.beats, 1),
+        ("seconds", taken.seconds, 0),
+        ("repeats", taken.repeats, 0),
+    )
+    for name, so_far, following in rows:
+        limit = budget.limit(name)
+        if limit is None:
+            continue
+        limit += raised.get(name, 0)
+        over = so_far + following > limit if following else so_far >= limit
+        if over:
+            return Overrun(name, limit, so_far, following)
+    return None
+
+
+def raised_by(raised: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    """What was raised so far, and this."""
+    return {
+        name: round(raised.get(name, 0) + more.get(name, 0), 9)
+        for name in NAMES
+        if name in raised or name in more
+    }

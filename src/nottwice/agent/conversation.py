@@ -1,0 +1,90 @@
+"""Speaking to a run: a message of the user, and the next round of a conversation that had ended.
+
+A message is an event, so it is on record before anybody reacts to it, is taken in once, and may be
+sent by any process at any time. A run that had reached its end goes on from its beginning, with all
+it has: transcript, plan, receipts, money. The same line twice is one message as long as nobody has
+answered it, and tells the answer again when somebody has. Promise kept here: P72.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from nottwice.agent.loop import MESSAGE
+from nottwice.engine import ownership
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.drivers import Seat
+from nottwice.errors import UsageError
+from nottwice.guard import registry
+from nottwice.guard.sending import tell
+from nottwice.model import position as positions
+from nottwice.model.checkpoint import restore, resume, save
+from nottwice.model.graph import GraphDefinition
+from nottwice.model.position import Position
+from nottwice.model.run import RunStatus
+from nottwice.store.interface import Store
+
+
+def send_message(
+    seat: Seat, run_id: str, text: str, *, message_id: str | None = None, by: str = "a program"
+) -> None:
+    """Say something to a run, once.
+
+    Durable: when it returns. Without an id, the same text is the same message until the run has
+    answered it; after that it is taken for the same line typed again, too, until something else
+    was said.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"message={text!r} says nothing. Nothing was sent. Write some text.")
+    if message_id is None:
+        number = _round_to_speak_in(seat.store, run_id, text)
+        hashed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        message_id = f"message-{number}-{hashed}"
+    tell(seat.store, seat.clock, run_id, MESSAGE, {"text": text}, event_id=message_id, by=by)
+
+
+def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:
+    """The round that a message belongs to; one that was answered last is not said again."""
+    run = store.load_run(run_id)
+    chain = [] if run is None else store.checkpoint_chain(run_id)
+    if run is None or not chain:
+        return 1
+    now = restore(chain)["state"]["round"]
+    number = int(now["number"])
+    ended = run.status is RunStatus.COMPLETED
+    return number - 1 if ended and now["last_message"] == text else number
+
+
+def is_spoken_to(store: Store, run_id: str) -> bool:
+    """Whether a run has ended and somebody has said something since."""
+    run = store.load_run(run_id)
+    if run is None or run.status is not RunStatus.COMPLETED:
+        return False
+    return any(event.received_by is None for event in store.events(run_id, MESSAGE))
+
+
+def reopen(seat: Seat, graph: GraphDefinition, run_id: str) -> Doing[None]:
+    """Let a run that has ended begin its next round.
+
+    Durable: when it returns. Whoever comes second finds that it has happened.
+    """
+    opening = ownership.Opening(
+        store=seat.store, clock=seat.clock, run_id=run_id, find_tool=registry.find_tool
+    )
+    session = yield from ownership.take(opening)
+    chain: Any = yield Read(lambda store: store.checkpoint_chain(run_id))
+    image, saved = resume(chain)
+    position = Position.from_plain(image["position"])
+    if position.node is None:
+        again = positions.restart(graph, position)
+        record, _ = save(
+            saved,
+            workflow_id=run_id,
+            node_id="/",
+            old=image,
+            new={**image, "position": again.to_plain()},
+            now=seat.clock.now(),
+        )
+        session.riding.add_checkpoint(record)
+    yield from ownership.release(session, None, status=RunStatus.RUNNING)

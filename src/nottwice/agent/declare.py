@@ -1,0 +1,297 @@
+"""An agent as users write it: ``nt.Agent("triage", version="1.0.0", provider=..., tools=[...])``.
+
+An agent is a graph whose nodes are the beats of the loop, so what holds for graphs holds for it:
+versions, checkpoints, reviews, forks, children, and a resume by running the same line again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from nottwice.agent import conversation, loop
+from nottwice.agent.budget import Budget
+from nottwice.agent.cadence import read_cadence
+from nottwice.agent.context import Context, default_context
+from nottwice.agent.effects import Effect, effects_of
+from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
+from nottwice.agent.provider import Provider
+from nottwice.agent.state import AgentState, RunState
+from nottwice.agent.toolbox import Toolbox
+from nottwice.engine.advance import NodeCode
+from nottwice.engine.asks import Doing
+from nottwice.engine.drivers import Seat, drive, drive_async
+from nottwice.errors import UsageError
+from nottwice.graphs import running
+from nottwice.graphs.binding import check_unchanged
+from nottwice.graphs.declare import AnyStore, Graph
+from nottwice.graphs.fingerprint import print_tool
+from nottwice.graphs.outcome import Outcome
+from nottwice.guard.ledger import ledger_of
+from nottwice.model.body import hash_of_bytes
+from nottwice.model.call import check_id
+from nottwice.model.failure import RetryPolicy
+from nottwice.model.fingerprint import Fingerprint
+from nottwice.model.graph import GraphDefinition
+from nottwice.model.tool import parse_duration
+
+BODY = "nottwice.agent 1"
+"""What the beats say, as far as versions are concerned: they are not the user's to bump."""
+INSTRUCTIONS = (
+    "You work on a task step by step, with tools. Plan first if the task has several steps, and "
+    "say when a step is done. Each tool result tells what really happened; rely on nothing else. "
+    "When the task is done, answer without calling a tool."
+)
+
+
+class Agent(Graph[RunState]):
+    """An agent that can be killed at any moment and resumed by running the same line again.
+
+    ``provider``: the model. ``tools``: protected functions, and other agents to hand tasks to.
+    ``budget``: what a run may take before a person is asked. ``instructions``: what the model is
+    told in every request. ``context``: a function from the run's state to what the model sees;
+    ``context_tokens`` bounds how much of the conversation it is shown. ``cadence``: when beats
+    become durable: ``"effects"``, ``"every_beat"``, a number of beats, or a time such as ``"30s"``;
+    replies and effects always are. ``done_when``: functions that tell whether a task is done; a run
+    names them, beside conditions in words. ``options`` are handed to the provider's SDK.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str,
+        provider: Provider,
+        tools: Iterable[Any] = (),
+        budget: Budget | None = None,
+        instructions: str = INSTRUCTIONS,
+        context: Callable[[RunState], Context] | None = None,
+        context_tokens: int = 100_000,
+        most_output_tokens: int = 4096,
+        cadence: str | int = "effects",
+        done_when: Iterable[Check] = (),
+        retry: RetryPolicy | None = None,
+        time_limit: str | float = "15m",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        offered = list(tools)
+        functions = [each for each in offered if not isinstance(each, Graph)]
+        self.toolbox = Toolbox(name, offered)
+        super().__init__(name, version=version, tools=functions)
+        self.state = AgentState(agent=name)
+        self.provider = _checked_provider(name, provider)
+        self.budget = _checked_budget(name, Budget() if budget is None else budget, provider)
+        self.instructions = instructions
+        self.context_tokens = _above_zero(context_tokens, "context_tokens")
+        self.most_output_tokens = _above_zero(most_output_tokens, "most_output_tokens")
+        self.beats = read_cadence(cadence)
+        self.retry = retry or RetryPolicy(attempts=6, first_seconds=1.0, most_seconds=60.0)
+        self.time_limit_seconds = parse_duration(time_limit, what=f"Agent {name!r}: time_limit")
+        self.options = dict(options or {})
+        self._context = context
+        self.checks: dict[str, Check] = {}
+        for check in done_when:
+            self._add_check(check)
+        self.loop = Beats(self)
+        loop.declare(self, self.loop)
+
+    def make_context(self, state: RunState) -> Context:
+        """What the model sees in its next request."""
+        if self._context is not None:
+            return self._context(state)
+        return self.default_context(state)
+
+    def default_context(self, state: RunState) -> Context:
+        """The task, what was compacted, what was said lately, and where the plan stands."""
+        return default_context(state, self.instructions)
+
+    def run(
+        self,
+        run_id: str,
+        input: Any = None,
+        *,
+        goal: str | None = None,
+        done_when: Iterable[str | Check] = (),
+        plan: Iterable[str] = (),
+        message: str | None = None,
+        message_id: str | None = None,
+        store: AnyStore = None,
+        wait_seconds: float = 0.0,
+        patience: str | float = 60,
+        stay: str | float = 0,
+    ) -> Outcome[RunState]:
+        """Work on a task: start it, resume it, or tell how it ended; there is no difference.
+
+        ``goal``: what is to be done. ``done_when``: what must be true then, in words or as a
+        function of the state; one that is not known to be true sends the model back to work.
+        ``plan``: steps to begin with. ``message``: say something to the run, which goes on even if
+        it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
+        run is finished or waits; ``stay`` as for graphs. ``input`` is all of it as one dict.
+        """
+        ledger, given = ledger_of(store), self._input(input, goal, done_when, plan)
+        asked = running.Asked(self, run_id, given, wait_seconds, patience, stay)
+        running.check_no_loop(self, "await agent.arun(...)")
+        return drive(_conversing(ledger, asked, message, message_id), ledger)
+
+    async def arun(
+        self,
+        run_id: str,
+        input: Any = None,
+        *,
+        goal: str | None = None,
+        done_when: Iterable[str | Check] = (),
+        plan: Iterable[str] = (),
+        message: str | None = None,
+        message_id: str | None = None,
+        store: AnyStore = None,
+        wait_seconds: float = 0.0,
+        patience: str | float = 60,
+        stay: str | float = 0,
+    ) -> Outcome[RunState]:
+        """The same without blocking the event loop; the model and async tools run in it."""
+        ledger, given = ledger_of(store), self._input(input, goal, done_when, plan)
+        asked = running.Asked(_AsyncTwin(self), run_id, given, wait_seconds, patience, stay)
+        return await drive_async(_conversing(ledger, asked, message, message_id), ledger)
+
+    def effects(self, run_id: str, *, store: AnyStore = None) -> list[Effect]:
+        """What a run did to the world, as the ledger has it, oldest first."""
+        return effects_of(ledger_of(store, create=False).store, run_id)
+
+    def fingerprint(self) -> Fingerprint:
+        """What makes this agent this agent: its loop and its tools. What it is told may change."""
+        definition = self.definition()
+        with self._guard:
+            if self._fingerprint is None:
+                tools = sorted(self._tools, key=lambda tool: tool.name)
+                body = hash_of_bytes(BODY.encode(), kind="own")
+                self._fingerprint = Fingerprint(
+                    definition,
+                    tuple(print_tool(tool) for tool in tools),
+                    tuple(sorted((name, body) for name in self.code)),
+                )
+            return self._fingerprint
+
+    def _input(
+        self,
+        given: Any,
+        goal: str | None,
+        done_when: Iterable[str | Check],
+        plan: Iterable[str],
+    ) -> dict[str, Any] | None:
+        """What the run begins with; None if nothing is said, as for a run that is resumed."""
+        if isinstance(done_when, str) or isinstance(plan, str):
+            raise UsageError(
+                "done_when and plan take lists of texts. Nothing was started. Write ['...']."
+            )
+        conditions = [one if isinstance(one, str) else self._add_check(one) for one in done_when]
+        steps = list(plan)
+        if goal is None and not conditions and not steps:
+            return None if given is None else dict(given)
+        if given is not None or goal is None:
+            raise UsageError(
+                "A task is told with goal=..., and with it done_when=... and plan=...; or all of "
+                "it as one dict, input={'goal': ...}. Nothing was started."
+            )
+        return {"goal": goal, "done_when": conditions, "plan": steps}
+
+    def _add_check(self, check: Check) -> str:
+        """A condition that a function tells; it is known by the function's name."""
+        name = getattr(check, "__name__", "")
+        if not callable(check) or not name or name == "<lambda>":
+            raise UsageError(
+                f"done_when cannot use {check!r}. Nothing was started. Give text, or a function "
+                "with a name: the name is what is on record."
+            )
+        if inspect.iscoroutinefunction(check):
+            raise UsageError(
+                f"The check {name!r} is async, and nobody would await it. Nothing was started. "
+                "Make it a plain function."
+            )
+        if self.checks.get(name, check) is not check:
+            # The same function of a module that was imported again, or of a closure.
+            known = self.checks[name]
+            if getattr(known, "__qualname__", "") != getattr(check, "__qualname__", ""):
+                raise UsageError(
+                    f"Two functions {name!r} tell whether agent {self.name!r} is done. Nothing was "
+                    "started. Give one of them another name."
+                )
+        self.checks[name] = check
+        return name
+
+
+def _conversing(
+    seat: Seat, asked: running.Asked, message: str | None, message_id: str | None
+) -> Doing[Outcome[Any]]:
+    """Take part in a conversation: say something, and advance the run until it has answered."""
+    store, graph, run_id = seat.store, asked.graph, check_id(asked.run_id, what="The run id")
+    known = store.load_run(run_id)
+    if known is None and asked.input is None and message is None:
+        raise UsageError(
+            f"There is no run {run_id!r} in {store.location}, and nothing says what is to be done. "
+            f"Nothing was started. Say it: agent.run({run_id!r}, goal='...')."
+        )
+    # Whatever is wrong with the rest is said before the message is.
+    running.beginning(store, asked, known, now=seat.clock.now())
+    if message is not None:
+        conversation.send_message(seat, run_id, message, message_id=message_id)
+    while True:
+        if conversation.is_spoken_to(store, run_id):
+            check_unchanged(store, graph)
+            yield from conversation.reopen(seat, graph.definition(), run_id)
+        outcome = yield from running.running(seat, asked)
+        if not conversation.is_spoken_to(store, run_id):
+            return outcome
+
+
+class _AsyncTwin:
+    """The same agent with beats that do not block an event loop."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.name, self.version, self.place = agent.name, agent.version, agent.place
+        self.state, self.cadence = agent.state, agent.cadence
+        self.found_whole = agent.found_whole
+        self.id, self.record_json = agent.id, agent.record_json
+        self.code: dict[str, NodeCode] = dict(agent.code)
+        for name, method in ASYNC_BEATS.items():
+            code: Any = agent.code[name]
+            bare = getattr(agent.loop, method)
+            self.code[name] = dataclasses.replace(code, bare=bare, is_async=True)
+
+    def definition(self) -> GraphDefinition:
+        return self._agent.definition()
+
+    def fingerprint(self) -> Fingerprint:
+        return self._agent.fingerprint()
+
+
+def _checked_provider(name: str, provider: Any) -> Provider:
+    if isinstance(provider, Provider):
+        return provider
+    raise UsageError(
+        f"Agent {name!r} was given {provider!r} as its provider, which cannot be asked. Nothing "
+        "happened. A provider has model, price, complete and acomplete."
+    )
+
+
+def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
+    if not isinstance(budget, Budget):
+        raise UsageError(
+            f"Agent {name!r} was given {budget!r} as its budget. Nothing happened. Write "
+            "budget=nt.Budget(usd=2.00)."
+        )
+    if budget.usd is not None and provider.price is None:
+        raise UsageError(
+            f"Agent {name!r} has a budget in dollars, and the price of {provider.model!r} is not "
+            "known, so nobody could keep it. Nothing happened. Tell the provider its price, or "
+            "give a budget in tokens."
+        )
+    return budget
+
+
+def _above_zero(value: Any, what: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise UsageError(f"{what}={value!r} is no number above 0. Nothing happened.")

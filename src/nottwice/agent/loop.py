@@ -1,0 +1,309 @@
+"""The loop: plan → context → reason → act → observe → learn, each beat a checkpoint (A2).
+
+    plan     takes in what the user said meanwhile, and begins a turn
+    context  chooses what the model sees; compacts what does not fit any more
+    reason   asks the model, within the budget; its reply is durable before anything follows
+    act      does what the reply asks for, each effect once for the whole run
+    observe  looks whether the model goes round in circles
+    learn    keeps plan, evidence and memory; decides whether the task is done
+
+Each is a node of a graph like any other: it is handed what is on record, and returns what changes.
+Promises kept here: P67, P68.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from nottwice.agent import acting, own_tools, telling
+from nottwice.agent.asking import Answered, Asking, ask_model
+from nottwice.agent.budget import Budget
+from nottwice.agent.cadence import Cadence
+from nottwice.agent.context import Context, move_window
+from nottwice.agent.messages import Message, said
+from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
+from nottwice.agent.provider import ModelRequest, Provider, StopReason
+from nottwice.agent.state import RunState
+from nottwice.agent.toolbox import Toolbox
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.session import Scope
+from nottwice.errors import Refused, UsageError
+from nottwice.graphs.state import Go
+from nottwice.guard.scopes import scope_of
+from nottwice.guard.waiting import receive
+from nottwice.model import values
+from nottwice.model.call import CallRow
+from nottwice.model.failure import RetryPolicy
+from nottwice.model.graph import END
+from nottwice.model.run import EventRecord
+
+MESSAGE = "message"
+"""The event by which a user speaks to a run."""
+BEATS = ("plan", "context", "reason", "act", "observe", "learn")
+Check = Callable[[RunState], Any]
+
+
+class Harness(Protocol):
+    """What the beats need to know of their agent."""
+
+    provider: Provider
+    budget: Budget
+    toolbox: Toolbox
+    context_tokens: int
+    most_output_tokens: int
+    options: dict[str, Any]
+    retry: RetryPolicy
+    time_limit_seconds: float
+    beats: Cadence
+    checks: dict[str, Check]
+
+    def make_context(self, state: RunState) -> Context: ...
+
+
+class Beats:
+    """The six nodes of an agent's graph."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+
+    def plan(self, state: RunState) -> dict[str, Any]:
+        """Take in what the user said, and begin a turn."""
+        scope = self._begin()
+        heard = [_heard(receive(MESSAGE)) for _ in range(drive(_untaken(scope), scope.session))]
+        turn = state.turn + 1
+        update: dict[str, Any] = {"turn": turn}
+        if state.answer is not None:
+            update["answer"] = None
+        if heard:
+            update["transcript"] = [said(text).to_plain() for text in heard]
+            update["repeats"] = {"of": None, "count": 0}
+            number = state.plain["round"]["number"]
+            update["round"] = {"number": number, "first_visit": turn, "last_message": heard[-1]}
+        telling.begin_turn(scope, turn, heard)
+        return update
+
+    def context(self, state: RunState) -> dict[str, Any]:
+        """Choose the part of the conversation that the model sees."""
+        self._begin()
+        window = move_window(state.plain, self._harness.context_tokens)
+        return {} if window == state.plain["window"] else {"window": window}
+
+    def reason(self, state: RunState) -> dict[str, Any]:
+        """Ask the model."""
+        scope = self._begin()
+        asked = ask_model(self._asking(scope, state, is_async=False))
+        return self._reasoned(scope, state, drive(asked, scope.session))
+
+    async def reason_async(self, state: RunState) -> dict[str, Any]:
+        """The same without blocking the event loop."""
+        scope = await self._begin_async()
+        asked = ask_model(self._asking(scope, state, is_async=True))
+        return self._reasoned(scope, state, await drive_async(asked, scope.session))
+
+    def act(self, state: RunState) -> dict[str, Any]:
+        """Do what the model asked for."""
+        scope = self._begin()
+        calls = _reply(state).tool_calls
+        if not calls:
+            return {}
+        return _acted(scope, acting.act(scope, self._harness.toolbox, state, calls))
+
+    async def act_async(self, state: RunState) -> dict[str, Any]:
+        """The same without blocking the event loop."""
+        scope = await self._begin_async()
+        calls = _reply(state).tool_calls
+        if not calls:
+            return {}
+        toolbox = self._harness.toolbox
+        return _acted(scope, await acting.act_async(scope, toolbox, state, calls))
+
+    def observe(self, state: RunState) -> dict[str, Any]:
+        """Count how often the model has asked for the very same in a row."""
+        self._begin()
+        calls = _reply(state).tool_calls
+        if not calls:
+            return {}
+        of = values.hash_of([[call.name, dict(call.arguments)] for call in calls])
+        before = state.plain["repeats"]
+        return {"repeats": {"of": of, "count": before["count"] + 1 if before["of"] == of else 1}}
+
+    def learn(self, state: RunState) -> dict[str, Any] | Go:
+        """Keep what the model noted, and find out whether the task is done."""
+        scope = self._begin()
+        reply = _reply(state)
+        if reply.tool_calls:
+            return Go("again", _noted(state, reply))
+        stop = StopReason(state.plain["reply"]["stop"])
+        if stop is StopReason.REFUSED:
+            raise Refused(
+                f"The model does not go on with run {scope.session.run_id!r}: "
+                f"{reply.text[:200] or 'it gave no reason'}. Nothing more was done."
+            )
+        if stop is StopReason.TRUNCATED:
+            return Go("again", _remark(state, "Your reply was cut off. Go on where it ends."))
+        evidence, missing = self._judge(state)
+        if missing:
+            return Go("again", {**_remark(state, _reminder(state, missing)), "evidence": evidence})
+        round_ = state.plain["round"]
+        telling.finish(scope, reply.text)
+        finished = {**round_, "number": round_["number"] + 1}
+        return Go("done", {"answer": reply.text, "evidence": evidence, "round": finished})
+
+    def _judge(self, state: RunState) -> tuple[dict[str, str], list[str]]:
+        """The evidence for what must be true at the end, and what there is none for."""
+        evidence, missing = dict(state.evidence), list[str]()
+        for condition in state.done_when:
+            check = self._harness.checks.get(condition)
+            if check is None:
+                if condition not in evidence:
+                    missing.append(condition)
+                continue
+            # A function is asked every time: what was true may not be true any more.
+            evidence.pop(condition, None)
+            found = check(state)
+            if found:
+                evidence[condition] = found if isinstance(found, str) else "the check passed"
+            else:
+                missing.append(condition)
+        return evidence, missing
+
+    def _asking(self, scope: Scope, state: RunState, *, is_async: bool) -> Asking:
+        harness = self._harness
+        return Asking(
+            scope=scope,
+            state=state,
+            provider=harness.provider,
+            budget=harness.budget,
+            render=lambda shrinks: self._render(state, shrinks),
+            retry=harness.retry,
+            time_limit_seconds=harness.time_limit_seconds,
+            is_async=is_async,
+        )
+
+    def _render(self, state: RunState, shrinks: int) -> ModelRequest:
+        harness = self._harness
+        if shrinks:
+            window = move_window(state.plain, harness.context_tokens >> shrinks)
+            state = RunState({**state.plain, "window": window})
+        context = harness.make_context(state)
+        if not isinstance(context, Context):
+            raise UsageError(
+                f"The context of an agent must be an nt.Context, and is {type(context).__name__}. "
+                "No model was asked."
+            )
+        return ModelRequest(
+            messages=context.messages,
+            system=context.system,
+            tools=harness.toolbox.schemas,
+            most_output_tokens=harness.most_output_tokens,
+            options=harness.options,
+            turn=state.turn,
+        )
+
+    def _reasoned(self, scope: Scope, state: RunState, answered: Answered) -> dict[str, Any]:
+        reply, before = answered.reply, state.plain["spent"]
+        telling.reply(scope, state.turn, answered)
+        update: dict[str, Any] = {
+            "transcript": [reply.message.to_plain()],
+            "reply": {"stop": reply.stop.value, "model": reply.model},
+            "spent": {
+                "usd": round(before["usd"] + (answered.usd or 0.0), 9),
+                "tokens": before["tokens"] + reply.usage.tokens,
+                "requests": before["requests"] + 1,
+                "unpriced": before["unpriced"] + (answered.usd is None),
+            },
+        }
+        if answered.raised != state.plain["raised"]:
+            update["raised"] = answered.raised
+        return update
+
+    def _begin(self) -> Scope:
+        """Where this beat is; what rides is committed if the cadence says so."""
+        scope = scope_of("a beat of an agent")
+        drive(self._harness.beats.keep(scope.session), scope.session)
+        return scope
+
+    async def _begin_async(self) -> Scope:
+        scope = scope_of("a beat of an agent")
+        await drive_async(self._harness.beats.keep(scope.session), scope.session)
+        return scope
+
+
+def _untaken(scope: Scope) -> Doing[int]:
+    """How many messages of the user nobody has taken in, or were taken in by this very beat."""
+    session = scope.session
+    events: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, MESSAGE))
+    count = sum(event.received_by is None for event in events)
+    if scope.steps[0].resumed:
+        rows: list[CallRow] = yield Read(
+            lambda store: store.calls_under(session.run_id, scope.node_id)
+        )
+        count += sum(row.identity.checkpoint_id == scope.checkpoint_id for row in rows)
+    return count
+
+
+def _heard(payload: Any) -> str:
+    """What was said: text, or anything else as JSON."""
+    if isinstance(payload, dict) and isinstance(payload.get("text"), str):
+        return str(payload["text"])
+    return payload if isinstance(payload, str) else values.encode(payload)
+
+
+def _reply(state: RunState) -> Message:
+    """The reply of this turn: the newest message of the model."""
+    transcript = state.plain["transcript"]
+    for plain in reversed(transcript):
+        if plain["role"] == "assistant":
+            return Message.from_plain(plain)
+    raise UsageError("The run has no reply of a model yet. Nothing was done.")
+
+
+def _acted(scope: Scope, acted: acting.Acted) -> dict[str, Any]:
+    telling.results(scope, acted.message)
+    return {"transcript": [acted.message.to_plain()], "asked": acted.asked}
+
+
+def _noted(state: RunState, reply: Message) -> dict[str, Any]:
+    """What the harness's own tools change, applied in the order in which they were called."""
+    calls = [call for call in reply.tool_calls if call.name in OWN_TOOLS]
+    if not calls:
+        return {}
+    changes = Changes.of(state)
+    for call in calls:
+        try:
+            if call.unreadable is None:
+                own_tools.apply(state, changes, call)
+        except BadArguments:
+            # The model was told so when its call was answered.
+            continue
+    return changes.to_update()
+
+
+def _remark(state: RunState, text: str) -> dict[str, Any]:
+    """Something that the harness says to the model; said over and over, it stops the run."""
+    before = state.plain["repeats"]
+    count = before["count"] + 1 if before["of"] == text else 1
+    return {"transcript": [said(text).to_plain()], "repeats": {"of": text, "count": count}}
+
+
+def _reminder(state: RunState, missing: list[str]) -> str:
+    numbers = {condition: n for n, condition in enumerate(state.done_when, start=1)}
+    lines = "\n".join(f"{numbers[condition]}. {condition}" for condition in missing)
+    return (
+        f"You are not done yet. There is no evidence for:\n{lines}\n"
+        "Do what is missing; where you know that a condition is true, call show_evidence."
+    )
+
+
+def declare(graph: Any, beats: Beats) -> None:
+    """Make the beats the nodes of a graph."""
+    most = 10**9
+    for name, following in itertools.pairwise(BEATS):
+        graph.node(name=name, then=following, most=most)(getattr(beats, name))
+    graph.node(name="learn", then={"again": "plan", "done": END}, most=most)(beats.learn)
+
+
+ASYNC_BEATS = {"reason": "reason_async", "act": "act_async"}

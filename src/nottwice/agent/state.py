@@ -1,0 +1,287 @@
+"""What is on record about an agent's run, outside of the process and of the model (A1).
+
+The state is plain data: the contract (goal, definition of done), the plan with its cursor, what is
+completed and why we believe it, what the model asked for, memory as pointers, the transcript, the
+money. What happened in the world is not copied into it: that is in the ledger. The transcript is
+only ever added to, so a checkpoint is as large as one beat, however long the conversation is; and
+nobody who reads the state copies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from nottwice.agent.messages import Message
+from nottwice.engine.advance import Ending
+from nottwice.errors import InvalidGraph, UsageError
+from nottwice.graphs.state import StateType
+from nottwice.model import values
+
+APPENDED = ("transcript", "asked", "completed", "memory")
+"""Parts of the state to which beats only add."""
+_CONTRACT = ("goal", "done_when", "plan")
+
+
+class Transcript(Sequence[Message]):
+    """Everything that was said, read when it is looked at."""
+
+    def __init__(self, plain: Sequence[Mapping[str, Any]]) -> None:
+        self._plain = plain
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if isinstance(index, slice):
+            return [Message.from_plain(plain) for plain in self._plain[index]]
+        return Message.from_plain(self._plain[index])
+
+    def __iter__(self) -> Iterator[Message]:
+        return map(Message.from_plain, self._plain)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Transcript) and self._plain == other._plain
+
+    def __hash__(self) -> int:
+        return hash(values.hash_of(self._plain))
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedStep:
+    """A step of the plan that is done, and why we believe it."""
+
+    step: str
+    evidence: str
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReference:
+    """Where something can be found again; never the thing itself."""
+
+    name: str
+    where: str
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """An effect that the model asked for; what became of it is in the ledger, by this id."""
+
+    receipt_id: str
+    tool: str
+    turn: int
+    message: int
+    """The number of the message in the transcript that asked for it."""
+    index: int
+    """The how many-th tool call of that message it is."""
+    outcome: str
+    """``done``; ``failed``: it took no effect; ``unavailable``: nor that, and trying may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the answers of the model took."""
+
+    usd: float
+    tokens: int
+    requests: int
+    unpriced: int = 0
+    """How many of the requests were answered by a model whose price is not known."""
+
+
+class RunState:
+    """The state of an agent's run, to be read. Nobody changes it but the beats."""
+
+    __slots__ = ("plain",)
+
+    def __init__(self, plain: Mapping[str, Any]) -> None:
+        self.plain = plain
+        """The same as plain data; do not change it."""
+
+    @property
+    def goal(self) -> str:
+        """What is to be done."""
+        return str(self.plain["goal"])
+
+    @property
+    def done_when(self) -> tuple[str, ...]:
+        """What must be true at the end: text, or the name of a function that tells."""
+        return tuple(self.plain["done_when"])
+
+    @property
+    def evidence(self) -> Mapping[str, str]:
+        """Why we believe that each of ``done_when`` is true, as far as we do."""
+        found: Mapping[str, str] = self.plain["evidence"]
+        return found
+
+    @property
+    def plan(self) -> tuple[str, ...]:
+        """The steps that the model, or whoever started the run, planned."""
+        return tuple(self.plain["plan"])
+
+    @property
+    def cursor(self) -> int:
+        """Which step of the plan is under way; its length when all are done."""
+        return int(self.plain["cursor"])
+
+    @property
+    def completed(self) -> list[CompletedStep]:
+        """The steps that are done, with evidence."""
+        return [CompletedStep(**plain) for plain in self.plain["completed"]]
+
+    @property
+    def memory(self) -> list[MemoryReference]:
+        """Where things can be found again."""
+        return [MemoryReference(**plain) for plain in self.plain["memory"]]
+
+    @property
+    def asked(self) -> list[AskedCall]:
+        """The effects that the model asked for, in order; see ``Agent.effects`` for the rest."""
+        return [AskedCall(**plain) for plain in self.plain["asked"]]
+
+    @property
+    def transcript(self) -> Transcript:
+        """Everything that was said, the compacted turns as well."""
+        return Transcript(self.plain["transcript"])
+
+    @property
+    def first_recent(self) -> int:
+        """The number of the first message that still fits into the model's window."""
+        return int(self.plain["window"]["first"])
+
+    @property
+    def recent(self) -> list[Message]:
+        """What was said lately, as much of it as fits into the model's window."""
+        return self.transcript[self.first_recent :]
+
+    @property
+    def turn(self) -> int:
+        """How often the model was asked."""
+        return int(self.plain["turn"])
+
+    @property
+    def answer(self) -> str | None:
+        """What the model said last when it had finished; None before that."""
+        found: str | None = self.plain["answer"]
+        return found
+
+    @property
+    def spent(self) -> Spent:
+        """What the answers of the model took."""
+        return Spent(**self.plain["spent"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunState) and self.plain == other.plain
+
+    def __hash__(self) -> int:
+        return hash(values.hash_of(self.plain))
+
+    def __repr__(self) -> str:
+        return (
+            f"<RunState of {self.goal[:40]!r}: turn {self.turn}, "
+            f"{len(self.transcript)} messages, {self.spent.tokens} tokens>"
+        )
+
+
+def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The state that a run begins with."""
+    strange = sorted(set(given) - set(_CONTRACT), key=str)
+    if strange:
+        raise InvalidGraph(
+            f"An agent's run begins with {', '.join(_CONTRACT)}, and {strange[0]!r} is none of "
+            "them. Nothing was started."
+        )
+    goal = given.get("goal", "")
+    if not isinstance(goal, str):
+        raise InvalidGraph(f"goal={goal!r} is no text. Nothing was started. Say it in words.")
+    return {
+        "goal": goal,
+        "done_when": texts(given.get("done_when", ()), "done_when"),
+        "plan": texts(given.get("plan", ()), "plan"),
+        "cursor": 0,
+        "completed": [],
+        "evidence": {},
+        "memory": [],
+        "asked": [],
+        "transcript": [],
+        "turn": 0,
+        "round": {"number": 1, "first_visit": 1, "last_message": None},
+        "window": {"first": 0, "until": 0, "tokens": 0},
+        "reply": None,
+        "repeats": {"of": None, "count": 0},
+        "spent": {"usd": 0.0, "tokens": 0, "requests": 0, "unpriced": 0},
+        "raised": {},
+        "answer": None,
+    }
+
+
+def texts(given: Any, name: str) -> list[str]:
+    """A list of texts; InvalidGraph before anything is started if it is something else."""
+    if isinstance(given, list | tuple) and all(isinstance(one, str) and one for one in given):
+        return list(given)
+    raise InvalidGraph(
+        f"{name}={given!r} is no list of texts. Nothing was started. Write {name}=['...', '...']."
+    )
+
+
+class AgentState(StateType):
+    """How the state of an agent's run goes into beats and comes out of them.
+
+    Beats are ours and change nothing in place, so nothing is copied or compared: both would take
+    the longer the longer the conversation is.
+    """
+
+    def __init__(self, *, agent: str) -> None:
+        super().__init__(dict, graph=agent, append=APPENDED)
+
+    def first(self, given: Any) -> dict[str, Any]:
+        if isinstance(given, RunState):
+            return envelope(given)
+        if not (given is None or isinstance(given, Mapping)):
+            raise InvalidGraph(
+                f"Agent {self._graph!r} was given {type(given).__name__} as its input. Nothing was "
+                'started. Pass {"goal": "..."}.'
+            )
+        state = first_state(given or {})
+        values.check_plain(state, root="input")
+        return state
+
+    def stable(self, given: Any) -> dict[str, Any]:
+        return self.first(given)
+
+    def hand_out(self, state: Mapping[str, Any]) -> RunState:
+        return RunState(state)
+
+    def read(self, handed: Any, returned: Any, state: Mapping[str, Any], node: str) -> Ending:
+        if node == "/" and returned is not None:
+            raise UsageError(
+                "The state of an agent's run cannot be changed from outside. Nothing was done. "
+                "Send it a message instead: agent.run(run_id, message='...')."
+            )
+        return super().read(handed, returned, state, node)
+
+    def _check_unchanged(self, handed: Any, state: Mapping[str, Any], node: str) -> None:
+        return None
+
+    def _write(self, key: str, value: Any, by: str) -> Any:
+        values.check_plain(value, root=key)
+        return value
+
+
+def envelope(state: RunState) -> dict[str, Any]:
+    """What a parent run keeps of a child: its contract, answer, evidence and cost, not its words.
+
+    The words are in the ledger, under the child's own id.
+    """
+    plain = first_state({name: state.plain[name] for name in _CONTRACT})
+    kept = ("cursor", "completed", "evidence", "turn", "spent", "raised", "answer")
+    return {**plain, **{name: state.plain[name] for name in kept}}

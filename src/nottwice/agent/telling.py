@@ -1,0 +1,95 @@
+"""What an agent says about itself in the log ``nottwice``, for people who watch it (O1).
+
+The log record carries what happened as data, like everything that the engine says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nottwice.agent.asking import Answered
+from nottwice.agent.messages import Message
+from nottwice.engine import said as words
+from nottwice.engine.said import Said
+from nottwice.engine.session import Scope
+
+TURN: Final = "begin a turn"
+HEARD: Final = "hear the user"
+REPLIED: Final = "the model replied"
+CALLED: Final = "the model calls"
+RESULT: Final = "a tool is answered"
+FINISHED: Final = "the task is done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(Said):
+    """Something that an agent did: ``decision`` says what, ``text`` is for people."""
+
+    text: str = ""
+    turn: int = 0
+    tokens: int = 0
+    usd: float | None = None
+    replayed: bool = False
+    is_error: bool = False
+
+
+def begin_turn(scope: Scope, turn: int, heard: Sequence[str]) -> None:
+    _tell(scope, TURN, turn=turn)
+    for text in heard:
+        _tell(scope, HEARD, text=text, turn=turn)
+
+
+def reply(scope: Scope, turn: int, answered: Answered) -> None:
+    message = answered.reply.message
+    _tell(
+        scope,
+        REPLIED,
+        text=message.text,
+        turn=turn,
+        tokens=answered.reply.usage.tokens,
+        usd=answered.usd,
+        replayed=answered.replayed,
+    )
+    for call in message.tool_calls:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+        _tell(scope, CALLED, text=f"{call.name}({arguments})", turn=turn)
+
+
+def results(scope: Scope, message: Message) -> None:
+    for result in message.tool_results:
+        _tell(scope, RESULT, text=result.content, is_error=result.is_error)
+
+
+def finish(scope: Scope, text: str) -> None:
+    _tell(scope, FINISHED, text=text)
+
+
+def _tell(
+    scope: Scope,
+    decision: str,
+    *,
+    text: str = "",
+    turn: int = 0,
+    tokens: int = 0,
+    usd: float | None = None,
+    replayed: bool = False,
+    is_error: bool = False,
+) -> None:
+    if words.is_heard():
+        words.say(
+            Told(
+                run_id=scope.session.run_id,
+                decision=decision,
+                step=scope.node_id,
+                visit=scope.checkpoint_id,
+                text=text,
+                turn=turn,
+                tokens=tokens,
+                usd=usd,
+                replayed=replayed,
+                is_error=is_error,
+                detail=f"turn={turn}" if turn else "",
+            )
+        )

@@ -1,0 +1,213 @@
+"""Which tools does a model get to see, and what does a call of it mean (L5)?
+
+A model asks again for what it has forgotten. So an effect that it asks for is one call of the whole
+run, whichever turn asks for it: the earlier receipt answers, and the model is told so and how to
+repeat on purpose. The label for that is the only thing it can add: class, key and verify are the
+tool's. Reads are made anew in every turn. Promise kept here: P69.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nottwice.agent.messages import ToolCall
+from nottwice.agent.own_tools import OWN_TOOLS
+from nottwice.agent.provider import ToolSchema
+from nottwice.engine.dispatch import Request
+from nottwice.engine.session import Scope, current_scope
+from nottwice.errors import InvalidTool, UnclassifiedTool
+from nottwice.graphs.declare import Graph
+from nottwice.model.call import ROOT_NODE, CallIdentity, branch_node
+from nottwice.model.tool import Tool
+
+_REPEAT_TEXT = (
+    "Leave this out. Only to do the very same thing a second time, although you did it before: "
+    "a new short label for this repetition."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """One tool as the model sees it and as the harness calls it."""
+
+    schema: ToolSchema
+    tool: Tool | None
+    """None: it is a worker, an agent of its own."""
+    make: Callable[..., Request] | None
+    worker: Graph[Any] | None = None
+    repeat: str | None = None
+    """The parameter by which the model can repeat on purpose; None: it need not."""
+
+    @property
+    def effectful(self) -> bool:
+        return self.tool is None or self.tool.replay_class.effectful
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call as it would be made for a model, and under which identity."""
+
+    request: Request
+    earlier: Mapping[str, Any] | None = None
+    """What is on record if an earlier turn asked for it."""
+
+
+class Toolbox:
+    """The tools of one agent, by name."""
+
+    def __init__(self, agent: str, tools: Iterable[Any]) -> None:
+        self._given: dict[str, Any] = {}
+        for each in tools:
+            name = each.name if isinstance(each, Graph) else _checked_tool(agent, each).name
+            if name in self._given or name in OWN_TOOLS:
+                taken = "the harness has" if name in OWN_TOOLS else "it has"
+                raise InvalidTool(
+                    f"Agent {agent!r} cannot have a tool {name!r}: {taken} one of that name. "
+                    "Nothing happened. Give yours another one: @nt.tool(..., name='...')."
+                )
+            self._given[name] = each
+
+    @functools.cached_property
+    def offered(self) -> dict[str, Offered]:
+        """By name; made when first needed, when every class that an annotation names is there."""
+        return {
+            name: _worker(each) if isinstance(each, Graph) else _offered(each)
+            for name, each in self._given.items()
+        }
+
+    @functools.cached_property
+    def schemas(self) -> tuple[ToolSchema, ...]:
+        """What the model is told about all of them."""
+        return (*(one.schema for one in self.offered.values()), *OWN_TOOLS.values())
+
+    def want(
+        self, scope: Scope, offered: Offered, call: ToolCall, asked: Iterable[Mapping[str, Any]]
+    ) -> Wanted:
+        """The request for what a model asks; raises what is wrong with its arguments.
+
+        Whether a label counts is decided by what earlier turns asked for, which is on record, and
+        not by the ledger, which by now may hold this very call.
+        """
+        arguments = dict(call.arguments)
+        label = arguments.pop(offered.repeat, None) if offered.repeat else None
+        assert offered.make is not None
+        if not offered.effectful:
+            return Wanted(_make_in(scope, offered.make, arguments, None))
+        known = {one["receipt_id"]: one for one in asked}
+        request = self._run_wide(scope, offered.make, arguments, None)
+        earlier = known.get(request.identity.call_id)
+        if earlier is not None and isinstance(label, str) and label.strip():
+            request = self._run_wide(scope, offered.make, arguments, label.strip()[:100])
+            earlier = known.get(request.identity.call_id)
+        # What could not be had last time is tried again; what was refused stays refused.
+        retry = earlier is not None and earlier["outcome"] == "unavailable"
+        return Wanted(replace(request, retry=retry), earlier)
+
+    def _run_wide(
+        self, scope: Scope, make: Callable[..., Request], arguments: dict[str, Any], label: Any
+    ) -> Request:
+        request = _make_in(run_wide(scope), make, arguments, label)
+        return replace(request, identity=own_branch(request.identity), scope=scope)
+
+
+def run_wide(scope: Scope) -> Scope:
+    """The run as a whole, seen from a beat of it."""
+    session = scope.session
+    return Scope(session, ROOT_NODE, session.run.graph_id or scope.checkpoint_id)
+
+
+def own_branch(identity: CallIdentity) -> CallIdentity:
+    """The same call in a branch of its own: one that waits for a person stops no other."""
+    index = int(identity.input_hash[:8], 16)
+    return identity._replace(node_id=branch_node(ROOT_NODE, index))
+
+
+def result_text(tool: Tool, value: Any, most_characters: int) -> str:
+    """A result as the model reads it; what is too long is cut, and is whole in the ledger."""
+    text = value if isinstance(value, str) else tool.encode_result(value).json
+    if len(text) <= most_characters:
+        return text
+    return f"{text[:most_characters]}… (cut: it has {len(text):,} characters)"
+
+
+def _make_in(
+    scope: Scope, make: Callable[..., Request], arguments: dict[str, Any], label: str | None
+) -> Request:
+    token = current_scope.set(scope)
+    try:
+        return make((), arguments, label=label)
+    finally:
+        current_scope.reset(token)
+
+
+def _checked_tool(agent: str, protected: Any) -> Tool:
+    tool = inspect.getattr_static(protected, "tool", None)
+    requests = getattr(protected, "requests", None)
+    if not isinstance(tool, Tool) or requests is None:
+        name = getattr(protected, "__name__", repr(protected))
+        raise UnclassifiedTool(
+            f"Agent {agent!r} was given {name}, which has no replay class. Nothing happened. "
+            "Declare what a second run of it does: @nt.tool('unsafe_on_replay'), or 'pure' if it "
+            "only reads.",
+            tool=str(name),
+        )
+    if requests.is_method:
+        raise InvalidTool(
+            f"Agent {agent!r} was given the method {tool.name!r}, whose instance no resume could "
+            "find again. Nothing happened. Make it a plain function."
+        )
+    return tool
+
+
+def _offered(protected: Any) -> Offered:
+    tool: Tool = protected.tool
+    parameters = _parameters(tool)
+    repeat = None
+    if tool.replay_class.effectful:
+        repeat = "repeat"
+        while repeat in parameters["properties"]:
+            repeat += "_"
+        parameters["properties"][repeat] = {"type": "string", "description": _REPEAT_TEXT}
+    description = inspect.getdoc(tool.function) or f"Calls {tool.name}."
+    schema = ToolSchema(tool.name, description, parameters)
+    return Offered(schema, tool, protected.requests.make, repeat=repeat)
+
+
+def _worker(graph: Graph[Any]) -> Offered:
+    schema = ToolSchema(
+        graph.name,
+        f"Hands a task to {graph.name}, which works on it by itself and reports what came of it.",
+        {"type": "object", "properties": {"goal": {"type": "string"}}, "required": ["goal"]},
+    )
+    return Offered(schema, None, None, worker=graph)
+
+
+def _parameters(tool: Tool) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments as one object, its definitions at the top."""
+    arguments, _ = tool.schemas()
+    definitions: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
+    for name, schema in (arguments or {}).get("properties", {}).items():
+        properties[name] = _hoisted(name, schema, definitions)
+    found: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": list((arguments or {}).get("required", ())),
+    }
+    return {**found, "$defs": definitions} if definitions else found
+
+
+def _hoisted(name: str, schema: Any, definitions: dict[str, Any]) -> Any:
+    """A parameter's schema without its definitions; two may have different ones of a name."""
+    if not isinstance(schema, dict):
+        return {}
+    text = json.dumps(schema).replace('"#/$defs/', f'"#/$defs/{name}.')
+    hoisted: dict[str, Any] = json.loads(text)
+    for key, definition in hoisted.pop("$defs", {}).items():
+        definitions[f"{name}.{key}"] = definition
+    return hoisted

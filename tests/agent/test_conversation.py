@@ -1,0 +1,128 @@
+"""Can somebody come back tomorrow, in another process, and go on?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.agent.messages import Role
+from nottwice.agent.providers.scripted import scripted
+from tests.agent.workshop import Workshop
+
+SCRIPT: list[Any] = [
+    {"send_mail": {"to": "ann", "text": "hello"}},
+    "I wrote to Ann.",
+    {"send_mail": {"to": "ann", "text": "hello"}},
+    "I had written to Ann already.",
+    "You are welcome.",
+]
+
+
+def test_a_finished_conversation_goes_on_with_a_new_message() -> None:
+    shop = Workshop(SCRIPT)
+    assert shop.finish().state.answer == "I wrote to Ann."
+    outcome = shop.finish(goal=None, message="And again?")
+    assert outcome.status == "completed"
+    assert outcome.state.answer == "I had written to Ann already."
+    assert shop.world.effects == [("mail", "ann", "hello")]
+    said = [message.text for message in outcome.state.transcript if message.role is Role.USER]
+    assert "And again?" in said
+    assert outcome.state.spent.requests == 4
+
+
+def test_the_same_line_again_is_the_same_message() -> None:
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    first = shop.finish(goal=None, message="And again?")
+    again = shop.finish(goal=None, message="And again?")
+    assert again == first
+    assert shop.finish(goal=None, message="Thanks.").state.answer == "You are welcome."
+
+
+def test_the_same_words_are_said_twice_with_another_id() -> None:
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    shop.finish(goal=None, message="And again?")
+    outcome = shop.finish(goal=None, message="And again?", message_id="once more")
+    assert outcome.state.answer == "You are welcome."
+
+
+def points() -> int:
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    shop.finish(goal=None, message="And again?")
+    return shop.host.points
+
+
+@pytest.mark.parametrize("dies_at", range(1, points() + 1))
+def test_a_new_round_that_is_killed_anywhere_ends_like_one_that_nobody_interrupts(
+    dies_at: int,
+) -> None:
+    expected = Workshop(SCRIPT)
+    expected.finish()
+    outcome = expected.finish(goal=None, message="And again?")
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    assert shop.run(dies_at=dies_at, goal=None, message="And again?") is None
+    assert shop.finish(goal=None, message="And again?").state == outcome.state
+    assert shop.world.effects == expected.world.effects
+
+
+def test_a_message_can_be_the_first_thing_that_is_said() -> None:
+    shop = Workshop(["Hello.", "Good bye."])
+    assert shop.finish(goal=None, message="Hi!").state.answer == "Hello."
+    assert shop.finish(goal=None, message="Bye!").state.answer == "Good bye."
+
+
+def test_a_message_to_a_run_that_waits_is_heard_when_it_goes_on() -> None:
+    script: list[Any] = [{"get_order": {"order_id": 1}}, {"get_order": {"order_id": 2}}, "done"]
+    shop = Workshop(script, budget=nt.Budget(beats=1))
+    assert shop.finish().status == "waiting"
+    assert shop.finish(goal=None, message="Hurry up!").status == "waiting"
+    shop.agent = shop.make(script, tools=shop.kept)
+    outcome = shop.finish()
+    assert outcome.status == "completed"
+    assert [one.text for one in outcome.state.transcript].count("Hurry up!") == 1
+
+
+def test_anybody_can_speak_to_a_run_by_sending_it_an_event() -> None:
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    with shop.host.process() as ledger:
+        ledger.send("ticket-7", "message", "And again?", by="ann")
+    assert shop.finish().state.answer == "I had written to Ann already."
+
+
+def test_a_message_that_says_nothing_is_refused_before_anything_happens() -> None:
+    shop = Workshop(SCRIPT)
+    with pytest.raises(nt.UsageError, match="says nothing"):
+        shop.finish(goal=None, message="  ")
+
+
+def test_a_run_that_is_not_there_needs_something_to_do() -> None:
+    shop = Workshop(SCRIPT)
+    with pytest.raises(nt.UsageError, match="nothing says what is to be done"):
+        shop.finish(goal=None)
+    assert shop.host.data.runs == {}
+
+
+def test_a_message_is_not_sent_if_the_rest_is_wrong() -> None:
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    with pytest.raises(nt.UsageError, match="started with another input"):
+        shop.finish(goal="something else", message="And again?")
+    assert shop.finish().state.answer == "I wrote to Ann."
+
+
+def test_a_new_process_goes_on_where_the_last_one_ended(tmp_path: Any) -> None:
+    """With a file, and an agent that was declared anew."""
+
+    def declare() -> nt.Agent:
+        provider = scripted(["First.", "Second."], log=tmp_path / "log")
+        return nt.Agent("chat", version="1.0.0", provider=provider)
+
+    store = tmp_path / "agent.db"
+    assert declare().run("c", goal="talk", store=store).state.answer == "First."
+    assert declare().run("c", message="Go on.", store=store).state.answer == "Second."

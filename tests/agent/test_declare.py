@@ -1,0 +1,135 @@
+"""Is an agent a graph like any other, and is what cannot work refused before anything happens?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.agent.provider import Price
+from nottwice.agent.providers.scripted import scripted
+from nottwice.agent.state import RunState
+from tests.agent.workshop import GOAL, Workshop
+
+
+def test_an_agent_is_a_graph_of_an_app() -> None:
+    shop = Workshop(["done"])
+    with shop.host.process() as ledger:
+        app = nt.App(graphs=[shop.agent], store=ledger)
+        outcome = app.run("triage", "ticket-7", {"goal": GOAL})
+        assert outcome.state.answer == "done"
+        assert app.outcome("ticket-7") == outcome
+
+
+def test_an_agent_can_be_spawned_by_a_graph() -> None:
+    shop = Workshop(["It costs 40."])
+    flow = nt.Graph("flow", version="1.0.0")
+
+    @flow.node
+    def ask(state: dict[str, Any]) -> dict[str, Any]:
+        return {"answer": nt.spawn(shop.agent, {"goal": "look it up"}).state.answer}
+
+    with shop.host.process() as ledger:
+        assert flow.run("f", {}, store=ledger).state == {"answer": "It costs 40."}
+
+
+def test_a_new_nottwice_or_a_new_prompt_needs_no_new_version() -> None:
+    shop = Workshop(["done"])
+    other = shop.make(["done"], tools=shop.kept, instructions="Be brief.")
+    assert other.fingerprint() == shop.agent.fingerprint()
+
+
+def test_other_tools_under_the_same_version_are_refused() -> None:
+    shop = Workshop(["done"])
+    shop.finish()
+    shop.agent = shop.make(["done"], tools=shop.kept[:1])
+    with pytest.raises(nt.GraphChangedInPlace):
+        shop.finish(goal=None, message="again")
+
+
+def test_a_budget_in_dollars_needs_a_price() -> None:
+    with pytest.raises(nt.UsageError, match="price of 'scripted-1' is not known"):
+        Workshop(["done"], price=None, budget=nt.Budget(usd=1))
+    Workshop(["done"], price=Price(0, 0), budget=nt.Budget(usd=1))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"provider": "claude"},
+        {"budget": 3},
+        {"context_tokens": 0},
+        {"most_output_tokens": "many"},
+        {"cadence": "often"},
+        {"done_when": [lambda state: True]},
+        {"done_when": ["text"]},
+        {"time_limit": "soon"},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_what_cannot_work_is_refused_when_it_is_declared(wrong: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"version": "1.0.0", "provider": scripted(["done"]), **wrong}
+    with pytest.raises(nt.UsageError):
+        nt.Agent("a", **given)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"goal": 7},
+        {"goal": GOAL, "done_when": "paid"},
+        {"goal": GOAL, "plan": "pay"},
+        {"goal": None, "done_when": ["paid"]},
+        {"goal": GOAL, "input": {"goal": GOAL}},
+    ],
+    ids=str,
+)
+def test_what_is_no_task_is_refused_before_anything_happens(said: dict[str, Any]) -> None:
+    shop = Workshop(["done"])
+    with pytest.raises(nt.UsageError):
+        shop.finish(**said)
+    assert shop.host.data.runs == {}
+
+
+def test_two_checks_of_one_name_are_refused() -> None:
+    def first() -> Any:
+        def paid(state: RunState) -> bool:
+            return True
+
+        return paid
+
+    def second() -> Any:
+        def paid(state: RunState) -> bool:
+            return False
+
+        return paid
+
+    async def later(state: RunState) -> bool:
+        return True
+
+    shop = Workshop(["done"])
+    with pytest.raises(nt.UsageError, match="Two functions 'paid'"):
+        shop.finish(done_when=[first(), second()])
+    with pytest.raises(nt.UsageError, match="is async"):
+        shop.finish(done_when=[later])
+
+
+def test_a_check_that_the_next_process_does_not_know_is_missed() -> None:
+    shop = Workshop(["done", "still done"], budget=nt.Budget(repeats=1))
+
+    def paid(state: RunState) -> bool:
+        return False
+
+    assert shop.finish(done_when=[paid]).status == "waiting"
+
+
+def test_a_version_that_is_not_deployed_resumes_nothing() -> None:
+    shop = Workshop(["done"], budget=nt.Budget(tokens=1))
+    assert shop.finish().status == "waiting"
+    provider = scripted(["done"])
+    other = nt.Agent("triage", version="2.0.0", provider=provider, tools=shop.kept)
+    with shop.host.process() as ledger, pytest.raises(nt.WorkflowVersionMismatch):
+        other.run("ticket-7", message="hello", store=ledger)
+    with shop.host.process() as ledger:
+        assert ledger.store.events("ticket-7") == []

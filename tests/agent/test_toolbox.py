@@ -1,0 +1,228 @@
+"""Is what a model asks for again done again? Only if it says so, and it can say nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import nottwice as nt
+from nottwice.agent.messages import ToolResult
+from nottwice.agent.toolbox import Toolbox
+from tests.agent.workshop import Workshop
+
+MAIL = {"send_mail": {"to": "ann", "text": "hello"}}
+
+
+def repeated(label: str) -> dict[str, Any]:
+    return {"send_mail": {"to": "ann", "text": "hello", "repeat": label}}
+
+
+def results(shop: Workshop) -> list[ToolResult]:
+    transcript = shop.finish().state.transcript
+    return [result for message in transcript for result in message.tool_results]
+
+
+def test_an_effect_asked_for_in_a_later_turn_is_answered_by_its_receipt() -> None:
+    shop = Workshop([MAIL, MAIL, "done"])
+    first, again = results(shop)
+    assert shop.world.effects == [("mail", "ann", "hello")]
+    assert first.content == "mail 1"
+    assert again.content.startswith("mail 1")
+    assert "turn 1 already" in again.content
+    assert "repeat='a new label'" in again.content
+    assert first.receipt_id == again.receipt_id
+
+
+def test_a_repetition_on_purpose_is_done_once_for_each_label() -> None:
+    shop = Workshop([MAIL, repeated("second parcel"), repeated("second parcel"), "done"])
+    found = results(shop)
+    assert len(shop.world.effects) == 2
+    assert found[1].content == "mail 2"
+    assert "turn 2 already" in found[2].content
+
+
+def test_a_label_on_the_first_time_means_nothing() -> None:
+    """Else the same mail without it, asked for later, would be a second one."""
+    shop = Workshop([repeated("once"), MAIL, "done"])
+    found = results(shop)
+    assert len(shop.world.effects) == 1
+    assert "turn 1 already" in found[1].content
+
+
+@pytest.mark.parametrize("script", [[repeated("a"), "done"], [MAIL, repeated("a"), "done"]])
+def test_whether_a_label_counts_is_the_same_after_a_crash(script: list[Any]) -> None:
+    expected = Workshop(script)
+    expected.finish()
+    for dies_at in range(1, expected.host.points + 1):
+        shop = Workshop(script)
+        shop.run(dies_at=dies_at)
+        while shop.host.open_reviews:
+            happened = len(shop.world.effects) > len(
+                [row for row in shop.host.calls if row.result and row.replay_class.effectful]
+            )
+            number = len(shop.world.effects)
+            if happened:
+                shop.host.decide(nt_verb("happened"), result=f"mail {number}")
+            else:
+                shop.host.decide(nt_verb("did-not-happen"))
+            shop.finish()
+        outcome = shop.finish()
+        if outcome.status == "waiting":
+            number = len(shop.world.effects)
+            row = next(row for row in shop.host.calls if row.status.in_doubt)
+            done = [one for one in shop.host.calls if one.result and one.replay_class.effectful]
+            verb = "happened" if number > len(done) else "did-not-happen"
+            assert row.identity.tool_name == "send_mail"
+            result = f"mail {number}" if verb == "happened" else None
+            shop.host.decide(nt_verb(verb), result=result)
+            outcome = shop.finish()
+        assert outcome.status == "completed"
+        assert shop.world.effects == expected.world.effects
+
+
+def nt_verb(word: str) -> Any:
+    from nottwice.model.review import Verb
+
+    return Verb(word)
+
+
+def test_the_same_effect_twice_in_one_reply_is_done_once() -> None:
+    shop = Workshop([[MAIL, MAIL], "done"])
+    first, second = results(shop)
+    assert shop.world.effects == [("mail", "ann", "hello")]
+    assert first.content == "mail 1"
+    assert "twice at once" in second.content
+
+
+def test_reads_are_made_anew_in_every_turn() -> None:
+    order = {"get_order": {"order_id": 7}}
+    shop = Workshop([order, order, "done"])
+    shop.finish()
+    assert shop.world.reads == 2
+
+
+def test_what_failed_for_good_is_told_again_and_not_tried_again() -> None:
+    shop = Workshop([MAIL, MAIL, "done"])
+    shop.world.trouble["send_mail"] = [nt.Poison("no such address")]
+    first, again = results(shop)
+    assert shop.world.effects == []
+    assert "no such address" in first.content
+    assert "how it failed then" in again.content
+
+
+def test_what_was_not_to_be_had_is_tried_again_when_the_model_asks_again() -> None:
+    shop = Workshop([MAIL, MAIL, MAIL, "done"])
+    shop.world.trouble["send_mail"] = [nt.Retryable("busy")] * 4
+    first, second, third = results(shop)
+    assert first.is_error
+    assert second.content == "mail 1"
+    assert "turn 2 already" in third.content
+    assert shop.world.effects == [("mail", "ann", "hello")]
+
+
+def test_one_key_with_other_arguments_is_told_to_the_model() -> None:
+    sent: list[str] = []
+
+    @nt.tool("idempotent_with_key", name="pay", key="pay-{order_id}", window="24h")
+    def pay(order_id: int, cents: int) -> str:
+        sent.append(nt.current_call().key or "")
+        return "paid"
+
+    calls = [{"pay": {"order_id": 7, "cents": cents}} for cents in (1, 2)]
+    shop = Workshop([*calls, "done"], tools=[pay])
+    _, second = results(shop)
+    assert sent == ["pay-7"]
+    assert second.is_error
+    assert "already used with different arguments" in second.content
+
+
+def test_a_label_makes_another_key() -> None:
+    keys: list[str | None] = []
+
+    @nt.tool("idempotent_with_key", name="pay", key="pay-{order_id}", window="24h")
+    def pay(order_id: int) -> str:
+        keys.append(nt.current_call().key)
+        return "paid"
+
+    script = [{"pay": {"order_id": 7}}, {"pay": {"order_id": 7, "repeat": "again"}}, "done"]
+    Workshop(script, tools=[pay]).finish()
+    assert len(set(keys)) == 2
+
+
+class Order(BaseModel):
+    number: int
+
+
+def test_the_model_is_told_the_schema_and_can_add_nothing_but_a_label() -> None:
+    @nt.tool("unsafe_on_replay", name="ship")
+    def ship(order: list[Order], repeat: bool = False) -> str:
+        """Ship an order."""
+        return "shipped"
+
+    @nt.tool("pure", name="look")
+    def look(order: Order) -> str:
+        return "there"
+
+    box = Toolbox("a", [ship, look])
+    described, looked = box.schemas[:2]
+    assert described.description == "Ship an order."
+    assert set(described.parameters["properties"]) == {"order", "repeat", "repeat_"}
+    assert described.parameters["required"] == ["order"]
+    reference = described.parameters["properties"]["order"]["items"]["$ref"]
+    reference = reference.removeprefix("#/$defs/")
+    assert described.parameters["$defs"][reference]["properties"].keys() == {"number"}
+    assert "repeat" not in looked.parameters["properties"]
+
+
+def test_what_cannot_be_offered_is_refused_when_the_agent_is_declared() -> None:
+    @nt.tool("pure", name="recall")
+    def recall() -> str:
+        return ""
+
+    @nt.tool("pure", name="twin")
+    def twin() -> str:
+        return ""
+
+    with pytest.raises(nt.UnclassifiedTool, match="has no replay class"):
+        Toolbox("a", [len])
+    with pytest.raises(nt.InvalidTool, match="the harness has one"):
+        Toolbox("a", [recall])
+    with pytest.raises(nt.InvalidTool, match="it has one of that name"):
+        Toolbox("a", [twin, twin])
+
+
+def test_an_approval_holds_back_its_own_call_and_no_other() -> None:
+    rung: list[int] = []
+
+    @nt.tool("unsafe_on_replay", name="pay", approve=True)
+    def pay(cents: int) -> str:
+        rung.append(cents)
+        return "paid"
+
+    @nt.tool("unsafe_on_replay", name="ring")
+    def ring(times: int) -> str:
+        rung.append(times)
+        return "rang"
+
+    reply = [{"pay": {"cents": 5}}, {"ring": {"times": 1}}, {"ring": {"times": 2}}]
+    shop = Workshop([reply, "done"], tools=[pay, ring])
+    assert shop.finish().status == "waiting"
+    assert sorted(rung) == [1, 2]
+    shop.host.decide(nt_verb("approve"))
+    assert shop.finish().status == "completed"
+    assert sorted(rung) == [1, 2, 5]
+
+
+def test_a_rejected_call_is_told_to_the_model() -> None:
+    @nt.tool("unsafe_on_replay", name="pay", approve=True)
+    def pay(cents: int) -> str:
+        return "paid"
+
+    shop = Workshop([{"pay": {"cents": 5}}, "all right"], tools=[pay])
+    assert shop.finish().status == "waiting"
+    shop.host.decide(nt_verb("reject"), why="too much")
+    (result,) = results(shop)
+    assert result.is_error
+    assert "too much" in result.content
