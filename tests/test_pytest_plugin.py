@@ -95,3 +95,48 @@ def test_a_suite_that_does_not_use_it_does_not_even_import_nottwice(folder: Path
     code, said = run_pytest(folder)
     assert code == 0, said
     assert "crash" not in said
+
+
+SUPPORT = """
+import nottwice as nt
+
+@nt.tool("unsafe_on_replay")
+def mail(to: str) -> str:
+    return "sent"
+
+flow = nt.Graph("support", version="1.0.0")
+
+@flow.node
+def tell(state):
+    mail(to="ann")
+
+app = nt.App(graphs=[flow], store="support.db")
+"""
+
+GATE = """
+from support import app
+
+def test_checkpoint(replay_checkpoint):
+    replay_checkpoint(app)
+"""
+
+
+def test_every_recorded_checkpoint_is_a_test(folder: Path) -> None:
+    (folder / "support.py").write_text(SUPPORT)
+    (folder / "test_gate.py").write_text(GATE)
+    code, said = run_pytest(folder)
+    assert code == 1
+    assert "Record some: nottwice replay --record 50" in said
+    for words in ("run support --id r-1", "replay --record 5 tests/checkpoints"):
+        command = [sys.executable, "-m", "nottwice", *words.split(), "--app", "support:app"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
+    code, said = run_pytest(folder, "-vv")
+    assert code == 0, said
+    assert re.search(r"test_checkpoint\[support-start-[0-9a-f]{10}\.json\] PASSED", said)
+    assert "2 passed" in said
+    changed = SUPPORT.replace('to="ann"', 'to="bob"').replace("1.0.0", "1.0.1")
+    (folder / "support.py").write_text(changed)
+    code, said = run_pytest(folder)
+    assert code == 1
+    assert '~ arguments.to: "ann" → "bob"' in said
+    assert "1 failed, 1 passed" in said

@@ -19,6 +19,9 @@ _SUITE = "tests/store/test_conformance.py: sound stores pass it and broken ones 
 _KIT = "tests/testing/crash/test_sweep.py: sound code passes every level, broken engines do not"
 # What needs a server is tested in one folder, which starts one.
 _POSTGRES = "tests/postgres/test_conformance.py: on a real server, like all beside it"
+# What the gate finds is found by its parts together.
+_GATE = "tests/testing/replay/test_gate.py: regressions are named and harmless changes are not"
+_RECORDING = "tests/testing/replay/test_recording.py: no secret is left, and all still matches"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/store/postgres.py": _POSTGRES,
@@ -57,6 +60,11 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/samples.py": _SUITE,
     "src/nottwice/testing/conformance/suite.py": _SUITE,
     "src/nottwice/worker/crew.py": "tests/worker/test_worker.py: who does a worker's work",
+    "src/nottwice/testing/replay/disguise.py": _RECORDING,
+    "src/nottwice/testing/replay/learning.py": _RECORDING,
+    "src/nottwice/testing/replay/sources.py": _RECORDING,
+    "src/nottwice/testing/replay/judging.py": _GATE,
+    "src/nottwice/testing/replay/problems.py": "tests/testing/replay/test_report.py: how they read",
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",
 }
 

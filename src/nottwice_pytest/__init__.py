@@ -1,7 +1,7 @@
-"""The pytest plugin: the fixture ``kill_everywhere`` and its options.
+"""The pytest plugin: the fixtures ``kill_everywhere`` and ``replay_checkpoint``, and their options.
 
 It is loaded into every suite of an environment that has nottwice, so it does nothing until a test
-asks for the fixture: not even nottwice itself is imported, and no hook slows a suite down. That is
+asks for one of them: not even nottwice itself is imported, and no hook slows a suite down. That is
 why it is a package of its own.
 """
 
@@ -11,6 +11,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,11 @@ import pytest
 if TYPE_CHECKING:
     from nottwice.testing.crash.levels import Numbers
     from nottwice.testing.crash.verdict import Verdict
+    from nottwice.testing.replay.gate import Result
 
 PROPERTY = "nottwice crash"
+CHECKPOINTS = "nottwice_checkpoints"
+REPLAY = "replay_checkpoint"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kill-budget",
         metavar="TIME",
         help="how long one crash test may take, as in 60s; what does not fit is sampled",
+    )
+    parser.addini(
+        CHECKPOINTS,
+        default="tests/checkpoints",
+        help="the folder of recorded checkpoints, for the fixture replay_checkpoint",
     )
 
 
@@ -115,6 +124,67 @@ class KillEverywhere:
 def kill_everywhere(request: pytest.FixtureRequest) -> KillEverywhere:
     """Kill some work at every point it has, and check that nothing happens twice or is lost."""
     return KillEverywhere(request)
+
+
+class ReplayCheckpoint:
+    """What the fixture is: call it with the app; it asserts by itself."""
+
+    def __init__(self, path: Path | None, folder: Path) -> None:
+        self.path = path
+        self._folder = folder
+
+    def __call__(
+        self,
+        app: Any,
+        *,
+        tools: Mapping[str, Any] | None = None,
+        drains_elsewhere: bool = False,
+    ) -> Result:
+        """Resume the recorded checkpoint with this app; fail the test if anything differs.
+
+        ``tools``: what pure tools return that are new, by name. ``drains_elsewhere``: runs of
+        versions that the app lacks finish on a deployment of their own.
+        """
+        __tracebackhide__ = True
+        from nottwice.testing.replay.gate import Terms, replay_file
+        from nottwice.testing.replay.report import failure_lines
+
+        if self.path is None:
+            pytest.fail(
+                f"There is no recorded checkpoint in {self._folder}. Record some: nottwice replay "
+                f"--record 50 {shlex.quote(str(self._folder))}",
+                pytrace=False,
+            )
+        terms = Terms(answers=tools or {}, drains_elsewhere=drains_elsewhere)
+        result = replay_file(app, self.path, terms=terms)
+        if result.skipped is not None:
+            pytest.skip(result.skipped)
+        if not result.passed:
+            pytest.fail("\n".join(failure_lines(result)), pytrace=False)
+        return result
+
+
+@pytest.fixture
+def replay_checkpoint(request: pytest.FixtureRequest) -> ReplayCheckpoint:
+    """Resume one recorded checkpoint without calling anything; a test for each that there is."""
+    found: ReplayCheckpoint = request.param
+    return found
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of every recorded checkpoint; without any, one that says so."""
+    if REPLAY not in metafunc.fixturenames:
+        return
+    from nottwice.testing.replay.fixture import fixture_paths
+
+    folder = metafunc.config.rootpath / metafunc.config.getini(CHECKPOINTS)
+    paths: list[Path | None] = [*fixture_paths(folder)]
+    metafunc.parametrize(
+        REPLAY,
+        [ReplayCheckpoint(path, folder) for path in paths or [None]],
+        ids=["none" if path is None else str(path.relative_to(folder)) for path in paths or [None]],
+        indirect=True,
+    )
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -59,7 +59,7 @@ class Program(click.Group):
         return super().make_context("nottwice", args, parent, **extra)
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [*self.commands, "crash", "demo"]
+        return [*self.commands, "crash", "demo", "replay"]
 
     def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:
         match cmd_name:
@@ -67,6 +67,8 @@ class Program(click.Group):
                 return _load_demo()
             case "crash":
                 return _load_crash()
+            case "replay":
+                return _load_replay()
             case _:
                 return super().get_command(context, cmd_name)
 
@@ -156,6 +158,12 @@ def _report(error: Exception, settings: Settings) -> None:
 def _load_crash() -> click.Command:
     """The crash test, whose kit no other command needs."""
     command: click.Command = importlib.import_module("nottwice.cli.crash").crash
+    return command
+
+
+def _load_replay() -> click.Command:
+    """The replay gate, whose kit no other command needs."""
+    command: click.Command = importlib.import_module("nottwice.cli.replay").replay
     return command
 
 

@@ -59,6 +59,20 @@ class Settings:
             return str(folder / app)
         return app
 
+    def replay_secrets(self) -> list[str]:
+        """The fields whose values are secret in recorded checkpoints, as configured."""
+        folder, table = _project_table()
+        replay = table.get("replay")
+        names = replay.get("secrets", []) if isinstance(replay, dict) else replay
+        if names is None:
+            return []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise UsageError(
+                f"{folder / 'pyproject.toml'}: replay.secrets in [tool.nottwice] must be a list of "
+                f"names, not {names!r}. Nothing was recorded."
+            )
+        return names
+
     def command(self, words: str, name: str = "") -> str:
         """A command that can be typed as it stands: it names the ledger if this one had to.
 

@@ -1,0 +1,217 @@
+"""Record checkpoints, and resume them with the code at hand: `nottwice replay`, for CI (P1)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from nottwice.cli.deployed import ledger_for, need_app
+from nottwice.cli.json_input import read_json
+from nottwice.cli.output import safe, show_json, show_line, show_note
+from nottwice.cli.settings import Command, Settings, common_options, pass_settings
+from nottwice.errors import UsageError
+from nottwice.graphs.app import App
+from nottwice.testing.replay.fixture import LEFT_OUT_FILE
+from nottwice.testing.replay.gate import Terms, replay_folder
+from nottwice.testing.replay.recording import Recorded, record
+from nottwice.testing.replay.report import failure_lines, junit, results_document, summary
+
+FAILED = 1
+KEY_VARIABLE = "NOTTWICE_REPLAY_KEY"
+_NOTHING = "Nothing was replayed."
+Report = Callable[[int, int], None]
+
+
+@click.command(cls=Command, short_help="Resume recorded checkpoints with this code, for CI.")
+@click.argument("folder", metavar="FOLDER")
+@click.option("--record", "number", type=click.IntRange(1, 10_000), help="Record so many first.")
+@click.option(
+    "--secret",
+    "secrets",
+    multiple=True,
+    metavar="NAMES",
+    help="Names of fields whose values get pseudonyms, as in email,customer.name; beside those "
+    "of replay.secrets under [tool.nottwice] in pyproject.toml.",
+)
+@click.option("--tools", metavar="JSON", help="What pure tools return that are new, by name.")
+@click.option(
+    "--drains-elsewhere",
+    is_flag=True,
+    help="Runs of versions that this code lacks finish on a deployment of their own.",
+)
+@click.option("--junit", "junit_file", metavar="FILE", help="Write the results as JUnit XML.")
+@common_options
+@pass_settings
+@click.pass_context
+def replay(
+    context: click.Context,
+    settings: Settings,
+    folder: str,
+    number: int | None,
+    secrets: tuple[str, ...],
+    tools: str | None,
+    drains_elsewhere: bool,
+    junit_file: str | None,
+) -> None:
+    """Resume every recorded checkpoint in FOLDER with your code; exit code 1 if one differs.
+
+    No tool, no verify hook and no network is used: each call is answered with what was recorded.
+    Your nodes do run. A checkpoint passes if its state loads, every effect is asked for again with
+    the arguments it had, nothing new is, and the run takes the way it took. Where the record ends,
+    the replay ends.
+
+    With --record, checkpoints are taken from the ledger first, which is only read: the newest of
+    every graph, node and status, rare ones first. E-mail addresses, card numbers, tokens, keys and
+    what --secret names become pseudonyms. Those that even this code does not resume as recorded
+    are left out, and left-out.json says why. Files of an earlier recording in FOLDER are replaced;
+    those in folders inside of it are kept.
+
+    \b
+    Told of a checkpoint that fails: its file, what is in it, the cause and the smallest difference:
+      arguments changed, new effect, effect no longer asked for, new pure call,
+      state no longer loads, result no longer loads, node renamed without mapping,
+      node removed, route changed, tool missing, tool reclassified, graph version missing,
+      graph changed in place, question changed, new wait, node raises
+
+    \b
+    Exit codes:  0 all as recorded   1 a checkpoint failed   2 nothing to replay, or wrong usage
+
+    \b
+    Examples:
+      nottwice replay tests/checkpoints --app agent:app --junit replay.xml
+      nottwice replay --record 50 tests/checkpoints --app agent:app --store agent.db
+      nottwice replay --record 50 tests/checkpoints --secret email,customer.name
+      nottwice replay tests/checkpoints --tools '{"get_discount": 5}' --json
+    """
+    deployed = need_app(settings, what_for="replay")
+    terms = Terms(answers=_answers(tools), drains_elsewhere=drains_elsewhere)
+    if number is not None:
+        if junit_file is not None:
+            raise click.UsageError(f"--junit tells of replays, and --record is none. {_NOTHING}")
+        _record(settings, deployed.app, folder, number, _names(settings, secrets), terms)
+        return
+    if secrets:
+        raise click.UsageError(f"--secret is for recording: add --record 50. {_NOTHING}")
+    failed = _replay(settings, deployed.app, folder, terms, junit_file)
+    context.exit(FAILED if failed else 0)
+
+
+def _replay(
+    settings: Settings, app: App, folder: str, terms: Terms, junit_file: str | None
+) -> bool:
+    with _progress(settings, "replaying") as report:
+        try:
+            results = replay_folder(
+                app, folder, terms=terms, report=lambda done, total, result: report(done, total)
+            )
+        except UsageError as error:
+            raise click.UsageError(str(error)) from None
+    if junit_file is not None:
+        Path(junit_file).write_text(junit(results), encoding="utf-8")
+    left_out = _left_out(Path(folder))
+    if settings.as_json:
+        show_json(results_document(folder, results, left_out=left_out))
+    else:
+        for result in results:
+            if not result.passed:
+                for line in failure_lines(result):
+                    show_line(safe(line), style="red" if line.startswith("FAILED") else None)
+                show_line()
+        for reason in sorted({result.skipped for result in results if result.skipped}):
+            show_note(f"skipped: {reason}")
+        show_line(safe(summary(results)))
+        if left_out:
+            show_note(f"{left_out} were left out when they were recorded: see {LEFT_OUT_FILE}")
+    return any(not result.passed for result in results)
+
+
+def _record(
+    settings: Settings,
+    app: App,
+    folder: str,
+    number: int,
+    secrets: list[str],
+    terms: Terms,
+) -> None:
+    key = os.environ.get(KEY_VARIABLE)
+    ledger = ledger_for(settings, app, create=False)
+    with ledger, _progress(settings, "recording") as report:
+        recorded = record(
+            app,
+            ledger.store,
+            folder,
+            number=number,
+            secrets=secrets,
+            key=key.encode() if key else None,
+            terms=terms,
+            report=report,
+        )
+    if settings.as_json:
+        show_json(_recorded_document(recorded))
+        return
+    show_line(
+        f"{len(recorded.kept)} checkpoints are in {safe(folder)}, with pseudonyms for "
+        f"{recorded.secrets} values; {len(recorded.removed)} earlier ones were removed"
+    )
+    for one in recorded.left_out:
+        show_note(f"left out: {one.name or one.graph} after {one.after}: {one.why}")
+    show_line(f"Replay them: nottwice replay {safe(folder)}")
+
+
+def _recorded_document(recorded: Recorded) -> dict[str, Any]:
+    return {
+        "folder": recorded.folder,
+        "recorded": list(recorded.kept),
+        "left_out": [one.to_plain() for one in recorded.left_out],
+        "removed": list(recorded.removed),
+        "secrets": recorded.secrets,
+    }
+
+
+def _answers(tools: str | None) -> dict[str, Any]:
+    if tools is None:
+        return {}
+    found = read_json(tools, option="--tools", outcome=_NOTHING)
+    if not isinstance(found, dict):
+        raise click.UsageError(f"--tools must be a JSON object of names. {_NOTHING}")
+    return found
+
+
+def _names(settings: Settings, given: tuple[str, ...]) -> list[str]:
+    names = [name.strip() for words in given for name in words.split(",")]
+    return [*settings.replay_secrets(), *names]
+
+
+def _left_out(folder: Path) -> int:
+    """How many checkpoints a recording left out; a list that nobody can read counts as none."""
+    try:
+        return len(json.loads((folder / LEFT_OUT_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return 0
+
+
+@contextlib.contextmanager
+def _progress(settings: Settings, what: str) -> Iterator[Report]:
+    """A bar for people who watch; nothing at all where nobody does."""
+    console = Console(file=sys.stderr)
+    if settings.as_json or not console.is_terminal:
+        yield lambda done, total: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,73 @@
+"""Which checkpoints of a ledger are worth keeping? The newest, and of every kind some.
+
+Checkpoints of one kind come from the same graph and node, of runs that stand alike. Of each kind
+the newest is taken, those that are rare first, then of each the next, until there are enough: so a
+path that few runs take is in, however many runs take the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus
+from nottwice.store.interface import Store
+
+MOST_RUNS = 2_000
+"""How many runs are looked at, those that changed last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A checkpoint that can be recorded."""
+
+    run: RunRecord
+    checkpoint: CheckpointRecord
+    """Without its text."""
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What makes checkpoints alike: graph, node and how the run stands."""
+        node = re.sub(r"^/\[\d+\]/", "", self.checkpoint.node_id)
+        return (self.run.graph_id or "", node, self.run.status.value)
+
+    @property
+    def age(self) -> tuple[float, str, int]:
+        return (self.checkpoint.created_at, self.run.workflow_id, self.checkpoint.version)
+
+
+def candidates(store: Store) -> list[Candidate]:
+    """Every checkpoint that somebody could still resume; without forks, which resume nothing."""
+    return [
+        Candidate(run, checkpoint)
+        for run in store.runs(limit=MOST_RUNS)
+        if run.graph_id is not None and run.origin is None and run.status is not RunStatus.ABORTED
+        for checkpoint in store.checkpoints(run.workflow_id)
+    ]
+
+
+def choose(found: Iterable[Candidate], number: int) -> list[Candidate]:
+    """So many of them, of every kind some; the same ones for the same ledger."""
+    kinds: dict[tuple[str, str, str], list[Candidate]] = {}
+    for candidate in found:
+        kinds.setdefault(candidate.kind, []).append(candidate)
+    queues = [
+        _varied(kinds[kind]) for kind in sorted(kinds, key=lambda kind: (len(kinds[kind]), kind))
+    ]
+    chosen: list[Candidate] = []
+    while len(chosen) < number and any(queues):
+        for queue in queues:
+            if queue and len(chosen) < number:
+                chosen.append(queue.pop(0))
+    return chosen
+
+
+def _varied(alike: list[Candidate]) -> list[Candidate]:
+    """The newest first, but of each run one before any run has its second."""
+    of_run: dict[str, int] = {}
+    ranked = []
+    for candidate in sorted(alike, key=lambda one: one.age, reverse=True):
+        rank = of_run[candidate.run.workflow_id] = of_run.get(candidate.run.workflow_id, 0) + 1
+        ranked.append((rank, candidate))
+    return [candidate for _, candidate in sorted(ranked, key=lambda one: one[0])]

@@ -1,0 +1,180 @@
+"""A recorded checkpoint with pseudonyms in place of its secrets, in state and rows alike."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+from typing import Any
+
+from nottwice.model import values
+from nottwice.model.call import CallIdentity, CallRow, StoredResult
+from nottwice.model.failure import Failure
+from nottwice.model.review import Decision, Review
+from nottwice.model.run import EventRecord, Wait
+from nottwice.testing.replay.fixture import Fixture
+from nottwice.testing.replay.pseudonyms import Pseudonyms
+
+_WHOLE_QUESTION = ("question", "options", "about")
+
+
+def look_at(fixture: Fixture, pseudonyms: Pseudonyms) -> None:
+    """Take note of every secret in a checkpoint and what followed it."""
+    pseudonyms.look(fixture.run_id)
+    for data in (fixture.input, fixture.state, fixture.position):
+        pseudonyms.look(data)
+    for row in fixture.calls:
+        pseudonyms.look(values.decode(row.args_json))
+        pseudonyms.look(row.label or "")
+        pseudonyms.look(row.identity.checkpoint_id)
+        if row.result is not None:
+            pseudonyms.look(values.decode(row.result.json), (row.identity.tool_name,))
+        if row.failure is not None:
+            pseudonyms.look(row.failure.message)
+    for review in fixture.reviews:
+        pseudonyms.look(values.decode(review.about or "null"))
+        if review.decision is not None:
+            pseudonyms.look([review.decision.by, review.decision.why])
+            if review.decision.result is not None:
+                pseudonyms.look(values.decode(review.decision.result.json))
+    for event in fixture.events:
+        pseudonyms.look([event.event_id, values.decode(event.json)])
+
+
+def disguised(fixture: Fixture, pseudonyms: Pseudonyms) -> Fixture:
+    """The same checkpoint without a secret in it.
+
+    Where the arguments of a call changed, its hash is the one that they had if they are all that
+    counts; if not, only the code can tell it (``learning.py``).
+    """
+    work = _Disguise(pseudonyms)
+    return replace(
+        fixture,
+        run_id=work.text(fixture.run_id),
+        input=pseudonyms.replace(fixture.input),
+        state=pseudonyms.replace(fixture.state),
+        position=work.position(fixture.position),
+        waits=tuple(work.wait(wait) for wait in fixture.waits),
+        steps=tuple(
+            replace(
+                step,
+                workflow_id=work.text(step.workflow_id),
+                node_id=work.text(step.node_id),
+                checkpoint_id=work.text(step.checkpoint_id),
+            )
+            for step in fixture.steps
+        ),
+        calls=tuple(work.call(row) for row in fixture.calls),
+        reviews=tuple(work.review(review) for review in fixture.reviews),
+        events=tuple(work.event(event) for event in fixture.events),
+    )
+
+
+class _Disguise:
+    def __init__(self, pseudonyms: Pseudonyms) -> None:
+        self._pseudonyms = pseudonyms
+
+    def text(self, text: str) -> str:
+        found: str = self._pseudonyms.replace(text)
+        return found
+
+    def position(self, position: Any) -> Any:
+        """Branches carry changes of the state; the rest names nodes and counts."""
+        if "branches" not in position:
+            return position
+        branches = [
+            {**branch, "update": self._pseudonyms.replace(branch["update"])}
+            for branch in position["branches"]
+        ]
+        return {**position, "branches": branches}
+
+    def wait(self, wait: Wait) -> Wait:
+        return replace(wait, subject=self.text(wait.subject), node_id=self.text(wait.node_id))
+
+    def call(self, row: CallRow) -> CallRow:
+        args = values.decode(row.args_json)
+        hidden = self._pseudonyms.replace(args)
+        label = None if row.label is None else self.text(row.label)
+        identity = self._identity(row.identity)
+        if hidden != args or label != row.label:
+            hashed = _hash_again(row, args, hidden, label)
+            identity = identity._replace(input_hash=hashed)
+        return row._replace(
+            identity=identity,
+            call_id=identity.call_id,
+            args_json=values.encode(hidden),
+            label=label,
+            result=self._result(row.result, row.identity.tool_name),
+            failure=self._failure(row.failure),
+        )
+
+    def review(self, review: Review) -> Review:
+        identity = self._identity(review.identity)
+        about = None if review.about is None else values.decode(review.about)
+        hidden = self._pseudonyms.replace(about)
+        if hidden != about:
+            identity = identity._replace(input_hash=_hash_of_question(review, about, hidden))
+        decision = review.decision
+        return replace(
+            review,
+            identity=identity,
+            call_id=identity.call_id,
+            summary="",
+            about=None if hidden is None else values.encode(hidden),
+            decision=None if decision is None else self._decision(decision),
+        )
+
+    def event(self, event: EventRecord) -> EventRecord:
+        return replace(
+            event,
+            workflow_id=self.text(event.workflow_id),
+            event_id=self.text(event.event_id),
+            json=values.encode(self._pseudonyms.replace(values.decode(event.json))),
+        )
+
+    def _identity(self, identity: CallIdentity) -> CallIdentity:
+        return identity._replace(
+            workflow_id=self.text(identity.workflow_id),
+            node_id=self.text(identity.node_id),
+            checkpoint_id=self.text(identity.checkpoint_id),
+        )
+
+    def _result(self, result: StoredResult | None, tool: str | None = None) -> StoredResult | None:
+        if result is None:
+            return None
+        path = () if tool is None else (tool,)
+        hidden = self._pseudonyms.replace(values.decode(result.json), path)
+        return StoredResult(result.kind, values.encode(hidden))
+
+    def _failure(self, failure: Failure | None) -> Failure | None:
+        if failure is None:
+            return None
+        return dataclasses.replace(failure, message=self.text(failure.message))
+
+    def _decision(self, decision: Decision) -> Decision:
+        return replace(
+            decision,
+            by=self.text(decision.by),
+            why=self.text(decision.why),
+            result=self._result(decision.result),
+        )
+
+
+def _hash_again(row: CallRow, args: Any, hidden: Any, label: str | None) -> str:
+    """The hash of the new arguments, if the old one was made of the old ones and nothing else."""
+    stored = row.identity.input_hash
+    if row.label is None and values.hash_of(args) == stored:
+        return values.hash_of(hidden)
+    if row.label is not None and values.hash_of([args, row.label, {}]) == stored:
+        return values.hash_of([hidden, label, {}])
+    return stored
+
+
+def _hash_of_question(review: Review, about: Any, hidden: Any) -> str:
+    stored = review.identity.input_hash
+    return values.hash_of(_told(hidden)) if values.hash_of(_told(about)) == stored else stored
+
+
+def _told(about: Any) -> dict[str, Any]:
+    """What the identity of a question without a label is made of."""
+    names = ("question", "options") if about.get("about") is None else _WHOLE_QUESTION
+    return {name: about.get(name) for name in names}

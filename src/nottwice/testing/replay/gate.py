@@ -1,0 +1,253 @@
+"""The replay gate: does the code at hand still resume what is under way? (P1)
+
+Each recorded checkpoint is compared with the graph that would take its run, then resumed by it.
+Nothing real is called, and no ledger is opened. Promises kept here: P50, P51.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nottwice.errors import NottwiceError, UsageError
+from nottwice.graphs.app import App
+from nottwice.graphs.declare import Graph
+from nottwice.model.bump import is_draft, next_version, says_enough, what_bump
+from nottwice.model.fingerprint import Fingerprint
+from nottwice.model.graph import split_graph_id
+from nottwice.model.position import Position
+from nottwice.testing.replay.fixture import (
+    Fixture,
+    InvalidFixture,
+    fixture_paths,
+    read_fixture,
+)
+from nottwice.testing.replay.judging import judge
+from nottwice.testing.replay.problems import Cause, Problem, distinct
+from nottwice.testing.replay.runner import LIMIT_SECONDS, Trace, run_fixture
+
+# How a change of a graph is told (model/bump.py), and what it is called here.
+_CAUSES = (
+    (re.compile(r'^node ".*" renamed to '), Cause.NODE_RENAMED),
+    (re.compile(r'^node ".*" removed$'), Cause.NODE_REMOVED),
+    (re.compile(r'^tool ".*" removed$'), Cause.TOOL_MISSING),
+    (re.compile(r'^tool ".*" loosened '), Cause.TOOL_RECLASSIFIED),
+    (re.compile(r'^node ".*" (added|leads to )|^option ".*|^it begins with '), Cause.ROUTE_CHANGED),
+)
+# What names a change better than any replay of it could.
+_FIRST = (
+    Cause.NODE_RENAMED,
+    Cause.NODE_REMOVED,
+    Cause.TOOL_MISSING,
+    Cause.TOOL_RECLASSIFIED,
+    Cause.ROUTE_CHANGED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How one recorded checkpoint fared."""
+
+    path: str
+    fixture: Fixture | None = None
+    problems: tuple[Problem, ...] = ()
+    skipped: str | None = None
+    """Why it was not replayed, if it need not be."""
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+    @property
+    def cause(self) -> Cause | None:
+        """What is wrong with it, above all."""
+        return self.problems[0].cause if self.problems else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On which terms checkpoints are replayed."""
+
+    answers: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What pure tools return whose calls the record does not hold, by name."""
+    drains_elsewhere: bool = False
+    """Runs of versions that this code does not have finish on a deployment of their own."""
+    limit_seconds: float = LIMIT_SECONDS
+
+
+def replay_folder(
+    app: App | Graph[Any],
+    folder: str | Path,
+    *,
+    terms: Terms | None = None,
+    report: Callable[[int, int, Result], None] = lambda done, total, result: None,
+) -> list[Result]:
+    """Replay every recorded checkpoint of a folder; UsageError if there is none.
+
+    ``report`` hears of each as soon as it is known: how many are done, of how many, and the result.
+    """
+    paths = find_fixtures(folder)
+    results = []
+    for number, path in enumerate(paths, 1):
+        results.append(replay_file(app, path, terms=terms))
+        report(number, len(paths), results[-1])
+    return results
+
+
+def find_fixtures(folder: str | Path) -> list[Path]:
+    """The recorded checkpoints of a folder, or the one file that is named; never none."""
+    path = Path(folder)
+    paths = [path] if path.is_file() else fixture_paths(path)
+    if not paths:
+        raise UsageError(
+            f"There is no recorded checkpoint in {folder}, so nothing was replayed. Record some "
+            f"from the ledger of a deployment: nottwice replay --record 50 {folder}"
+        )
+    return paths
+
+
+def replay_file(app: App | Graph[Any], path: str | Path, *, terms: Terms | None = None) -> Result:
+    """Replay one recorded checkpoint; a file that cannot be read is a problem like any other."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        fixture = read_fixture(text, where=str(path))
+    except (InvalidFixture, OSError, ValueError) as error:
+        return Result(path=str(path), problems=(Problem(Cause.UNREADABLE, str(error)),))
+    return dataclasses.replace(replay(app, fixture, terms=terms), path=str(path))
+
+
+def replay(app: App | Graph[Any], fixture: Fixture, *, terms: Terms | None = None) -> Result:
+    """Resume a recorded checkpoint with the code at hand and tell in what it differs."""
+    terms = terms or Terms()
+    graphs, graph = _graphs(app), taker(app, fixture)
+    if graph is None and terms.drains_elsewhere:
+        graph = _later(graphs, fixture)
+        if graph is None:
+            return Result(
+                path=fixture.name, fixture=fixture, skipped=f"{fixture.graph_id} drains elsewhere"
+            )
+        fixture = _bound_to(fixture, graph.id)
+    if graph is None:
+        return Result(
+            path=fixture.name, fixture=fixture, problems=(_version_missing(graphs, fixture),)
+        )
+    return Result(
+        path=fixture.name, fixture=fixture, problems=distinct(_problems(graph, fixture, terms))
+    )
+
+
+def observe(graph: Graph[Any], fixture: Fixture, terms: Terms) -> Trace:
+    """Resume a checkpoint and tell what was asked for, whatever is to be thought of it."""
+    return run_fixture(graph, fixture, answers=terms.answers, limit_seconds=terms.limit_seconds)
+
+
+def _problems(graph: Graph[Any], fixture: Fixture, terms: Terms) -> Iterator[Problem]:
+    try:
+        recorded = Fingerprint.from_plain(fixture.definition)
+        position = Position.from_plain(fixture.position)
+        deployed = graph.fingerprint()
+    except (AttributeError, KeyError, TypeError, ValueError, NottwiceError) as error:
+        yield Problem(Cause.UNREADABLE, f"it does not fit together ({error!r})")
+        return
+    changed = list(_changes(recorded, deployed, graph))
+    yield from (problem for problem in changed if problem.cause in _FIRST)
+    due = [position.node, *(branch.node for branch in position.branches)]
+    if all(name is None or deployed.graph.node(name) is not None for name in due):
+        yield from _replayed(graph, fixture, recorded, deployed, terms)
+    yield from (problem for problem in changed if problem.cause not in _FIRST)
+
+
+def _replayed(
+    graph: Graph[Any],
+    fixture: Fixture,
+    recorded: Fingerprint,
+    deployed: Fingerprint,
+    terms: Terms,
+) -> Iterator[Problem]:
+    try:
+        graph.state.hand_out(fixture.state)
+    except NottwiceError as error:
+        yield Problem(Cause.STATE, str(error), fixture.after)
+        return
+    trace = observe(graph, fixture, terms)
+    yield from judge(fixture, trace, recorded.graph, deployed.graph, answered=terms.answers.keys())
+
+
+def _changes(old: Fingerprint, new: Fingerprint, graph: Graph[Any]) -> Iterator[Problem]:
+    """What makes a ledger refuse this graph, whatever a replay says (V5)."""
+    if is_draft(new.version):
+        return
+    bump = what_bump(old, new)
+    if says_enough(old.version, new.version, bump.part):
+        return
+    needed = next_version(old.version, bump.part)
+    for reason in bump.reasons:
+        cause = next((one for form, one in _CAUSES if form.search(reason.text)), None)
+        text = f'{reason.text} → needs {needed}, found {new.version}; write version="{needed}"'
+        yield Problem(cause or Cause.CHANGED_IN_PLACE, f"{text} in {graph.place}")
+
+
+def taker(app: App | Graph[Any], fixture: Fixture) -> Graph[Any] | None:
+    """The graph that would take the run: its own version, or a later patch of it (V2)."""
+    return _newest(_graphs(app), fixture, lambda mine, its: mine[:2] == its[:2])
+
+
+def _graphs(app: App | Graph[Any]) -> tuple[Graph[Any], ...]:
+    return app.graphs if isinstance(app, App) else (app,)
+
+
+def _later(graphs: Sequence[Graph[Any]], fixture: Fixture) -> Graph[Any] | None:
+    """A later minor version: it only adds, so it must be able to resume what the old one left."""
+    return _newest(graphs, fixture, lambda mine, its: mine[0] == its[0] > 0 and mine > its)
+
+
+def _newest(
+    graphs: Sequence[Graph[Any]], fixture: Fixture, fits: Callable[[Any, Any], bool]
+) -> Graph[Any] | None:
+    name, version = split_graph_id(fixture.graph_id)
+    found = [one for one in graphs if one.name == name and fits(one.version, version)]
+    return max(found, key=lambda one: one.version, default=None)
+
+
+def _version_missing(graphs: Iterable[Graph[Any]], fixture: Fixture) -> Problem:
+    name = split_graph_id(fixture.graph_id)[0]
+    versions = sorted((one for one in graphs if one.name == name), key=lambda one: one.version)
+    text = f"the run is bound to {fixture.graph_id}, and this code has no version of {name}"
+    diff: tuple[str, ...] = ()
+    if versions:
+        here = ", ".join(one.id for one in versions)
+        text = f"the run is bound to {fixture.graph_id}, and this code has {here}"
+        old = Fingerprint.from_plain(fixture.definition)
+        bump = what_bump(old, versions[-1].fingerprint())
+        diff = tuple(reason.text for reason in bump.reasons[:8])
+    more = "deploy the old one beside it, migrate its runs, or say --drains-elsewhere"
+    return Problem(Cause.VERSION_MISSING, f"{text}; {more}", None, diff)
+
+
+def _bound_to(fixture: Fixture, graph_id: str) -> Fixture:
+    """The same checkpoint as if its run were bound to another version of its graph."""
+    old, new = f"{fixture.graph_id}/", f"{graph_id}/"
+
+    def moved(checkpoint_id: str) -> str:
+        return new + checkpoint_id.removeprefix(old)
+
+    def identified(record: Any) -> Any:
+        identity = record.identity
+        return identity._replace(checkpoint_id=moved(identity.checkpoint_id))
+
+    return dataclasses.replace(
+        fixture,
+        graph_id=graph_id,
+        calls=tuple(row._replace(identity=identified(row)) for row in fixture.calls),
+        steps=tuple(
+            dataclasses.replace(step, checkpoint_id=moved(step.checkpoint_id))
+            for step in fixture.steps
+        ),
+        reviews=tuple(
+            dataclasses.replace(review, identity=identified(review)) for review in fixture.reviews
+        ),
+    )

@@ -1,0 +1,344 @@
+"""Does a replay equal its record? What was asked for, where it went, and how it ended.
+
+A visit that the record holds whole must ask for the same effects, and for no other call that the
+record cannot answer. Where the record ends in the middle of a visit, what comes next is new, and
+there is nothing to compare it with. Promise kept here: P51.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import nottwice
+from nottwice.engine.blocking import written_call
+from nottwice.engine.steps import SPAWN
+from nottwice.errors import ResultNotKept
+from nottwice.guard import registry
+from nottwice.model import values
+from nottwice.model.call import CallRow, CallStatus, stricter
+from nottwice.model.failure import classify
+from nottwice.model.graph import GraphDefinition
+from nottwice.model.places import branches_differ
+from nottwice.model.review import Review, ReviewKind, ReviewStatus
+from nottwice.model.run import RunStatus, StepRecord, StepStatus
+from nottwice.model.tool import OWN_PREFIX
+from nottwice.testing.replay.fixture import Fixture
+from nottwice.testing.replay.problems import Cause, Problem, difference, nearest
+from nottwice.testing.replay.runner import Miss, ReachedOut, Trace, is_settled
+from nottwice.testing.replay.visits import Visit, Visits
+
+_ASK = f"{OWN_PREFIX}ask"
+_OURS = str(Path(nottwice.__file__).parent)
+
+
+def judge(
+    fixture: Fixture,
+    trace: Trace,
+    recorded: GraphDefinition,
+    deployed: GraphDefinition,
+    *,
+    answered: Collection[str] = (),
+) -> list[Problem]:
+    """Everything in which a replay and its record differ; nothing if they are the same.
+
+    ``answered`` names pure tools whose calls may be new, because somebody says what they return.
+    """
+    verdict = _Verdict(fixture, trace, Visits(fixture.graph_id, recorded, deployed), answered)
+    return [
+        *verdict.unreadable(),
+        *verdict.reclassified(),
+        *verdict.dispatches(),
+        *verdict.questions(),
+        *verdict.routes(),
+        *verdict.endings(),
+    ]
+
+
+class _Verdict:
+    """One replay beside its record."""
+
+    def __init__(
+        self, fixture: Fixture, trace: Trace, visits: Visits, answered: Collection[str]
+    ) -> None:
+        self._fixture = fixture
+        self._trace = trace
+        self._visits = visits
+        self._answered = answered
+        self._recorded: dict[Visit, StepRecord] = {
+            Visit(step.node_id, step.checkpoint_id): step for step in fixture.steps
+        }
+        self._found = 0
+        """How many problems were found before the ending was looked at."""
+
+    # What was asked for
+
+    def unreadable(self) -> Iterator[Problem]:
+        for identity, text in self._trace.unreadable:
+            yield self._problem(Cause.RESULT, text, self._visit(identity.node_id, identity[2]))
+
+    def reclassified(self) -> Iterator[Problem]:
+        told: set[str] = set()
+        for row in self._fixture.calls:
+            tool = registry.find_tool(row.identity.tool_name)
+            if tool is None or tool.name in told:
+                continue
+            if stricter(row.replay_class, tool.replay_class) is not tool.replay_class:
+                told.add(tool.name)
+                text = (
+                    f"{tool.name} was {row.replay_class.value} when it was called, and is "
+                    f"{tool.replay_class.value} now; a class may only be tightened under a run"
+                )
+                yield self._problem(Cause.TOOL_RECLASSIFIED, text, self._visit_of(row))
+
+    def dispatches(self) -> Iterator[Problem]:
+        by_visit: dict[Visit | None, list[Miss]] = {}
+        for miss in self._trace.misses:
+            where = self._visit(miss.identity.node_id, miss.identity.checkpoint_id)
+            by_visit.setdefault(where, []).append(miss)
+        for visit in self._visits.among(self._trace.visits):
+            by_visit.setdefault(visit, [])
+        for visit, misses in by_visit.items():
+            yield from self._dispatches_of(visit, misses)
+
+    def _dispatches_of(self, visit: Visit | None, misses: list[Miss]) -> Iterator[Problem]:
+        unasked = [
+            row
+            for row in self._fixture.calls
+            if self._visit_of(row) == visit and row.identity not in self._trace.asked
+        ]
+        unpaired: list[Miss] = []
+        for miss in misses:
+            same = [row for row in unasked if row.identity[1:4] == miss.identity[1:4]]
+            if not same:
+                unpaired.append(miss)
+                continue
+            row = same[nearest(miss.args, [values.decode(one.args_json) for one in same])]
+            unasked.remove(row)
+            if miss.effectful or miss.identity.tool_name not in self._answered:
+                yield self._arguments_changed(visit, row, miss)
+        effects = [row for row in unasked if _is_effect(row)]
+        for miss in unpaired:
+            yield from self._new_call(visit, miss, effects)
+        if visit is not None and self._ended(visit):
+            for row in effects:
+                yield self._effect_gone(visit, row)
+
+    def _arguments_changed(self, visit: Visit | None, row: CallRow, miss: Miss) -> Problem:
+        before = values.decode(row.args_json)
+        what = "its receipt is not found, and it was not sent again"
+        if not miss.effectful:
+            what = "its result is not found, and a resume would compute it anew"
+        text = f"{row.identity.tool_name} is asked for with other arguments: {what}"
+        diff = difference(before, miss.args, root="arguments")
+        if not diff:
+            diff = (f"~ the same arguments, of another type or with another label: {miss.args}",)
+        return self._problem(Cause.ARGUMENTS_CHANGED, text, visit, diff)
+
+    def _new_call(
+        self, visit: Visit | None, miss: Miss, effects: list[CallRow]
+    ) -> Iterator[Problem]:
+        """A call without a counterpart. Where the record ends, that is how it goes on."""
+        here = miss.identity.node_id
+        left = [row for row in effects if not branches_differ(row.identity.node_id, here)]
+        if visit is not None and not self._is_done(visit) and not left:
+            return
+        call = written_call(miss.identity.tool_name, miss.args)
+        gone = [row for row in left if registry.find_tool(row.identity.tool_name) is None]
+        if miss.effectful and gone:
+            effects.remove(gone[0])
+            text = (
+                f"{gone[0].identity.tool_name} is not declared any more; the code asks for {call}"
+            )
+            yield self._problem(Cause.TOOL_MISSING, text, visit)
+        elif miss.effectful:
+            after = f", while {_call_of(left[0])} is recorded and not asked for" if left else ""
+            text = f"ReplayUnsafeError: no receipt of {call} is recorded{after}; it was not sent"
+            yield self._problem(Cause.NEW_EFFECT, text, visit)
+        elif not miss.answered:
+            name = miss.identity.tool_name
+            text = (
+                f"the record cannot answer {call}, so nobody knows how the code goes on; say what "
+                f"it returns: --tools '{{\"{name}\": ...}}'"
+            )
+            yield self._problem(Cause.NEW_PURE_CALL, text, visit)
+
+    def _effect_gone(self, visit: Visit, row: CallRow) -> Problem:
+        name = row.identity.tool_name
+        if not name.startswith(OWN_PREFIX) and registry.find_tool(name) is None:
+            text = f"{name} is not declared any more, and the record holds {_call_of(row)}"
+            return self._problem(Cause.TOOL_MISSING, text, visit)
+        text = f"the record holds {_call_of(row)}, and the code ends without it"
+        return self._problem(Cause.EFFECT_GONE, text, visit)
+
+    # What people were asked
+
+    def questions(self) -> Iterator[Problem]:
+        recorded = {review.review_id: review for review in self._fixture.reviews}
+        new = [one for key, one in self._trace.reviews.items() if key not in recorded]
+        for review in new:
+            visit = self._visit(review.identity.node_id, review.identity.checkpoint_id)
+            before = self._asked_before(review, visit, recorded)
+            approval = review.kind is ReviewKind.APPROVAL
+            cause = Cause.ARGUMENTS_CHANGED if approval else Cause.QUESTION_CHANGED
+            if before is not None:
+                text = "a person is asked something else, and what was answered is not found"
+                diff = difference(before, _shown(review), root="question")
+                yield self._problem(cause, text, visit, diff)
+            elif visit is None or self._is_done(visit):
+                text = f"a person is asked where the record went on: {review.summary}"
+                yield self._problem(Cause.NEW_WAIT, text, visit)
+        for key, before_it in recorded.items():
+            after = self._trace.reviews.get(key)
+            if after is not None and after.status is ReviewStatus.CLOSED and not new:
+                visit = self._visit(before_it.identity.node_id, before_it.identity.checkpoint_id)
+                text = "what a person was asked is not asked any more, and the answer is lost"
+                diff = difference(_shown(before_it), {}, root="question")
+                yield self._problem(Cause.QUESTION_CHANGED, text, visit, diff)
+
+    def _asked_before(
+        self, review: Review, visit: Visit | None, recorded: dict[str, Review]
+    ) -> Any | None:
+        """What the record has asked in the place of a new question."""
+        for known in recorded.values():
+            there = self._visit(known.identity.node_id, known.identity.checkpoint_id)
+            if known.kind is review.kind and there == visit:
+                return _shown(known)
+        for row in self._fixture.calls:
+            name = review.identity.tool_name if review.kind is ReviewKind.APPROVAL else _ASK
+            same = row.identity.tool_name == name and self._visit_of(row) == visit
+            if same and row.identity not in self._trace.asked:
+                args = values.decode(row.args_json)
+                return {"tool": name, "args": args} if name != _ASK else args
+        return None
+
+    # Where it went
+
+    def routes(self) -> Iterator[Problem]:
+        before = self._by_branch(self._visits.among(self._recorded))
+        after = self._by_branch(self._visits.among(self._trace.visits))
+        for branch in dict.fromkeys([*before, *after]):
+            yield from self._route(branch, before.get(branch, []), after.get(branch, []))
+
+    def _route(self, branch: str, before: list[Visit], after: list[Visit]) -> Iterator[Problem]:
+        for number, visit in enumerate(after):
+            last = after[number - 1].node if number else self._fixture.after
+            if number < len(before) and before[number] != visit:
+                text = f"after {last} the record goes to {_named(before[number])}, "
+                yield Problem(Cause.ROUTE_CHANGED, f"{text}the code to {_named(visit)}", last)
+                return
+            over = not branch and self._fixture.status is RunStatus.COMPLETED
+            if number >= len(before) and over:
+                text = f"after {last} the record ends, and the code goes to {_named(visit)}"
+                yield Problem(Cause.ROUTE_CHANGED, text, last)
+                return
+        ended = self._trace.outcome is not None and self._trace.outcome.finished
+        if ended and len(after) < len(before):
+            last = after[-1].node if after else self._fixture.after
+            text = f"after {last} the record goes to {_named(before[len(after)])}, the code ends"
+            yield Problem(Cause.ROUTE_CHANGED, text, last)
+
+    @staticmethod
+    def _by_branch(visits: list[Visit]) -> dict[str, list[Visit]]:
+        found: dict[str, list[Visit]] = {}
+        for visit in visits:
+            found.setdefault(visit.branch, []).append(visit)
+        return found
+
+    # How it ended
+
+    def endings(self) -> Iterator[Problem]:
+        trace = self._trace
+        if trace.hangs:
+            yield Problem(Cause.HANGS, "the replay did not end in time; a node waits by itself")
+        elif isinstance(trace.error, ReachedOut):
+            text = (
+                "a node uses the network by itself, which no resume can take back; make it a tool"
+            )
+            yield self._problem(Cause.REACHES_OUT, text, self._last_visit())
+        elif trace.error is not None and not trace.stopped:
+            yield from self._raised(trace.error)
+        elif trace.outcome is not None and trace.outcome.status == "waiting":
+            yield from self._waits()
+
+    def _raised(self, error: BaseException) -> Iterator[Problem]:
+        visit = self._last_visit()
+        known = None if visit is None else self._recorded.get(visit)
+        kind = classify(error, effectful=False, now=self._fixture.at).error_type
+        if known is not None and known.failure is not None and known.failure.error_type == kind:
+            # It failed then, too.
+            return
+        if isinstance(error, ResultNotKept):
+            yield self._problem(Cause.RESULT, str(error), visit)
+            return
+        own = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if not frame.filename.startswith(_OURS)
+        ]
+        diff = tuple(f"{frame.filename}:{frame.lineno} {frame.line}" for frame in own[-2:])
+        yield self._problem(Cause.NODE_RAISES, f"{type(error).__name__}: {error}", visit, diff)
+
+    def _waits(self) -> Iterator[Problem]:
+        assert self._trace.outcome is not None
+        for where, step in self._trace.steps.items():
+            visit = Visit(*where)
+            if step.status is StepStatus.IN_PROGRESS and self._is_done(visit):
+                names = [wait.subject for wait in self._trace.outcome.waits]
+                asked = {one.review_id for one in self._trace.reviews.values()}
+                kinds = [one for one in names if one not in asked]
+                if kinds:
+                    text = f"the code waits for {', '.join(kinds)} where the record went on"
+                    yield self._problem(Cause.NEW_WAIT, text, visit)
+
+    # Helpers
+
+    def _problem(
+        self, cause: Cause, text: str, visit: Visit | None, diff: tuple[str, ...] = ()
+    ) -> Problem:
+        return Problem(cause, text, None if visit is None else visit.node, diff)
+
+    def _visit(self, node_id: str, checkpoint_id: str) -> Visit | None:
+        return self._visits.around(node_id, checkpoint_id)
+
+    def _visit_of(self, row: CallRow) -> Visit | None:
+        return self._visit(row.identity.node_id, row.identity.checkpoint_id)
+
+    def _is_done(self, visit: Visit) -> bool:
+        known = self._recorded.get(visit)
+        return known is not None and known.status is StepStatus.DONE
+
+    def _ended(self, visit: Visit) -> bool:
+        step = self._trace.steps.get(visit)
+        return step is not None and step.status is StepStatus.DONE
+
+    def _last_visit(self) -> Visit | None:
+        found = self._visits.among(self._trace.visits)
+        return found[-1] if found else None
+
+
+def _is_effect(row: CallRow) -> bool:
+    """Whether code that no longer asks for it has drifted: it happened, or may have."""
+    if row.identity.tool_name == SPAWN:
+        return row.status is CallStatus.DONE
+    return row.replay_class.effectful and (row.status is CallStatus.DONE or not is_settled(row))
+
+
+def _call_of(row: CallRow) -> str:
+    return written_call(row.identity.tool_name, values.decode(row.args_json))
+
+
+def _named(visit: Visit) -> str:
+    return visit.node if visit.number == 1 else f"{visit.node} (visit {visit.number})"
+
+
+def _shown(review: Review) -> dict[str, Any]:
+    """What a person is shown, as far as its identity covers it."""
+    shown = values.decode(review.about or "{}")
+    kept = ("tool", "args") if review.kind is ReviewKind.APPROVAL else ("question", "options")
+    found = {name: shown[name] for name in kept if name in shown}
+    if review.kind is ReviewKind.QUESTION and shown.get("about") is not None:
+        found["about"] = shown["about"]
+    return found

@@ -1,0 +1,289 @@
+"""Record checkpoints of a ledger as files, without a secret in them (P1).
+
+The ledger is only read. Each checkpoint is replayed by the code at hand before it is written: one
+that even this code does not resume as recorded would fail every build, so it is left out, and a
+list says why. The same ledger, code and settings give the same bytes. Promises kept here: P52, P53.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nottwice.errors import UsageError
+from nottwice.graphs.app import App
+from nottwice.model import values
+from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.checkpoint import restore
+from nottwice.model.fingerprint import Fingerprint
+from nottwice.model.position import Position
+from nottwice.store.interface import Store
+from nottwice.testing.replay.choosing import Candidate, candidates, choose
+from nottwice.testing.replay.disguise import disguised, look_at
+from nottwice.testing.replay.fixture import (
+    LEFT_OUT_FILE,
+    Fixture,
+    is_fixture,
+    nameless,
+    read_fixture,
+)
+from nottwice.testing.replay.gate import Result, Terms, observe, replay, taker
+from nottwice.testing.replay.learning import learned
+from nottwice.testing.replay.pseudonyms import Pseudonyms
+from nottwice.testing.replay.sources import public_text
+from nottwice.testing.replay.visits import Visits, is_past
+
+_READS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A checkpoint that was not recorded, and why."""
+
+    name: str
+    graph: str
+    after: str
+    why: str
+    """The cause, as a replay names it, or that the run was under way."""
+    text: str
+
+    def to_plain(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What a recording wrote."""
+
+    folder: str
+    kept: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+    removed: tuple[str, ...]
+    secrets: int
+    """How many different values have a pseudonym."""
+
+
+def record(
+    app: App,
+    store: Store,
+    folder: str | Path,
+    *,
+    number: int = 50,
+    secrets: Iterable[str] = (),
+    key: bytes | None = None,
+    terms: Terms | None = None,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Recorded:
+    """Record so many checkpoints into a folder; those that an earlier recording left there go.
+
+    ``secrets`` names what is secret beyond what looks like it. ``key`` makes the pseudonyms;
+    without one, it is made of what only the ledger holds.
+    """
+    chosen = choose(candidates(store), number)
+    if not chosen:
+        raise UsageError(
+            f"No run of a graph in {store.location} has a checkpoint. Nothing was recorded. Plain "
+            "runs (nt.run) have none; forks and aborted runs are not resumed by anybody."
+        )
+    terms = terms or Terms()
+    pseudonyms = Pseudonyms(key or key_of(store), secrets, public=public_text(app))
+    read = [(one, _without_inner(app, _read(store, one), terms)) for one in chosen]
+    for _, found in read:
+        if found is not None:
+            look_at(found, pseudonyms)
+    kept: dict[str, str] = {}
+    left_out: list[LeftOut] = []
+    for done, (candidate, found) in enumerate(read, 1):
+        verdict = _keep(app, candidate, found, pseudonyms, terms)
+        if isinstance(verdict, Fixture):
+            kept[verdict.name] = verdict.to_text()
+        else:
+            left_out.append(verdict)
+        report(done, len(read))
+    removed = _write(Path(folder), kept, left_out)
+    return Recorded(
+        folder=str(folder),
+        kept=tuple(sorted(kept)),
+        left_out=tuple(left_out),
+        removed=removed,
+        secrets=len(pseudonyms),
+    )
+
+
+def key_of(store: Store) -> bytes:
+    """A key that whoever has the ledger has, and nobody else.
+
+    Ids of attempts are random and leave the ledger for no upstream and no recording; and whoever
+    has the ledger has the secrets anyway.
+    """
+    for run in sorted(store.runs(), key=lambda run: (run.created_at, run.workflow_id)):
+        attempts = sorted(row.attempt_id for row in store.calls(run.workflow_id))
+        if attempts:
+            return hashlib.sha256(f"nottwice replay {attempts[0]}".encode()).digest()
+    # No call at all: no attempt, and nothing that one was made with.
+    return os.urandom(32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A checkpoint as the ledger has it, with those calls that the body of a tool may have made."""
+
+    fixture: Fixture
+    inner: frozenset[CallIdentity]
+
+
+def _read(store: Store, candidate: Candidate) -> _Found | None:
+    """A checkpoint with what it needs; None if the run moves on faster than it can be read."""
+    before = _read_once(store, candidate)
+    for _ in range(_READS):
+        again = _read_once(store, candidate)
+        if again == before:
+            return again
+        before = again
+    return None
+
+
+def _read_once(store: Store, candidate: Candidate) -> _Found | None:
+    run_id, version = candidate.run.workflow_id, candidate.checkpoint.version
+    run, chain = store.load_run(run_id), store.checkpoint_chain(run_id, version)
+    graph = None if run is None or run.graph_id is None else store.load_graph(run.graph_id)
+    if run is None or graph is None or not chain:
+        return None
+    image, definition = restore(chain), values.decode(graph.json)
+    recorded = Fingerprint.from_plain(definition).graph
+    position = Position.from_plain(image["position"])
+    visits = Visits(graph.graph_id, recorded)
+
+    def comes_after(node_id: str, checkpoint_id: str) -> bool:
+        visit = visits.around(node_id, checkpoint_id)
+        return visit is not None and not is_past(visit, position, recorded)
+
+    rows = [row for row in store.calls(run_id) if comes_after(*row.identity[1:3])]
+    fixture = Fixture(
+        run_id=run_id,
+        graph_id=graph.graph_id,
+        status=run.status,
+        at=run.updated_at,
+        input=values.decode(run.input_json or "{}"),
+        waits=run.waits,
+        after=chain[-1].node_id,
+        version=version,
+        state=image["state"],
+        position=image["position"],
+        definition=definition,
+        steps=tuple(
+            dataclasses.replace(step, started_at=run.updated_at, finished_at=None)
+            for step in store.steps(run_id)
+            if comes_after(step.node_id, step.checkpoint_id)
+        ),
+        calls=tuple(nameless(row, at=run.updated_at) for row in rows),
+        reviews=tuple(
+            review
+            for review in store.open_reviews(run_id)
+            if review.kind.asks_first and comes_after(*review.identity[1:3])
+        ),
+        events=tuple(event for event in store.events(run_id) if event.received_by is None),
+    )
+    return _Found(fixture, frozenset(_inner(rows)))
+
+
+def _inner(rows: Sequence[CallRow]) -> Iterator[CallIdentity]:
+    """Calls that began while another one was under way in the same place: perhaps in its body."""
+    for row in rows:
+        for outer in rows:
+            ended = outer.finished_at
+            if outer is row or ended is None or outer.identity[:3] != row.identity[:3]:
+                continue
+            if outer.created_at <= row.created_at <= ended:
+                yield row.identity
+
+
+def _without_inner(app: App, found: _Found | None, terms: Terms) -> Fixture | None:
+    """The checkpoint without calls that nobody asks for when the receipt around them answers."""
+    if found is None:
+        return None
+    fixture, graph = found.fixture, taker(app, found.fixture)
+    if not found.inner or graph is None:
+        return fixture
+    asked = observe(graph, fixture, terms).asked
+    unneeded = found.inner - asked.keys()
+    kept = tuple(row for row in fixture.calls if row.identity not in unneeded)
+    return dataclasses.replace(fixture, calls=kept)
+
+
+def _keep(
+    app: App,
+    candidate: Candidate,
+    found: Fixture | None,
+    pseudonyms: Pseudonyms,
+    terms: Terms,
+) -> Fixture | LeftOut:
+    """The checkpoint as it is written, if this very code resumes it as recorded."""
+    if found is None:
+        node = candidate.checkpoint.node_id
+        why = "the run was under way"
+        text = "it moved on faster than it could be read, or is gone"
+        return LeftOut("", candidate.run.graph_id or "", node, why, text)
+    hidden = disguised(found, pseudonyms)
+    if hidden != found:
+        hidden = learned(app, hidden, terms)
+    # What is judged is what will be read from the file.
+    written = read_fixture(hidden.to_text(), where=hidden.name)
+    result = replay(app, written, terms=terms)
+    if result.skipped is not None:
+        return LeftOut(hidden.name, hidden.graph_id, hidden.after, "skipped", result.skipped)
+    if result.passed:
+        return written
+    return _explained(result, written, is_disguised=hidden != found and _passes(app, found, terms))
+
+
+def _passes(app: App, found: Fixture, terms: Terms) -> bool:
+    return replay(app, found, terms=terms).passed
+
+
+def _explained(result: Result, fixture: Fixture, *, is_disguised: bool) -> LeftOut:
+    """Why a checkpoint is left out, without a word of what its code asked for.
+
+    What the code knows from elsewhere, from its environment say, has no pseudonym.
+    """
+    first = result.problems[0]
+    where = f" in {first.node}" if first.node is not None else ""
+    text = f"the code that recorded it does not resume it as recorded: {first.cause.value}{where}"
+    if is_disguised:
+        text = (
+            "it is resumed as recorded, but not with pseudonyms, so its code looks into a secret "
+            f"value or knows it from elsewhere: {first.cause.value}{where}"
+        )
+    return LeftOut(fixture.name, fixture.graph_id, fixture.after, first.cause.value, text)
+
+
+def _write(folder: Path, kept: dict[str, str], left_out: Sequence[LeftOut]) -> tuple[str, ...]:
+    """Write what is new, then remove what an earlier recording left: never one without the other.
+
+    Only files of this very folder: what lies in a folder inside of it is kept on purpose.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = dict(kept)
+    if left_out:
+        plain = sorted((one.to_plain() for one in left_out), key=lambda one: str(one))
+        files[LEFT_OUT_FILE] = json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+    for name, text in files.items():
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            beside = folder / f"{name}.new"
+            beside.write_text(text, encoding="utf-8")
+            os.replace(beside, path)
+    stale = [
+        path
+        for path in sorted(folder.glob("*.json"))
+        if path.name not in files and (path.name == LEFT_OUT_FILE or is_fixture(path))
+    ]
+    for path in stale:
+        path.unlink()
+    return tuple(path.name for path in stale)

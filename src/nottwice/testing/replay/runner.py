@@ -1,0 +1,370 @@
+"""Resume a recorded checkpoint through the real engine, with a driver that never fires.
+
+The record is loaded into a ledger in memory, and whatever is asked of a driver by a run in that
+ledger is answered from the record: a tool's function, its ``verify`` and its ``classify`` are not
+called, nobody waits, and a node that reaches for the network is stopped. A call that the record
+does not hold is noted, answered from its nearest counterpart where there is one, and otherwise ends
+the replay. Runs in other ledgers of this process are driven as ever. Promise kept here: P50.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import socket
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from nottwice.engine import drivers
+from nottwice.engine.asks import Ask, CanInvoke, Fire, Outcome, Pause, Verify
+from nottwice.engine.steps import SPAWN
+from nottwice.errors import NottwiceError, ReplayUnsafeError
+from nottwice.graphs.declare import Graph
+from nottwice.graphs.outcome import Outcome as RunOutcome
+from nottwice.guard.ledger import Ledger
+from nottwice.model import values
+from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.review import Review
+from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus, StepRecord
+from nottwice.model.tool import OWN_PREFIX, Tool
+from nottwice.store.interface import Commit
+from nottwice.store.memory import MemoryStore
+from nottwice.testing.replay.fixture import Fixture
+
+LIMIT_SECONDS = 60.0
+
+
+class Stopped(BaseException):
+    """The replay ends here. No code of a user may catch it, as none could catch a crash."""
+
+    def __init__(self, error: NottwiceError | None = None) -> None:
+        super().__init__("the replay ends here")
+        self.error = error
+
+
+class ReachedOut(Stopped):
+    """A node wanted to use the network by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A call that the code asked for and the record does not hold."""
+
+    identity: CallIdentity
+    args: Any
+    effectful: bool
+    answered: bool
+    """It was answered from elsewhere, and the replay went on."""
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a replay did: everything that can be compared with the record."""
+
+    asked: dict[CallIdentity, None] = field(default_factory=dict)
+    misses: list[Miss] = field(default_factory=list)
+    unreadable: list[tuple[CallIdentity, str]] = field(default_factory=list)
+    """Recorded results that the code can no longer read."""
+    visits: dict[tuple[str, str], None] = field(default_factory=dict)
+    """The steps that were entered, in order."""
+    steps: Mapping[tuple[str, str], StepRecord] = field(default_factory=dict)
+    reviews: Mapping[str, Review] = field(default_factory=dict)
+    outcome: RunOutcome[Any] | None = None
+    error: BaseException | None = None
+    hangs: bool = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the replay ended before the code did."""
+        return isinstance(self.error, Stopped)
+
+
+def run_fixture(
+    graph: Graph[Any],
+    fixture: Fixture,
+    *,
+    answers: Mapping[str, Any] | None = None,
+    limit_seconds: float = LIMIT_SECONDS,
+) -> Trace:
+    """Resume a checkpoint as far as its record goes, and tell what happened. Never raises."""
+    store = ReplayStore(fixture, answers or {})
+    ledger = Ledger(store, clock=_StandingClock(fixture.at))
+    trace = store.trace
+
+    def work() -> None:
+        _replaying.set(True)
+        _seal()
+        try:
+            trace.outcome = graph.run(fixture.run_id, store=ledger)
+        except BaseException as error:
+            trace.error = error
+        finally:
+            _unseal()
+
+    # A thread of its own: no event loop is in the way, and nobody waits for one that hangs. It may
+    # wake up at any time; the seams stay closed until it has ended.
+    thread = threading.Thread(target=work, name="nottwice-replay", daemon=True)
+    thread.start()
+    thread.join(limit_seconds)
+    trace.hangs = thread.is_alive()
+    if trace.hangs:
+        store.end()
+    trace.steps = {(node, visit): step for (_, node, visit), step in store.data.steps.items()}
+    trace.reviews = dict(store.data.reviews)
+    return trace
+
+
+class ReplayStore(MemoryStore):
+    """A ledger that holds one recorded checkpoint and what followed, and notes what is asked."""
+
+    location = "the recorded checkpoint"
+
+    def __init__(self, fixture: Fixture, answers: Mapping[str, Any]) -> None:
+        super().__init__(now=fixture.at)
+        self.trace = Trace()
+        self._fixture = fixture
+        self._answers = answers
+        self._guard = threading.Lock()
+        self._lent: set[CallIdentity] = set()
+        """Recorded rows that answered for a call which the record does not hold."""
+        self._ended = False
+        self._recorded = {row.identity: row for row in fixture.calls}
+        self._load(fixture)
+
+    def _load(self, fixture: Fixture) -> None:
+        image = {"state": fixture.state, "position": fixture.position}
+        data, run_id = self.data, fixture.run_id
+        data.runs[run_id] = RunRecord(
+            workflow_id=run_id,
+            status=RunStatus.RUNNING,
+            epoch=1,
+            holder_id=None,
+            created_at=fixture.at,
+            updated_at=fixture.at,
+            graph_id=fixture.graph_id,
+            input_json=values.encode(fixture.input),
+        )
+        data.checkpoints[(run_id, fixture.version)] = CheckpointRecord(
+            run_id,
+            fixture.version,
+            fixture.version,
+            fixture.after,
+            values.encode(image),
+            fixture.at,
+        )
+        # What is in doubt is asked for again by the code that began it; nobody reconciles here.
+        data.calls.update((row.identity, row) for row in fixture.calls if is_settled(row))
+        data.reviews.update((review.review_id, review) for review in fixture.reviews)
+        data.events.update(((run_id, event.event_id), event) for event in fixture.events)
+
+    def load_call(self, identity: CallIdentity) -> CallRow | None:
+        self.trace.asked[identity] = None
+        return super().load_call(identity)
+
+    def load_step(self, workflow_id: str, node_id: str, checkpoint_id: str) -> StepRecord | None:
+        self.trace.visits[(node_id, checkpoint_id)] = None
+        return super().load_step(workflow_id, node_id, checkpoint_id)
+
+    def commit(self, commit: Commit) -> None:
+        if commit.claim is not None and commit.workflow_id != self._fixture.run_id:
+            self._stop_at_child(commit.claim.run)
+        super().commit(commit)
+
+    def end(self) -> None:
+        """Whatever is asked from now on ends its asker."""
+        self._ended = True
+
+    def reply(self, ask: Fire | Verify | CanInvoke | Pause) -> Any:
+        """What a driver would answer, without doing any of it."""
+        if self._ended:
+            raise Stopped
+        match ask:
+            case Fire():
+                ask.in_flight.body_ended()
+                return self._fire(ask)
+            case Pause():
+                return None
+            case CanInvoke():
+                return True
+            case Verify():
+                raise Stopped
+
+    def _fire(self, fire: Fire) -> Outcome:
+        tool, row = fire.tool, fire.in_flight.row
+        assert row is not None
+        identity = row.identity
+        self.trace.asked[identity] = None
+        if tool.name.startswith(OWN_PREFIX):
+            return Outcome(value=_own_value(tool, identity, self._fixture.at), invoked=True)
+        recorded = self._recorded.get(identity)
+        if recorded is not None:
+            return self._try_again(tool, recorded)
+        return self._miss(tool, row)
+
+    def _try_again(self, tool: Tool, recorded: CallRow) -> Outcome:
+        """The code wants another attempt at what is on record: for that it takes the world."""
+        if recorded.status is CallStatus.DONE:
+            # Only if what it returned cannot be read any more.
+            self._read(tool, recorded)
+        raise Stopped
+
+    def _miss(self, tool: Tool, row: CallRow) -> Outcome:
+        args = values.decode(row.args_json)
+        effectful = tool.replay_class.effectful
+        with self._guard:
+            counterpart = self._counterpart(row, effectful=effectful)
+            if counterpart is not None:
+                self._lent.add(counterpart.identity)
+            answered = counterpart is not None or (not effectful and tool.name in self._answers)
+            self.trace.misses.append(Miss(row.identity, args, effectful, answered))
+        if counterpart is not None:
+            return Outcome(value=self._read(tool, counterpart), invoked=True)
+        if answered:
+            stored = tool.adopt_result(self._answers[tool.name])
+            return Outcome(value=tool.decode_result(stored), invoked=True)
+        raise Stopped(_unsafe(row) if effectful else None)
+
+    def _counterpart(self, row: CallRow, *, effectful: bool) -> CallRow | None:
+        """The recorded call that this one stands in for: same place and tool, not asked for yet.
+
+        A pure tool that was asked the very same elsewhere answers the same here.
+        """
+        done = [one for one in self._fixture.calls if one.status is CallStatus.DONE]
+        for one in done:
+            same_place = one.identity[:4] == row.identity[:4]
+            if same_place and one.identity not in self.trace.asked.keys() | self._lent:
+                return one
+        for one in done:
+            if one.identity[3:] == row.identity[3:] and not effectful:
+                return one
+        return None
+
+    def _read(self, tool: Tool, row: CallRow) -> Any:
+        assert row.result is not None
+        try:
+            return tool.decode_result(row.result)
+        except NottwiceError as error:
+            self.trace.unreadable.append((row.identity, str(error)))
+            raise Stopped from error
+
+    def _stop_at_child(self, child: RunRecord) -> None:
+        """A child that has not ended is a run of its own, with checkpoints of its own."""
+        asked = [one for one in self.trace.asked if one.tool_name == SPAWN]
+        for identity in asked:
+            if identity.call_id[:16] in child.workflow_id and identity not in self._recorded:
+                started = values.decode(child.input_json or "{}")
+                name = (child.graph_id or "").partition("@")[0]
+                args = {"graph": name, "input": started, "label": None}
+                self.trace.misses.append(Miss(identity, args, True, False))
+        raise Stopped
+
+
+def is_settled(row: CallRow) -> bool:
+    """Whether a row is an answer: neither in doubt, nor failed with another attempt due."""
+    return not row.status.in_doubt and row.retry_at is None
+
+
+class _StandingClock:
+    """It is always when the run was last changed: what was due then is due, and nothing else."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+
+    def now(self) -> float:
+        return self._now
+
+    def pause(self, seconds: float) -> None:
+        return None
+
+    async def pause_async(self, seconds: float) -> None:
+        return None
+
+    def random_unit(self) -> float:
+        return 0.5
+
+
+def _own_value(tool: Tool, identity: CallIdentity, now: float) -> Any:
+    """A time, an id or a number that the record does not hold: the same in every replay."""
+    match tool.name.removeprefix(OWN_PREFIX):
+        case "now":
+            return datetime.fromtimestamp(now, UTC)
+        case "uuid":
+            return uuid.uuid5(uuid.NAMESPACE_OID, identity.call_id)
+        case _:
+            return 0.5
+
+
+def _unsafe(row: CallRow) -> ReplayUnsafeError:
+    return ReplayUnsafeError(
+        f"{row.identity.tool_name} has no receipt in the recorded checkpoint. It was not run.",
+        call_id=row.call_id,
+        run_id=row.identity.workflow_id,
+    )
+
+
+# The seams: what drivers are asked for, and what a node could do without asking anybody.
+
+_replaying: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "nottwice_replaying", default=False
+)
+_seals = 0
+_seal_guard = threading.Lock()
+_usual: dict[str, Any] = {}
+"""What does these things while nothing is replayed."""
+_DOORS = ("connect", "connect_ex", "sendto")
+
+
+def _seal() -> None:
+    """While anything is replayed, those who drive it are not the usual ones."""
+    global _seals
+    with _seal_guard:
+        _seals += 1
+        if _seals > 1:
+            return
+        _usual.update(answer=drivers._answer, answer_async=drivers._answer_async)
+        _usual.update(getaddrinfo=socket.getaddrinfo)
+        _usual.update((name, getattr(socket.socket, name)) for name in _DOORS)
+        drivers._answer, drivers._answer_async = _reply, _reply_async
+        socket.getaddrinfo = _closed("getaddrinfo")
+        for name in _DOORS:
+            setattr(socket.socket, name, _closed(name))
+
+
+def _unseal() -> None:
+    global _seals
+    with _seal_guard:
+        _seals -= 1
+        if _seals > 0:
+            return
+        drivers._answer, drivers._answer_async = _usual["answer"], _usual["answer_async"]
+        socket.getaddrinfo = _usual["getaddrinfo"]
+        for name in _DOORS:
+            setattr(socket.socket, name, _usual[name])
+
+
+def _reply(ask: Ask, seat: drivers.Seat) -> Any:
+    store = seat.store
+    if isinstance(store, ReplayStore) and isinstance(ask, Fire | Verify | CanInvoke | Pause):
+        return store.reply(ask)
+    return _usual["answer"](ask, seat)
+
+
+async def _reply_async(ask: Ask, seat: drivers.Seat) -> Any:
+    store = seat.store
+    if isinstance(store, ReplayStore) and isinstance(ask, Fire | Verify | CanInvoke | Pause):
+        return store.reply(ask)
+    return await _usual["answer_async"](ask, seat)
+
+
+def _closed(name: str) -> Any:
+    usual = _usual[name]
+
+    def use(*args: Any, **kwargs: Any) -> Any:
+        if _replaying.get():
+            raise ReachedOut
+        return usual(*args, **kwargs)
+
+    return use

@@ -1,0 +1,223 @@
+"""Is a recording whole, stable, free of secrets, and free of what its own code cannot resume?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.errors import UsageError
+from nottwice.model.run import CheckpointRecord
+from nottwice.store.memory import MemoryStore
+from nottwice.testing.replay.fixture import LEFT_OUT_FILE, read_fixture
+from nottwice.testing.replay.recording import key_of, record
+from tests.testing.replay.deployment import Deployment, approvals, causes
+
+CUSTOMER = '"ann@example.com"'
+COMPUTED = 'f"ann{order_id}@example." + "net"'
+"""An address that no source spells out."""
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def deployed(tmp_path: Path) -> Deployment:
+    return approvals(tmp_path)
+
+
+def secretive(folder: Path, *changes: tuple[str, str]) -> Deployment:
+    """A deployment whose customers have addresses."""
+    place = Deployment(folder)
+    place.deploy((CUSTOMER, COMPUTED), *changes)
+    for number in (1, 2):
+        place.run("approval", f"ticket-{number}", {"order_id": number})
+    place.decide("ticket-1", "approve")
+    place.run("approval", "ticket-1")
+    return place
+
+
+def test_recording_again_gives_the_same_bytes(deployed: Deployment) -> None:
+    deployed.record()
+    before = files(deployed.checkpoints)
+    assert len(before) == 21
+    deployed.record()
+    assert files(deployed.checkpoints) == before
+
+
+def test_the_ledger_is_only_read(deployed: Deployment) -> None:
+    data = deployed.host.data
+    before = {name: dict(vars(data)[name]) for name in ("runs", "calls", "steps", "checkpoints")}
+    with deployed.host.process() as ledger:
+        store = _ReadOnly(ledger.store)
+        record(deployed.app, store, deployed.checkpoints)  # type: ignore[arg-type]
+    assert {name: vars(data)[name] for name in before} == before
+
+
+class _ReadOnly:
+    """A store that nobody may write to."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        assert name not in ("commit", "commit_soon", "holder"), name
+        return getattr(self._store, name)
+
+
+def test_of_every_kind_there_is_one_however_few_are_recorded(deployed: Deployment) -> None:
+    for number in range(10, 20):
+        deployed.run("approval", f"ticket-{number}", {"order_id": number})
+    deployed.record(number=10)
+    found = [read_fixture(text.decode(), where="") for text in files(deployed.checkpoints).values()]
+    assert len(found) == 10
+    # Runs that were decided are few, and all of their nodes are in.
+    after = {one.after for one in found if one.status.value == "completed"}
+    assert after == {"/", "read_context", "plan", "notify", "wait_for_approval", "pay"}
+    assert {one.after for one in found if one.status.value == "waiting"} == {
+        "/",
+        "read_context",
+        "plan",
+        "notify",
+    }
+
+
+def test_secrets_have_pseudonyms_and_all_still_matches(tmp_path: Path) -> None:
+    place = secretive(tmp_path)
+    recorded = place.record()
+    assert recorded.left_out == ()
+    assert recorded.secrets == 2
+    texts = b"".join(files(place.checkpoints).values()).decode()
+    assert "ann1@" not in texts
+    assert "ann2@" not in texts
+    assert "Refund 4001 cents to user-" in texts
+    assert causes(place.replay()) == set()
+
+
+def test_a_declared_secret_is_replaced_in_state_arguments_and_questions(tmp_path: Path) -> None:
+    place = secretive(tmp_path, ('"cents": 4000', '"cents": 40000'))
+    recorded = place.record(secrets=["cents"])
+    assert recorded.left_out == ()
+    assert "40001" not in b"".join(files(place.checkpoints).values()).decode()
+    assert causes(place.replay()) == set()
+
+
+def test_hashes_that_only_the_declaration_knows_are_learned(tmp_path: Path) -> None:
+    """Defaults, volatile arguments and labels are no plain part of the hash."""
+    place = secretive(
+        tmp_path,
+        (
+            '@nt.tool("unsafe_on_replay", verify=in_the_world, settles="1s")\n'
+            "def send_email(to: str, body: str)",
+            '@nt.tool("unsafe_on_replay", volatile=("body",))\n'
+            'def send_email(to: str, body: str, kind: str = "text")',
+        ),
+        ("    send_email(to=", "    send_email.again(state.customer)(to="),
+    )
+    assert place.record().left_out == ()
+    assert causes(place.replay()) == set()
+    place.deploy((CUSTOMER, COMPUTED), ("to=state.customer, body", 'to="x" + state.customer, body'))
+    assert "arguments changed" in causes(place.replay())
+
+
+def test_a_node_that_takes_a_secret_apart_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    place = secretive(
+        tmp_path, ("to=state.customer, body", 'to=state.customer.partition("@")[2], body')
+    )
+    recorded = place.record()
+    assert {one.why for one in recorded.left_out} == {"arguments changed"}
+    text = recorded.left_out[0].text
+    assert "but not with pseudonyms" in text
+    assert recorded.kept
+    written = json.loads((place.checkpoints / LEFT_OUT_FILE).read_text())
+    assert written[0]["text"] == text
+    assert "ann" not in (place.checkpoints / LEFT_OUT_FILE).read_text()
+    # Those that are kept are all resumed.
+    assert causes(place.replay()) == set()
+
+
+def test_what_its_own_code_does_not_resume_is_left_out(deployed: Deployment) -> None:
+    deployed.deploy(("We look into", "We check"), ('version="1.0.0"', 'version="1.0.1"'))
+    recorded = deployed.record()
+    assert {one.why for one in recorded.left_out} == {"arguments changed"}
+    assert "does not resume it as recorded" in recorded.left_out[0].text
+    assert causes(deployed.replay()) == set()
+
+
+def test_files_of_an_earlier_recording_go_and_all_others_stay(deployed: Deployment) -> None:
+    deployed.record()
+    kept = deployed.checkpoints / "kept"
+    kept.mkdir()
+    (first, *_) = deployed.checkpoints.glob("*.json")
+    first.rename(kept / first.name)
+    (deployed.checkpoints / "notes.json").write_text("[]")
+    recorded = deployed.record(number=3)
+    assert len(recorded.removed) == 17
+    assert len(list(deployed.checkpoints.glob("approval-*.json"))) == 3
+    assert (deployed.checkpoints / "notes.json").exists()
+    (deployed.checkpoints / "notes.json").unlink()
+    assert len(deployed.replay()) == 4
+
+
+def test_a_run_that_moves_on_while_it_is_read_is_left_out(deployed: Deployment) -> None:
+    class Moving(MemoryStore):
+        reads = 0
+
+        def load_run(self, workflow_id: str) -> Any:
+            self.reads += 1
+            run = super().load_run(workflow_id)
+            if workflow_id == "ticket-3" and run is not None:
+                self.data.runs[workflow_id] = replace(run, updated_at=float(self.reads))
+            return self.data.runs.get(workflow_id)
+
+    recorded = record(deployed.app, Moving(deployed.host.data), deployed.checkpoints)
+    assert {one.why for one in recorded.left_out} == {"the run was under way"}
+    assert len(recorded.left_out) == 4
+
+
+def test_a_ledger_without_graphs_has_nothing_to_record(tmp_path: Path) -> None:
+    with nt.open(":memory:") as ledger:
+        with ledger.run("plain"):
+            pass
+        with pytest.raises(UsageError, match="Nothing was recorded"):
+            record(nt.App(graphs=[]), ledger.store, tmp_path / "checkpoints")
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_the_key_is_the_ledgers_own_and_in_no_file(deployed: Deployment) -> None:
+    with deployed.host.process() as ledger:
+        key = key_of(ledger.store)
+        assert key == key_of(ledger.store)
+        attempts = {row.attempt_id for row in deployed.host.calls}
+    deployed.record()
+    texts = b"".join(files(deployed.checkpoints).values())
+    assert not any(attempt.encode() in texts for attempt in attempts if attempt)
+
+
+def test_forks_and_aborted_runs_are_not_recorded(deployed: Deployment) -> None:
+    with deployed.host.process() as ledger:
+        app = nt.App(graphs=deployed.app.graphs, store=ledger)
+        app.graphs[0].fork("ticket-1", to="fork-1", store=ledger)
+        assert app.cancel("ticket-3", by="ann", why="enough")
+    deployed.record()
+    names = {
+        read_fixture(text.decode(), where="").run_id
+        for text in files(deployed.checkpoints).values()
+    }
+    assert names == {"ticket-1", "ticket-2", "ticket-4"}
+
+
+def test_a_checkpoint_that_was_pruned_meanwhile_is_left_out(deployed: Deployment) -> None:
+    class Pruned(MemoryStore):
+        def checkpoint_chain(
+            self, workflow_id: str, version: int | None = None
+        ) -> list[CheckpointRecord]:
+            return [] if version == 2 else super().checkpoint_chain(workflow_id, version)
+
+    recorded = record(deployed.app, Pruned(deployed.host.data), deployed.checkpoints)
+    assert [one.after for one in recorded.left_out] == ["plan"] * 4

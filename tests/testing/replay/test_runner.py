@@ -1,0 +1,198 @@
+"""Is nothing real ever called, and does everything that a run can ask for find its answer?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.engine import drivers
+from nottwice.model.review import ReviewKind, Verb
+from nottwice.testing.replay.gate import Result, Terms, replay_file, replay_folder
+from nottwice.testing.replay.recording import record
+from tests.testing.replay.deployment import Deployment, causes
+
+DEADLY = Path(__file__).with_name("deadly.py")
+
+
+def travelled(place: Deployment, run_id: str, *, until: str, **given: Any) -> None:
+    """A run of the trip that stands where it is wanted."""
+    place.run("trip", run_id, {"city": "Rome", "order": f"order-{run_id}", **given})
+    if until == "question":
+        return
+    place.decide(run_id, "yes")
+    place.run("trip", run_id)
+    place.host.clock.advance(10)
+    place.run("trip", run_id)
+    if until == "approval":
+        return
+    (review,) = [
+        one
+        for one in place.host.open_reviews
+        if one.kind is ReviewKind.APPROVAL and one.identity[0] == run_id
+    ]
+    with place.host.process() as ledger:
+        nt.Reviews(ledger).decide(review.review_id, Verb.APPROVE.value, by="ann")
+    place.run("trip", run_id)
+    if until == "event":
+        return
+    with place.host.process() as ledger:
+        ledger.send(run_id, "news", {"paper": "yesterday's"})
+    assert place.run("trip", run_id).status == "completed"
+
+
+@pytest.fixture(scope="module")
+def journeys(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """Runs in every state that there is, recorded."""
+    place = Deployment(tmp_path_factory.mktemp("journeys"), DEADLY.read_text(encoding="utf-8"))
+    for until in ("question", "approval", "event", "end"):
+        travelled(place, f"{until}-1", until=until)
+    # One whose last mail nobody knows about.
+    travelled(place, "doubt-1", until="question", last="broken@example.org")
+    place.decide("doubt-1", "yes")
+    place.run("trip", "doubt-1")
+    place.host.clock.advance(10)
+    assert place.run("trip", "doubt-1").reviews[0].kind is ReviewKind.UNKNOWN
+    recorded = place.record(number=200)
+    assert recorded.left_out == ()
+    assert len(recorded.kept) > 50
+    return place
+
+
+def test_what_a_run_can_ask_for_finds_its_answer(journeys: Deployment) -> None:
+    results = journeys.replay()
+    assert [line for one in results for problem in one.problems for line in problem.lines()] == []
+    statuses = {one.fixture.status.value for one in results if one.fixture is not None}
+    assert statuses == {"waiting", "completed"}
+
+
+def test_no_tool_and_no_hook_is_ever_entered(journeys: Deployment, tmp_path: Path) -> None:
+    """Their bodies kill the process: it ends by itself, with everything as recorded."""
+    shutil.copy(DEADLY, tmp_path / "deadly.py")
+    shutil.copytree(journeys.checkpoints, tmp_path / "checkpoints")
+
+    def nottwice(*words: str) -> int:
+        return subprocess.run(
+            [sys.executable, "-m", "nottwice", *words, "--app", "deadly:app"],
+            cwd=tmp_path,
+            env={**os.environ, "DEADLY": "1"},
+            capture_output=True,
+            timeout=120,
+        ).returncode
+
+    assert nottwice("replay", "checkpoints") == 0
+    # They really do: a run kills its process at the first tool.
+    given = '{"city": "Rome", "order": "7"}'
+    killed = nottwice("run", "trip", "--id", "r", "--input", given, "--store", "agent.db")
+    assert killed == -signal.SIGKILL
+
+
+CHANGES = {
+    "in a branch": ("left@example.org", "west@example.org"),
+    "in a parallel map": ('f"a{each}"', 'f"b{each}"'),
+    "in a step": ('mail.again("once more")', 'mail.again("twice")'),
+    "in a loop": ("the same every time", "the same always"),
+    "of a keyed tool": ("cents=100", "cents=101"),
+    "of a child": ('{"to": "child@example.org"}', '{"to": "kid@example.org"}'),
+    "that needs approval": ("wire(cents=5)", "wire(cents=6)"),
+    "of an async tool": ("city=f\"{state['city']} {day}\"", "city=f\"{state['city']} +{day}\""),
+    "in doubt": ('body="the end"', 'body="The end"'),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_arguments_are_found(journeys: Deployment, change: str) -> None:
+    journeys.deploy(('version="1.0.0"', 'version="1.0.1"'), CHANGES[change])
+    assert causes(journeys.replay()) == {"arguments changed"}
+
+
+def test_a_changed_question_is_found_wherever_the_run_is(journeys: Deployment) -> None:
+    journeys.deploy(('version="1.0.0"', 'version="1.0.1"'), ("Go to", "Travel to"))
+    results = journeys.replay()
+    assert causes(results) == {"question changed"}
+    failed = {one.fixture.run_id for one in results if one.fixture is not None and one.problems}
+    assert {"question-1", "end-1"} <= failed
+
+
+def test_a_result_that_cannot_be_read_any_more_is_found(journeys: Deployment) -> None:
+    journeys.deploy(("    degrees: int", "    celsius: int"), ("found.degrees", "found.celsius"))
+    assert "result no longer loads" in causes(journeys.replay())
+
+
+def test_other_runs_of_the_process_are_driven_as_ever(tmp_path: Path) -> None:
+    """While something is replayed, a run in another ledger makes its effects."""
+    made: list[int] = []
+    inside, go_on = threading.Event(), threading.Event()
+
+    @nt.tool("unsafe_on_replay")
+    def real_effect(number: int) -> int:
+        made.append(number)
+        return number
+
+    flow: nt.Graph[Any] = nt.Graph("slow", version="0.0.1")
+
+    @flow.node
+    def wait(state: dict[str, Any]) -> None:
+        inside.set()
+        go_on.wait(30)
+
+    go_on.set()
+    with nt.open(":memory:") as ledger:
+        flow.run("slow-1", {}, store=ledger)
+        record(nt.App(graphs=[flow]), ledger.store, tmp_path, number=2)
+    inside.clear()
+    go_on.clear()
+    results: list[Result] = []
+    thread = threading.Thread(target=lambda: results.extend(replay_folder(flow, tmp_path)))
+    thread.start()
+    assert inside.wait(30)
+    assert drivers._answer.__module__ == "nottwice.testing.replay.runner"
+    with nt.open(":memory:") as ledger, ledger.run("real-1"):
+        real_effect(7)
+    go_on.set()
+    thread.join(30)
+    assert made == [7]
+    assert [one.passed for one in results] == [True, True]
+    assert drivers._answer.__module__ == "nottwice.engine.drivers"
+
+
+def test_a_node_that_hangs_is_told_of_and_can_never_fire(tmp_path: Path) -> None:
+    made: list[str] = []
+    words = ["once"]
+    go_on, over = threading.Event(), threading.Event()
+    go_on.set()
+
+    @nt.tool("unsafe_on_replay")
+    def late_effect(word: str) -> None:
+        made.append(word)
+
+    flow: nt.Graph[Any] = nt.Graph("hanging", version="0.0.1")
+
+    @flow.node
+    def wait(state: dict[str, Any]) -> None:
+        try:
+            go_on.wait(30)
+            late_effect(words[-1])
+        finally:
+            over.set()
+
+    with nt.open(":memory:") as ledger:
+        flow.run("hanging-1", {}, store=ledger)
+        record(nt.App(graphs=[flow]), ledger.store, tmp_path, number=2)
+    words.append("again")
+    go_on.clear()
+    over.clear()
+    (path,) = tmp_path.glob("hanging-start-*.json")
+    result = replay_file(flow, path, terms=Terms(limit_seconds=0.05))
+    assert [problem.cause.value for problem in result.problems] == ["does not end"]
+    go_on.set()
+    assert over.wait(30)
+    assert made == ["once"]
