@@ -63,6 +63,9 @@ def test_what_is_no_checkpoint_is_refused(text: str) -> None:
         read_fixture(text, where="a.json")
 
 
+DAMAGES: tuple[Any, ...] = (None, [], {}, "x", 7)
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> Any:
     yield path
     if isinstance(value, dict):
@@ -84,7 +87,7 @@ def test_a_part_that_is_gone_or_something_else_is_refused_or_harmless(
     for path in list(places(json.loads(text)))[1:]:
         if path[0] == "definition":
             continue
-        for damage in (None, [], {}, "x", 7):
+        for damage in DAMAGES:
             plain = json.loads(text)
             inside = plain
             for key in path[:-1]:

@@ -108,11 +108,11 @@ def test_a_short_secret_is_replaced_only_under_its_name() -> None:
 
 
 def test_two_values_never_have_one_pseudonym() -> None:
-    data = {"pin": [str(number) for number in range(100)], "cvv": list(range(1, 10))}
-    hidden = hide(data, "pin")
+    pins = [str(number) for number in range(100)]
+    hidden = hide({"pin": pins, "cvv": list(range(1, 10))}, "pin")
     assert len(set(hidden["pin"])) == 100
     assert len(set(hidden["cvv"])) == 9
-    assert not set(hidden["pin"]) & set(data["pin"])
+    assert not set(hidden["pin"]) & set(pins)
 
 
 def test_the_same_key_gives_the_same_and_another_another() -> None:

@@ -55,7 +55,7 @@ def test_the_ledger_is_only_read(deployed: Deployment) -> None:
     before = {name: dict(vars(data)[name]) for name in ("runs", "calls", "steps", "checkpoints")}
     with deployed.host.process() as ledger:
         store = _ReadOnly(ledger.store)
-        record(deployed.app, store, deployed.checkpoints)  # type: ignore[arg-type]
+        record(deployed.app, store, deployed.checkpoints)
     assert {name: vars(data)[name] for name in before} == before
 
 

@@ -248,8 +248,7 @@ def _call_to_plain(row: CallRow) -> dict[str, Any]:
 
 
 def _read_call(run_id: str, plain: Mapping[str, Any], at: float) -> CallRow:
-    identity = CallIdentity(run_id, *(_text(plain[key]) for key in ("node", "visit", "tool")), "")
-    identity = identity._replace(input_hash=_text(plain["hash"]))
+    identity = _read_identity(run_id, plain)
     return CallRow(
         identity,
         identity.call_id,
@@ -267,6 +266,11 @@ def _read_call(run_id: str, plain: Mapping[str, Any], at: float) -> CallRow:
         retry_at=plain.get("retry_at"),
         label=plain.get("label"),
     )
+
+
+def _read_identity(run_id: str, plain: Mapping[str, Any]) -> CallIdentity:
+    node, visit, tool, hashed = (_text(plain[key]) for key in ("node", "visit", "tool", "hash"))
+    return CallIdentity(run_id, node, visit, tool, hashed)
 
 
 def _result_to_plain(result: StoredResult) -> dict[str, Any]:
@@ -301,8 +305,7 @@ def _review_to_plain(review: Review) -> dict[str, Any]:
 
 
 def _read_review(run_id: str, plain: Mapping[str, Any], at: float) -> Review:
-    parts = (_text(plain[key]) for key in ("node", "visit", "tool", "hash"))
-    identity = CallIdentity(run_id, *parts)
+    identity = _read_identity(run_id, plain)
     said = plain.get("decision")
     decision = None
     if said is not None:

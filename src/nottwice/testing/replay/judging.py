@@ -98,8 +98,8 @@ class _Verdict:
         for miss in self._trace.misses:
             where = self._visit(miss.identity.node_id, miss.identity.checkpoint_id)
             by_visit.setdefault(where, []).append(miss)
-        for visit in self._visits.among(self._trace.visits):
-            by_visit.setdefault(visit, [])
+        for entered in self._visits.among(self._trace.visits):
+            by_visit.setdefault(entered, [])
         for visit, misses in by_visit.items():
             yield from self._dispatches_of(visit, misses)
 
