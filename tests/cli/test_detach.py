@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from nottwice.cli.main import main
 
-APP = '''
+APP = """
 import nottwice as nt
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ flow = nt.Graph("detached", version="1.0.0", state=Order)
 @flow.node
 def never(state):
     raise SystemExit("it must not run here")
-'''
+"""
 
 
 @pytest.fixture

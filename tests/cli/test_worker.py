@@ -22,7 +22,7 @@ from nottwice.cli.main import main
 from nottwice.cli.worker import JsonLines
 from tests.tidy.source import ROOT
 
-APP = '''
+APP = """
 import time
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def ask(state):
     return {"answer": nt.ask("Go on?")}
 
 app = nt.App(graphs=[flow, asking], store=str(here / "agent.db"))
-'''
+"""
 SECONDS = 30.0
 
 

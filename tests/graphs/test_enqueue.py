@@ -40,9 +40,7 @@ def test_an_enqueued_run_is_queued_and_nothing_of_it_has_run(
     assert effects.done == []
 
 
-def test_it_is_begun_like_any_other_run(
-    host: Host, effects: Effects, flow: nt.Graph[Any]
-) -> None:
+def test_it_is_begun_like_any_other_run(host: Host, effects: Effects, flow: nt.Graph[Any]) -> None:
     with host.process() as ledger:
         nt.App(graphs=[flow], store=ledger).enqueue("order", "r", {"order_id": 7})
     assert run(host, flow).status == "completed"

@@ -42,9 +42,7 @@ def enqueue_runs(settings: Settings, graph: str, inputs: dict[str, Any]) -> None
         show_line(f"What is queued is begun by a worker: {safe(settings.worker_command())}")
 
 
-def _open_ledger(
-    settings: Settings, app: App, graph: Graph[Any], inputs: dict[str, Any]
-) -> Ledger:
+def _open_ledger(settings: Settings, app: App, graph: Graph[Any], inputs: dict[str, Any]) -> Ledger:
     """The ledger of the runs; created for runs that can begin, and for nothing else."""
     try:
         return ledger_for(settings, app, create=False)

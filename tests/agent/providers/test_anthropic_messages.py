@@ -32,12 +32,14 @@ from tests.agent.providers.bodies import (
 from tests.agent.wire_server import Wire
 
 
-def complete(wire: Wire, body: dict[str, Any], **request: Any) -> tuple[ModelReply, dict[str, Any]]:
+def complete(
+    wire: Wire, body: dict[str, Any], *, model: str = "claude-sonnet-5-5", **request: Any
+) -> tuple[ModelReply, dict[str, Any]]:
     """One turn: the reply, and the body of the request that was sent."""
     # The SDK's own type says whether this is what the API would answer.
     anthropic.types.Message.model_validate(body)
     wire.will_answer({"body": body})
-    asked = providers.anthropic("claude-sonnet-5-5", base_url=wire.url, api_key="key")
+    asked = providers.anthropic(model, base_url=wire.url, api_key="key")
     request.setdefault("messages", (said("Hello"),))
     reply = asked.complete(ModelRequest(**request))
     (sent,) = wire.requests
@@ -100,6 +102,48 @@ def test_a_reply_goes_back_as_it_came(wire: Wire, content: tuple[Any, ...]) -> N
     body = claude_says(*content)
     reply, _ = complete(wire, body)
     assert again(wire, reply) == {"role": "assistant", "content": body["content"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "kept"),
+    [
+        ("claude-sonnet-5-5", False),
+        ("claude-fable-5-1-20260901", False),
+        ("claude-opus-6", False),
+        ("claude-opus-5", True),
+        ("claude-opus-5-20260724", True),
+        ("claude-opus-4-8-20260301", True),
+        ("somebodys-model", True),
+    ],
+)
+@pytest.mark.parametrize("change", ["system", "tools", "messages"])
+def test_a_thought_is_left_out_where_a_model_would_not_take_it_back(
+    wire: Wire, model: str, kept: bool, change: str
+) -> None:
+    tools = (ToolSchema("now", "The time.", {}),)
+    asked: dict[str, Any] = {"system": "Be brief.", "tools": tools, "messages": (said("Hello"),)}
+    reply, _ = complete(wire, claude_says(THINKING, TOOL_USE), model=model, **asked)
+    result = Message(Role.USER, (ToolResult("toolu_01", "found"),))
+    messages = (said("Hello"), reply.message, result)
+    marked = Message(
+        Role.USER, (Text("Hello", {"anthropic": {"cache_control": {"type": "ephemeral"}}}),)
+    )
+    same = {**asked, "messages": (marked, *messages[1:])}
+    _, sent = complete(wire, claude_says("ok"), model=model, **same)
+    assert sent["messages"][1]["content"] == [THINKING, TOOL_USE]
+    other = {"system": "Be long.", "tools": (), "messages": (said("Hello again"), *messages[1:])}
+    changed = {**asked, "messages": messages, change: other[change]}
+    _, sent = complete(wire, claude_says("ok"), model=model, **changed)
+    assert sent["messages"][1]["content"] == ([THINKING, TOOL_USE] if kept else [TOOL_USE])
+
+
+def test_thoughts_of_many_turns_stay_where_nothing_changes(wire: Wire) -> None:
+    messages: tuple[Message, ...] = (said("Hello"),)
+    for turn in range(3):
+        reply, sent = complete(wire, claude_says(THINKING, f"turn {turn}"), messages=messages)
+        thoughts = [block for one in sent["messages"] for block in one["content"]].count(THINKING)
+        assert thoughts == turn
+        messages = (*messages, reply.message, said("Go on"))
 
 
 def test_citations_and_fields_of_the_future_go_back(wire: Wire) -> None:

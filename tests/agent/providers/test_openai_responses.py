@@ -44,11 +44,12 @@ def complete(wire: Wire, body: dict[str, Any], **request: Any) -> tuple[ModelRep
     return reply, sent["body"]
 
 
-def again(wire: Wire, reply: ModelReply) -> list[dict[str, Any]]:
+def again(wire: Wire, reply: ModelReply, **more: Any) -> list[dict[str, Any]]:
     """The items that are sent of a reply in the next turn, after a rest in the ledger."""
     rested = ModelReply.from_plain(reply.to_plain()).message
     messages = (said("Hello"), rested, said("Go on"))
-    items: list[dict[str, Any]] = complete(wire, gpt_says("ok"), messages=messages)[1]["input"]
+    _, sent = complete(wire, gpt_says("ok"), messages=messages, **more)
+    items: list[dict[str, Any]] = sent["input"]
     return items[1:-1]
 
 
@@ -103,7 +104,19 @@ def test_a_reply_is_read_with_what_it_took(wire: Wire) -> None:
 def test_a_reply_goes_back_as_it_came(wire: Wire, output: tuple[Any, ...]) -> None:
     body = gpt_says(*output)
     reply, _ = complete(wire, body)
-    assert again(wire, reply) == body["output"]
+    assert again(wire, reply) == [without_id(item) for item in body["output"]]
+    stored = again(wire, reply, options={"store": True})
+    assert stored == body["output"]
+
+
+def without_id(item: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in item.items() if name != "id"}
+
+
+def test_reasoning_that_can_only_be_looked_up_is_left_out(wire: Wire) -> None:
+    bare = {**REASONING, "encrypted_content": None}
+    reply, _ = complete(wire, gpt_says(bare, "Hi"))
+    assert [item["type"] for item in again(wire, reply)] == ["message"]
 
 
 def test_calls_and_their_results(wire: Wire) -> None:
@@ -148,7 +161,7 @@ def test_a_refusal_is_a_reply_that_says_so(wire: Wire) -> None:
     body = gpt_says(output_message({"type": "refusal", "refusal": "I would rather not."}))
     reply, _ = complete(wire, body)
     assert (reply.stop, reply.message.text) == (StopReason.REFUSED, "I would rather not.")
-    assert again(wire, reply) == body["output"]
+    assert again(wire, reply) == [without_id(item) for item in body["output"]]
 
 
 @pytest.mark.parametrize(

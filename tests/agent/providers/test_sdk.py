@@ -217,6 +217,13 @@ def test_output_is_limited_by_the_smaller_limit(
 
 
 @both
+def test_a_reply_may_be_as_long_as_the_model_can(wire: Wire, api: str) -> None:
+    wire.will_answer({"body": says(api)})
+    request = ModelRequest(messages=HELLO.messages, most_output_tokens=128_000)
+    assert provider(api, wire.url).complete(request).message.text == "Hi"
+
+
+@both
 def test_a_tool_that_no_model_can_name_is_refused(wire: Wire, api: str) -> None:
     wire.will_answer({"body": says(api)})
     tool = ToolSchema("send mail", "Send a mail.", {})

@@ -3,11 +3,18 @@
 What the API says beside the fields that a block has is kept in its ``extra``, under ``anthropic``,
 and goes back as it came: signatures of thinking, citations, cache marks, blocks of a kind that is
 not known here. What another provider said under its own name is not sent.
+
+Models from 5.1 on refuse a conversation in which something has changed before a thought. An agent's
+window does change: older turns are compacted, the plan moves on. So every thought is kept with a
+hash of what had been sent before it, and is left out where that is not sent any more.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,6 +33,10 @@ from nottwice.agent.providers.prices import Prices, price_of
 from nottwice.agent.providers.sdk import Api, SdkProvider
 
 ANTHROPIC = "anthropic"
+SENT_BEFORE = "anthropic_sent_before"
+"""The hash of what had been sent when a thought was thought, in the ``extra`` of its block."""
+_MARK = "cache_control"
+_VERSION = re.compile(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?:-|$)")
 _STOPS = {
     "end_turn": StopReason.END,
     "stop_sequence": StopReason.END,
@@ -44,15 +55,18 @@ def anthropic(
     max_tokens: int | None = None,
     prices: Prices | None = None,
     time_limit: str | float = "10m",
+    binds_thinking: bool | None = None,
 ) -> SdkProvider:
     """A model of Anthropic: ``nt.providers.anthropic("claude-sonnet-5-5")``.
 
     ``api_key``: else what the SDK finds, usually in ANTHROPIC_API_KEY. ``max_tokens``: never more
     output tokens than this, whatever is asked for. ``prices``: by model, where the list here is
-    silent or out of date. Needs ``pip install 'nottwice[anthropic]'``.
+    silent or out of date. ``binds_thinking``: whether the model takes a thought back only where
+    nothing before it has changed; None: by its name. Needs ``pip install 'nottwice[anthropic]'``.
     """
+    binds = _binds_thinking(model) if binds_thinking is None else binds_thinking
     return SdkProvider(
-        API,
+        API._replace(ask=functools.partial(ask, binds_thinking=binds)),
         model,
         api_key=api_key,
         base_url=base_url,
@@ -62,9 +76,15 @@ def anthropic(
     )
 
 
-def ask(request: ModelRequest) -> dict[str, Any]:
+def _binds_thinking(model: object) -> bool:
+    """Whether a model is one of those that do, by the version in its name."""
+    found = _VERSION.match(str(model))
+    return found is not None and (int(found[1]), int(found[2] or 0)) > (5, 0)
+
+
+def ask(request: ModelRequest, *, binds_thinking: bool = False) -> dict[str, Any]:
     """The words of one request."""
-    asked: dict[str, Any] = {"messages": list(_outgoing(request.messages))}
+    asked: dict[str, Any] = {}
     if request.system:
         asked["system"] = request.system
     if request.tools:
@@ -76,17 +96,51 @@ def ask(request: ModelRequest) -> dict[str, Any]:
             }
             for tool in request.tools
         ]
-    return asked
-
-
-def _outgoing(messages: Iterable[Message]) -> Iterable[dict[str, Any]]:
-    for message in messages:
-        content = [sent for block in message.blocks if (sent := _sent(block)) is not None]
+    asked["messages"] = []
+    so_far = _Sent(asked)
+    for message in request.messages:
+        content = list(_outgoing(message.blocks, so_far.hash if binds_thinking else None))
         # The API wants the results of tools before anything else that is said.
         content.sort(key=lambda sent: sent["type"] != "tool_result")
         if content:
             own = message.extra.get(ANTHROPIC, {})
-            yield {"role": message.role.value, "content": content, **own}
+            asked["messages"].append({"role": message.role.value, "content": content, **own})
+            so_far.add(asked["messages"][-1])
+    return asked
+
+
+def _outgoing(blocks: Iterable[Block], sent_before: str | None) -> Iterable[dict[str, Any]]:
+    for block in blocks:
+        sent = _sent(block)
+        bound = isinstance(block, Reasoning) and sent_before is not None
+        if sent is None or (bound and block.extra.get(SENT_BEFORE) != sent_before):
+            continue
+        yield sent
+
+
+class _Sent:
+    """What a thought is bound to: instructions, tools and messages, but no marks for the cache."""
+
+    def __init__(self, asked: Mapping[str, Any]) -> None:
+        self._running = hashlib.sha256()
+        self.add([asked.get("system"), asked.get("tools")])
+        for message in asked["messages"]:
+            self.add(message)
+
+    def add(self, part: Any) -> None:
+        self._running.update(json.dumps(_without_marks(part), sort_keys=True).encode() + b"\n")
+
+    @property
+    def hash(self) -> str:
+        return self._running.hexdigest()[:32]
+
+
+def _without_marks(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_marks(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _without_marks(each) for name, each in value.items() if name != _MARK}
+    return value
 
 
 def _sent(block: Block) -> dict[str, Any] | None:
@@ -115,10 +169,11 @@ def _sent(block: Block) -> dict[str, Any] | None:
             return None if own is None else dict(block.payload)
 
 
-def read(body: dict[str, Any], headers: Mapping[str, str]) -> ModelReply:
+def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]) -> ModelReply:
     """The reply in the body of an answer."""
     stop = _STOPS.get(body["stop_reason"], StopReason.OTHER)
-    blocks = [_received(block) for block in body["content"]]
+    sent_before = _Sent(asked).hash
+    blocks = [_received(block, sent_before) for block in body["content"]]
     if stop is StopReason.TRUNCATED and blocks and isinstance(blocks[-1], ToolCall):
         blocks[-1] = _cut_off(blocks[-1])
     rest = {name: value for name, value in body.items() if name not in ("content", "role", "type")}
@@ -137,14 +192,15 @@ def read(body: dict[str, Any], headers: Mapping[str, str]) -> ModelReply:
     )
 
 
-def _received(block: dict[str, Any]) -> Block:
+def _received(block: dict[str, Any], sent_before: str) -> Block:
     match block:
         case {"type": "text", "text": str(text)}:
             return Text(text, _rest(block, "type", "text"))
         case {"type": "thinking", "thinking": str(text)}:
-            return Reasoning(text, _rest(block, "type", "thinking", always=True))
+            own = _rest(block, "type", "thinking", always=True)
+            return Reasoning(text, {**own, SENT_BEFORE: sent_before})
         case {"type": "redacted_thinking"}:
-            return Reasoning("", _rest(block, always=True))
+            return Reasoning("", {**_rest(block, always=True), SENT_BEFORE: sent_before})
         case {"type": "tool_use", "id": str(id), "name": str(name), "input": dict(arguments)}:
             extra = _rest(block, "type", "id", "name", "input")
             return ToolCall(id, name, arguments, extra=extra)

@@ -3,7 +3,8 @@
 The Responses API and not Chat Completions, because only it gives the reasoning between two tool
 calls back, encrypted, and takes it again; without it a model begins to think anew after every tool.
 Nothing is stored on the other side (``store=False``): the ledger is the conversation. An item goes
-back as it came, from the ``extra`` of its block, under ``openai``.
+back as it came, from the ``extra`` of its block, under ``openai``; only without its id, because the
+other side would look for it among what it has stored, and refuse the request.
 """
 
 from __future__ import annotations
@@ -68,11 +69,9 @@ def openai(
 
 def ask(request: ModelRequest) -> dict[str, Any]:
     """The words of one request."""
-    asked: dict[str, Any] = {
-        "input": [item for message in request.messages for item in _outgoing(message)],
-        "store": False,
-        "include": ["reasoning.encrypted_content"],
-    }
+    items = [item for message in request.messages for item in _outgoing(message)]
+    asked: dict[str, Any] = {"store": False, "include": ["reasoning.encrypted_content"]}
+    asked["input"] = items if request.options.get("store") else list(_self_contained(items))
     if request.system:
         asked["instructions"] = request.system
     if request.tools:
@@ -112,6 +111,14 @@ def _outgoing(message: Message) -> Iterator[dict[str, Any]]:
         yield said
 
 
+def _self_contained(items: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The items without what only somebody could look up who has stored them."""
+    for item in items:
+        if item["type"] == "reasoning" and not item.get("encrypted_content"):
+            continue
+        yield {name: value for name, value in item.items() if name != "id"}
+
+
 def _item_of(role: Role, block: Text) -> dict[str, Any]:
     own = block.extra.get(OPENAI, {}).get(_ITEM)
     return dict(own) if own is not None else {"type": "message", "role": role.value}
@@ -144,7 +151,7 @@ def _sent(block: Reasoning | ToolCall | ToolResult | Unknown) -> dict[str, Any] 
             return None if own is None else dict(block.payload)
 
 
-def read(body: dict[str, Any], headers: Mapping[str, str]) -> ModelReply:
+def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]) -> ModelReply:
     """The reply in the body of an answer; raises what a failed one means."""
     if body["status"] == "failed":
         said = body.get("error") or {}

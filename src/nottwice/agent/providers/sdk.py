@@ -55,8 +55,8 @@ class Api(NamedTuple):
     """From a client to its function that makes the request and returns the raw response."""
     ask: Callable[[ModelRequest], dict[str, Any]]
     """The words for that function, but for the model and the limit."""
-    read: Callable[[dict[str, Any], Mapping[str, str]], ModelReply]
-    """From the body and the headers of an answer."""
+    read: Callable[[dict[str, Any], Mapping[str, str], dict[str, Any]], ModelReply]
+    """From the body and the headers of an answer, and the words of the question."""
 
 
 class SdkProvider:
@@ -104,7 +104,7 @@ class SdkProvider:
         except Exception as error:
             failure = self._in_our_words(error)
         else:
-            return self._read(raw)
+            return self._read(raw, asked)
         # Outside, so that the error does not drag the SDK's along: that holds the request.
         raise failure
 
@@ -117,7 +117,7 @@ class SdkProvider:
         except Exception as error:
             failure = self._in_our_words(error)
         else:
-            return self._read(raw)
+            return self._read(raw, asked)
         raise failure
 
     def _ask(self, request: ModelRequest) -> dict[str, Any]:
@@ -133,10 +133,9 @@ class SdkProvider:
         words = {"model": self._model, self._api.most_output: most}
         return {**words, **self._api.ask(request), **request.options}
 
-    def _read(self, raw: Any) -> ModelReply:
+    def _read(self, raw: Any, asked: dict[str, Any]) -> ModelReply:
         try:
-            body = json.loads(raw.content)
-            return self._api.read(body, raw.headers)
+            return self._api.read(json.loads(raw.content), raw.headers, asked)
         except ToolFailure:
             raise
         except Exception as error:
