@@ -108,3 +108,14 @@ def test_the_file_of_the_bug_fix_shows_its_phases(tmp_path: Path) -> None:
 def test_a_hundred_letters_killed_in_the_middle_all_go_out_once(tmp_path: Path, lines: int) -> None:
     kill_when("hundred_items", tmp_path, tmp_path / "letters.txt", lines=lines)
     assert "100 letters, 0 of them twice" in run("hundred_items", tmp_path)
+
+
+def test_the_agent_closes_its_ticket_once_though_it_is_killed(tmp_path: Path) -> None:
+    kill_when("agent", tmp_path, tmp_path / "requests.txt", lines=3)
+    output = run("agent", tmp_path)
+    assert "ticket-7 is completed: Ticket 7 is closed" in output
+    assert "plan: 3 of 3 steps; evidence: 2" in output
+    assert "1 refund, 1 mail" in output
+    assert "6 replies" in output
+    assert len((tmp_path / "requests.txt").read_text().splitlines()) <= 7
+    assert run("agent", tmp_path) == output

@@ -138,6 +138,20 @@ def test_one_key_with_other_arguments_is_told_to_the_model() -> None:
     assert "already used with different arguments" in second.content
 
 
+def test_a_key_for_each_call_is_the_id_of_the_receipt() -> None:
+    calls: list[nt.Call] = []
+
+    @nt.tool("idempotent_with_key", name="note", key=nt.key_per_call, window="24h")
+    def note(text: str) -> str:
+        calls.append(nt.current_call())
+        return "noted"
+
+    shop = Workshop([{"note": {"text": "x"}}, {"note": {"text": "x"}}, "done"], tools=[note])
+    first, again = results(shop)
+    (call,) = calls
+    assert call.key == call.id == first.receipt_id == again.receipt_id
+
+
 def test_a_label_makes_another_key() -> None:
     keys: list[str | None] = []
 

@@ -112,7 +112,11 @@ class Toolbox:
         self, scope: Scope, make: Callable[..., Request], arguments: dict[str, Any], label: Any
     ) -> Request:
         request = _make_in(run_wide(scope), make, arguments, label)
-        return replace(request, identity=own_branch(request.identity), scope=scope)
+        identity, key = own_branch(request.identity), request.key
+        if key == request.identity.call_id:
+            # It is a key for each call, and this is the call.
+            key = identity.call_id
+        return replace(request, identity=identity, key=key, scope=scope)
 
 
 def run_wide(scope: Scope) -> Scope:

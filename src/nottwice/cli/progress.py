@@ -51,11 +51,14 @@ class Progress(logging.Handler):
             # Nobody may be reading any more. What is shown must never decide what is done.
             self.handleError(record)
 
-    def _show(self, said: Said, at: float) -> None:
+    def _show_heading(self) -> None:
+        """Not before something happens: what is refused has not begun."""
         if self._heading:
-            # Not before something happens: what is refused has not begun.
             show_progress(self._heading, style="bold")
             self._heading = ""
+
+    def _show(self, said: Said, at: float) -> None:
+        self._show_heading()
         if said.step is None:
             self._leave(said)
         elif said.visit is None:
@@ -128,13 +131,19 @@ def _show_line(what: str, text: str, *, style: str) -> None:
 
 
 @contextmanager
-def watched(run_id: str, *, title: str, on_wait: Callable[[], None]) -> Iterator[None]:
+def watched(
+    run_id: str,
+    *,
+    title: str,
+    on_wait: Callable[[], None],
+    show: type[Progress] = Progress,
+) -> Iterator[None]:
     """Show the progress of a run while the block runs, beside what is logged anyway.
 
     ``title`` comes first, when something happens. ``on_wait`` is called whenever the run stops to
-    wait.
+    wait. ``show``: what shows it.
     """
-    logger, handler = logging.getLogger("nottwice"), Progress(run_id, title, on_wait)
+    logger, handler = logging.getLogger("nottwice"), show(run_id, title, on_wait)
     before = logger.level
     others = [(other, other.level) for other in logger.handlers]
     for other, level in others:

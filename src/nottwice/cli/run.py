@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from nottwice.cli.agent_task import AgentProgress, Task, agent_facts, is_agent
 from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.detach import enqueue_runs, read_batch
 from nottwice.cli.graph_documents import standing_document
@@ -27,7 +28,7 @@ from nottwice.cli.output import (
     show_note,
     show_progress,
 )
-from nottwice.cli.progress import show_failure, watched
+from nottwice.cli.progress import Progress, show_failure, watched
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.views import Standing, abort_text, find_run, stand
 from nottwice.cli.waits import Reason, reasons_of
@@ -59,6 +60,8 @@ class Errand:
     input: Any
     stay_seconds: float
     quiet: bool
+    options: dict[str, Any]
+    """What only agents take."""
 
     @property
     def epoch(self) -> int:
@@ -75,6 +78,16 @@ class Errand:
     "input_text",
     metavar="JSON",
     help="What the state begins with; - reads stdin, @PATH a file. Not needed to resume.",
+)
+@click.option("--goal", metavar="TEXT", help="What an agent is to do: its input, in words.")
+@click.option(
+    "--done-when",
+    multiple=True,
+    metavar="TEXT",
+    help="What must be true then; the agent needs evidence for it. Can be given several times.",
+)
+@click.option(
+    "--message", metavar="TEXT", help="Say something to an agent, which goes on even if it ended."
 )
 @click.option(
     "--wait",
@@ -98,6 +111,7 @@ class Errand:
 def run(
     context: click.Context,
     settings: Settings,
+    /,
     graph: str | None,
     run_id: str | None,
     input_text: str | None,
@@ -105,6 +119,7 @@ def run(
     detach: bool,
     batch: str | None,
     quiet: bool,
+    **said: Any,
 ) -> None:
     """Start a run of a GRAPH, resume it, or tell how it ended. The same line does all three.
 
@@ -133,11 +148,14 @@ def run(
       nottwice run --id ticket-7
       nottwice run refund --id ticket-7 --input @order.json --wait 24h --json
       nottwice run refund --detach --batch tickets.jsonl
+      nottwice run triage --id ticket-7 --goal 'Close ticket 7' --done-when 'refund issued'
+      nottwice run --id ticket-7 --message 'And tell the customer.'
     """
     stay_seconds = _stay_seconds(wait)
-    given = None
+    task, given = Task(**said), None
     if input_text is not None:
         given = read_json(input_text, option="--input", outcome="Nothing was started.")
+    given = task.input(given)
     if detach or batch is not None:
         name, runs = _to_enqueue(graph, run_id, given, wait, batch, detach=detach)
         enqueue_runs(settings, name, runs)
@@ -156,12 +174,13 @@ def run(
             input=given,
             stay_seconds=stay_seconds,
             quiet=quiet,
+            options=task.options(app, name),
         )
         try:
             _advance(errand, settings)
         except (KeyboardInterrupt, SystemExit) as stop:
             context.exit(_interrupted(errand, stop, settings))
-        exit_code = _tell(ledger, run_id, settings)
+        exit_code = _tell(ledger, run_id, settings, of_agent=is_agent(app, name))
     context.exit(exit_code)
 
 
@@ -252,7 +271,8 @@ def _advance(errand: Errand, settings: Settings) -> None:
 
     before = errand.epoch
     title = f"Run {errand.run_id} of {errand.graph} {'goes on' if before else 'starts'}."
-    watch = watched(errand.run_id, title=title, on_wait=show_waits)
+    show = AgentProgress if is_agent(errand.app, errand.graph) else Progress
+    watch = watched(errand.run_id, title=title, on_wait=show_waits, show=show)
     try:
         with output_to_stderr(), contextlib.nullcontext() if errand.quiet else watch:
             errand.app.run(
@@ -261,6 +281,7 @@ def _advance(errand: Errand, settings: Settings) -> None:
                 errand.input,
                 wait_seconds=errand.stay_seconds,
                 stay=errand.stay_seconds,
+                **errand.options,
             )
     except Exception as error:
         known = errand.ledger.store.load_run(errand.run_id)
@@ -281,7 +302,7 @@ def _interrupted(errand: Errand, stop: BaseException, settings: Settings) -> int
     return FAILED if ended else INTERRUPTED
 
 
-def _tell(ledger: Ledger, run_id: str, settings: Settings) -> int:
+def _tell(ledger: Ledger, run_id: str, settings: Settings, *, of_agent: bool) -> int:
     """Say how the run stands and what to type next; return the exit code that says so, too."""
     standing = stand(ledger, run_id)
     reasons = reasons_of(ledger.store, standing.view.run, settings)
@@ -289,7 +310,7 @@ def _tell(ledger: Ledger, run_id: str, settings: Settings) -> int:
     if settings.as_json:
         show_json({"ledger": ledger.location, **standing_document(standing, commands)})
     else:
-        _show_standing(ledger, standing, reasons, commands)
+        _show_standing(ledger, standing, reasons, commands, of_agent=of_agent)
     return _exit_code(standing)
 
 
@@ -303,17 +324,23 @@ def _commands(standing: Standing, reasons: list[Reason], settings: Settings) -> 
 
 
 def _show_standing(
-    ledger: Ledger, standing: Standing, reasons: list[Reason], commands: list[str]
+    ledger: Ledger,
+    standing: Standing,
+    reasons: list[Reason],
+    commands: list[str],
+    *,
+    of_agent: bool,
 ) -> None:
     run = standing.view.run
     failure = run.failure
+    state = [("state", shorten(values.encode(standing.state), MOST_STATE_CHARACTERS))]
     show_facts(
         f"Run {run.workflow_id}: {standing.view.state}",
         (
             ("graph", run.graph_id),
             ("ledger", ledger.location),
             ("checkpoint", standing.version),
-            ("state", shorten(values.encode(standing.state), MOST_STATE_CHARACTERS)),
+            *(agent_facts(standing.state) if of_agent else state),
             (
                 "failure",
                 None if failure is None else shorten(f"{failure.error_type}: {failure.message}"),

@@ -1,0 +1,94 @@
+"""Can an agent be started, watched, killed, resumed and spoken to from the command line?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nottwice.agent.state import first_state
+from nottwice.cli.agent_task import agent_facts
+
+ROOT = Path(__file__).parents[2]
+START = ("triage", "--goal", "Close ticket 7", "--done-when", "the customer was answered once")
+
+
+def nottwice(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    app = ("--app", str(ROOT / "examples" / "agent.py"))
+    return subprocess.run(
+        [sys.executable, "-m", "nottwice", "run", "--id", "ticket-7", *words, *app],
+        env={**os.environ, "EXAMPLE_FOLDER": str(folder)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_task_is_worked_on_live_and_can_be_spoken_to(tmp_path: Path) -> None:
+    ended = nottwice(tmp_path, *START)
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stderr.splitlines()
+    assert lines[0] == "Run ticket-7 of triage starts."
+    assert lines[1] == "turn 1"
+    assert lines[2].startswith("  reason  Let me look at the order first.  [")
+    assert "$0.0" in lines[2]
+    assert "  call    refund(order_id=7, cents=4000)" in lines
+    assert "  result  refunded" in lines
+    assert "  replay  send_email: its receipt answers" in lines
+    assert "answer      Ticket 7 is closed" in ended.stdout
+    assert "done when   the customer was answered once: one mail" in ended.stdout
+    assert "spent       $0.00" in ended.stdout
+
+    again = nottwice(tmp_path, *START)
+    assert (again.returncode, again.stdout, again.stderr) == (0, ended.stdout, "")
+
+    said = nottwice(tmp_path, "--message", "Sure?", "--json")
+    assert said.returncode == 0, said.stderr
+    assert "  hear    Sure?" in said.stderr.splitlines()
+    state = json.loads(said.stdout)["state"]
+    assert state["answer"] == "Yes: there is a receipt for it."
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("triage", "--done-when", "x"), "--done-when belongs to a --goal"),
+        (("triage", "--goal", "x", "--input", "{}"), "leave --input out"),
+        (("triage",), "nothing says what is to be done"),
+        (("triage", "--message", " "), "says nothing"),
+    ],
+)
+def test_what_is_no_task_is_refused(tmp_path: Path, words: tuple[str, ...], why: str) -> None:
+    ended = nottwice(tmp_path, *words)
+    assert ended.returncode in (1, 2)
+    assert why in ended.stderr
+
+
+def test_a_graph_is_given_no_goal(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(
+        "import nottwice as nt\n"
+        "flow = nt.Graph('flow', version='1.0.0')\n"
+        "@flow.node\n"
+        "def only(state): return None\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "nottwice", *"run flow --id x --goal g --app flow.py".split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 1
+    assert "is a graph and no agent" in ended.stderr
+
+
+def test_what_a_model_costs_beyond_what_is_known_is_said() -> None:
+    plain = first_state({"goal": "g"})
+    assert dict(agent_facts(plain))["spent"] == "$0.0000, 0 tokens in 0 requests"
+    plain["spent"]["unpriced"] = 1
+    assert "and more" in str(dict(agent_facts(plain))["spent"])
