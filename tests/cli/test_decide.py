@@ -230,8 +230,8 @@ def test_an_application_of_the_project_that_cannot_be_imported_stops_nobody_on_c
         (["did-not-happen", "--result", "1", "--why", "x"], 1, "takes no result"),
         (["--result", "1"], 2, "--result belongs to the verb"),
         (["abort"], 2, "--why TEXT"),
-        (["abort", "--why", "  "], 1, "needs --why"),
-        (["abort", "--why", "x", "--by", ""], 1, "needs --by"),
+        (["abort", "--why", "  "], 1, "(--why)"),
+        (["abort", "--why", "x", "--by", ""], 1, "(--by)"),
         (["maybe", "--why", "x"], 2, "'maybe' is no decision"),
     ],
 )

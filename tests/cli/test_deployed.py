@@ -10,7 +10,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.cli.application import Application
-from nottwice.cli.deployed import app_of, ledger_for
+from nottwice.cli.deployed import app_of, ledger_for, named_ledger
 from nottwice.cli.settings import Settings
 
 
@@ -92,3 +92,24 @@ def test_a_ledger_in_memory_is_refused(tmp_path: Path) -> None:
     for store in (":memory:", nt.open(":memory:")):
         with pytest.raises(nt.UsageError, match="in memory"):
             ledger_for(Settings(), nt.App(graphs=[], store=store), create=True)
+
+
+def test_the_app_on_the_line_leads_to_its_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "led.py").write_text(
+        "import nottwice as nt\napp = nt.App(graphs=[], store='of-the-app.db')\n"
+    )
+    (tmp_path / "tools_only.py").write_text("x = 1\n")
+    for name in ("of-the-app.db", "nottwice.db", "given.db"):
+        nt.open(tmp_path / name).close()
+    for settings, name in (
+        (Settings(app="led.py:app"), "of-the-app.db"),
+        (Settings(app="led.py"), "of-the-app.db"),
+        (Settings(app="led.py", store="given.db"), "given.db"),
+        (Settings(app="tools_only.py"), "nottwice.db"),
+        (Settings(), "nottwice.db"),
+    ):
+        with named_ledger(settings) as ledger:
+            assert Path(ledger.location).name == name

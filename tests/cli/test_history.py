@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+from typing import Any
 
+import pytest
+from click.testing import CliRunner
+
+import nottwice as nt
+from nottwice.cli.main import main
 from tests.cli.workplace import Workplace
 
 
@@ -59,3 +65,17 @@ def test_what_is_not_there_is_said(graph_runs: Workplace, killed: Workplace) -> 
     assert "only runs of a graph" in killed.cli("history", "done-1").stdout
     both = graph_runs.cli("history", "done-1", "--at", "1", "--diff", "1", "2")
     assert both.exit_code == 2
+
+
+def test_where_branches_met_is_told_from_the_node_after_them(tmp_path: Path) -> None:
+    flow: nt.Graph[Any] = nt.Graph("fan", version="1.0.0", checkpoints="every_step")
+    flow.node(name="start", then=["left", "right"], join="meet")(lambda state: None)
+    for name in ("left", "right", "meet"):
+        flow.node(name=name)(lambda state: None)
+    path = str(tmp_path / "agent.db")
+    flow.run("r", {}, store=path)
+    lines = CliRunner().invoke(main, ["history", "r", "--store", path]).stdout.splitlines()
+    shown = [line.split(maxsplit=3)[3] for line in lines[1:]]
+    assert shown[:2] == ["the input", "start"]
+    assert sorted(shown[2:4]) == ["left, branch 0", "right, branch 1"]
+    assert shown[4:] == ["the branches before meet", "meet"]

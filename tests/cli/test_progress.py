@@ -56,6 +56,19 @@ def test_visits_are_told_apart_and_steps_inside_belong_to_their_node(
     assert lines[2].endswith(", 2 calls, 1 replayed")
 
 
+def test_nodes_of_branches_have_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    flow = nt.Graph("progress-fan", version="1.0.0")
+    flow.node(name="start", then=["left", "right"], join="meet")(lambda state: None)
+    for name in ("left", "right", "meet"):
+        flow.node(name=name)(lambda state: None)
+    with nt.open(":memory:") as ledger, watched("r", title="It goes.", on_wait=lambda: None):
+        flow.run("r", {}, store=ledger)
+    lines = shown(capsys)
+    assert "  done    left, branch 0" in lines
+    assert "  done    right, branch 1" in lines
+    assert not any("[" in line for line in lines)
+
+
 def test_a_run_that_waits_says_so_and_is_resumed(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:

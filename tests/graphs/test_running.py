@@ -490,3 +490,25 @@ def test_a_dead_process_is_overtaken_at_every_point_and_nothing_is_done_twice(
             host.decide(verb, result=f"did {node}")
         assert run(host, flow).state == expected
         assert effects.done == ["a", "b"]
+
+
+def test_a_deploy_that_removed_the_node_leaves_the_failure_as_it_was(
+    host: Host, effects: Effects
+) -> None:
+    """A draft was edited in place: what the run failed with still tells what is wrong with it."""
+    effects.broken = {"work"}
+    flow = graph(version="0.0.1")
+    flow.node(name="work")(lambda state: effects.visit("work"))
+    crash(host, flow)
+    before = host.data.runs["r"]
+    edited = graph(version="0.0.1")
+    edited.node(name="other")(lambda state: None)
+    for _ in range(2):
+        with pytest.raises(nt.InvalidGraph, match="is at node 'work'"):
+            run(host, edited)
+        found = host.data.runs["r"]
+        assert found.failure is not None
+        assert (found.failure, found.status) == (before.failure, before.status)
+        assert found.holder_id is None
+    effects.broken = set()
+    assert run(host, flow).status == "completed"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from nottwice.model.places import branches_differ, is_inside, is_visit_of
+from nottwice.model.places import (
+    branches_differ,
+    is_inside,
+    is_visit_of,
+    shown_node,
+    was_left,
+)
+from nottwice.model.run import StepRecord, StepStatus
 
 
 @pytest.mark.parametrize(
@@ -54,3 +61,36 @@ def test_only_siblings_of_one_fan_lie_in_different_branches(
 ) -> None:
     assert branches_differ(one, other) is differ
     assert branches_differ(other, one) is differ
+
+
+@pytest.mark.parametrize(
+    ("node_id", "shown"),
+    [
+        ("pay", "pay"),
+        ("phase/pay", "phase/pay"),
+        ("/[0]/pay", "pay, branch 0"),
+        ("/[12]/phase/pay", "phase/pay, branch 12"),
+        ("pay[3]", "pay[3]"),
+        ("/", "/"),
+    ],
+)
+def test_a_node_in_a_branch_is_named_like_any_other(node_id: str, shown: str) -> None:
+    assert shown_node(node_id) == shown
+
+
+@pytest.mark.parametrize(
+    ("status", "checkpoint_id", "left"),
+    [
+        (StepStatus.IN_PROGRESS, "flow@1.0.0/1", True),
+        (StepStatus.FAILED, "flow@1.0.0/1/x", True),
+        (StepStatus.DONE, "flow@1.0.0/1", False),
+        (StepStatus.FAILED, "flow@2.0.0/1", False),
+        (StepStatus.IN_PROGRESS, "flow@2.0.01/1", True),
+    ],
+)
+def test_a_step_of_another_version_that_never_ended_was_left(
+    status: StepStatus, checkpoint_id: str, left: bool
+) -> None:
+    step = StepRecord("run", "pay", checkpoint_id, status, 1, 0.0)
+    assert was_left(step, "flow@2.0.0") is left
+    assert not was_left(step, None)

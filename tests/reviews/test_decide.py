@@ -200,7 +200,7 @@ def test_two_different_answers_conflict_and_the_same_one_does_not() -> None:
 
 def test_an_answer_says_who_and_needs_no_reason() -> None:
     host = asking()
-    with pytest.raises(nt.UsageError, match="needs --by"):
+    with pytest.raises(nt.UsageError, match="needs by="):
         answer(host, by=" ", result="x", has_result=True)
     decided = answer(host, result="x", has_result=True)
     assert decided.decision is not None

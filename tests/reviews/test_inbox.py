@@ -120,7 +120,7 @@ def test_questions_and_approvals_are_decided_by_their_own_words(path: Path) -> N
     reviews.decide(str(asked.value.review_id), "answer", by="me", result=["Hello"])
     with pytest.raises(nt.ApprovalNeeded) as needed:
         work()
-    with pytest.raises(nt.UsageError, match="needs --why"):
+    with pytest.raises(nt.UsageError, match="needs why="):
         reviews.decide(str(needed.value.review_id), "reject", by="me")
     reviews.decide(str(needed.value.review_id), "approve", by="me")
     assert work() == "ann ['Hello']"

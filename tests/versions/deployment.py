@@ -1,7 +1,7 @@
 """Two versions of one graph to deploy side by side; copied into a folder and named with --app.
 
-`KILL="before pay"` makes the process kill itself there. Every effect leaves a line with the id of
-its call in `world.txt`, where `verify` looks for it.
+`KILL="before pay"` makes the process kill itself there, and `FAIL` lets the code fail there. Every
+effect leaves a line with the id of its call in `world.txt`, where `verify` looks for it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ WORLD = Path("world.txt")
 def reach(place: str) -> None:
     if os.environ.get("KILL") == place:
         os.kill(os.getpid(), signal.SIGKILL)
+    if os.environ.get("FAIL") == place:
+        raise RuntimeError(place)
 
 
 def happened(call: nt.Call) -> nt.Verification:
@@ -62,6 +64,13 @@ green: nt.Graph[Any] = nt.Graph("refund", version="2.0.0")
 green.node(name="pay")(paying)
 green.node(name="tell")(mailing)
 
+
+def upgrade(state: dict[str, Any]) -> dict[str, Any]:
+    """Called by whoever migrates a run, and holds it at that moment."""
+    reach("upgrade")
+    return {**state, "upgraded": True}
+
+
 old = nt.App(graphs=[blue])
-new = nt.App(graphs=[green])
+new = nt.App(graphs=[green], admins=["ann"])
 both = nt.App(graphs=[green, blue])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -23,10 +24,37 @@ def place(tmp_path: Path) -> Workplace:
     return place
 
 
-def run(place: Workplace, app: str, run_id: str, *, kill: str = "") -> Ended:
+def run(place: Workplace, app: str, run_id: str, *, kill: str = "", fail: str = "") -> Ended:
+    return place.process("/bin/sh", "-c", f"exec {_line(app, run_id)}", KILL=kill, FAIL=fail)
+
+
+def _line(app: str, run_id: str) -> str:
     line = f"nottwice run refund --id {run_id} --app deployment:{app} --store agent.db"
-    given = f"""--input '{{"order": "{run_id}"}}'"""
-    return place.process("/bin/sh", "-c", f"exec {line} {given}", KILL=kill)
+    return f"""{line} --input '{{"order": "{run_id}"}}'"""
+
+
+def together(place: Workplace, *started: tuple[str, str, str]) -> list[int]:
+    """Several processes at the same time, each with its deployment, its run and where it dies."""
+    processes = [
+        subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {_line(app, run_id)}"],
+            cwd=place.folder,
+            env={**place.environment(), "KILL": kill},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for app, run_id, kill in started
+    ]
+    return [process.wait(timeout=60) for process in processes]
+
+
+def migrate(place: Workplace, run_id: str, *, kill: str = "") -> Ended:
+    line = (
+        f"nottwice migrate {run_id} --to refund@2.0.0 --map notify=tell --map pay=pay --by ann"
+        " --why 'the old code must go' --upgrade deployment:upgrade --app deployment:new"
+        " --store agent.db"
+    )
+    return place.process("/bin/sh", "-c", f"exec {line}", KILL=kill)
 
 
 def effects(place: Workplace) -> Counter[str]:
@@ -69,4 +97,39 @@ def test_old_runs_drain_on_their_version_while_new_ones_start_under_kills(
     assert place.json("reviews")["reviews"] == []
     graphs = {one["run_id"][:3]: one["graph"] for one in place.json("runs", "--all")["runs"]}
     assert graphs == {"old": "refund@1.0.0", "new": "refund@2.0.0"}
+    assert drained(place) == {"refund@1.0.0": "safe", "refund@2.0.0": "new_runs"}
+
+
+@pytest.mark.slow
+def test_both_deployments_at_the_same_time_each_end_what_they_began(place: Workplace) -> None:
+    names = [("old", "old-1"), ("new", "new-1")]
+    places = ("after pay", "between")
+    started = [(age, name, where) for (age, name), where in zip(names, places, strict=True)]
+    assert together(place, *started) == [KILLED] * len(started)
+    assert together(place, *((age, name, "") for age, name in names)) == [0] * len(names)
+    assert effects(place) == {f"{what} {name}": 1 for what in ("pay", "mail") for _, name in names}
+    assert drained(place) == {"refund@1.0.0": "safe", "refund@2.0.0": "new_runs"}
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_migrated_by_a_process_that_is_killed_as_well(place: Workplace) -> None:
+    """Before a node's effect it goes over; in doubt it is refused until the old version ends it."""
+    assert run(place, "old", "between", fail="between").exit_code == 1
+    assert run(place, "old", "doubt", kill="after mail").exit_code == KILLED
+    # Killed while it holds the run: the run is as it was, and typing the same again migrates it.
+    assert migrate(place, "between", kill="upgrade").exit_code == KILLED
+    shown = {one["run_id"]: one["graph"] for one in place.json("runs")["runs"]}
+    assert shown == {"between": "refund@1.0.0", "doubt": "refund@1.0.0"}
+    assert migrate(place, "between").exit_code == 0
+    refused = migrate(place, "doubt")
+    assert refused.exit_code == 3
+    assert "happened is not known" in refused.stdout
+    # The old deployment cannot touch what went over, and ends what was refused.
+    assert run(place, "old", "between").exit_code == 1
+    assert run(place, "old", "doubt").exit_code == 0
+    assert run(place, "new", "between", kill="before mail").exit_code == KILLED
+    assert run(place, "new", "between").exit_code == 0
+    assert effects(place) == {
+        f"{what} {name}": 1 for what in ("pay", "mail") for name in ("between", "doubt")
+    }
     assert drained(place) == {"refund@1.0.0": "safe", "refund@2.0.0": "new_runs"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nottwice.cli.deployed import need_app
+from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.output import age_text, iso_text, show_json, show_line, show_table
 from nottwice.cli.settings import Settings
 from nottwice.cli.views import list_runs
@@ -13,11 +13,13 @@ from nottwice.versions.draining import VersionView, drains
 
 def show_versions(settings: Settings, *, prefix: str, graph: str | None) -> None:
     """Print every version with its open runs, and whether its code can be removed."""
-    deployed = None
-    if settings.application() is not None:
-        found = need_app(settings, what_for="--by-version")
-        deployed = [each.id for each in found.app.graphs if graph in (None, each.name, each.id)]
-    with settings.open_ledger() as ledger:
+    if settings.application() is None:
+        deployed, opened = None, settings.open_ledger()
+    else:
+        app = need_app(settings, what_for="--by-version").app
+        deployed = [each.id for each in app.graphs if graph in (None, each.name, each.id)]
+        opened = ledger_for(settings, app, create=False)
+    with opened as ledger:
         views = list_runs(ledger, prefix=prefix, states=(), graph=graph)
         versions = drains((view.run for view in views), deployed=deployed)
         now, location = ledger.clock.now(), ledger.location

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from nottwice.cli.case import login_name
+from nottwice.cli.deployed import named_ledger
 from nottwice.cli.documents import run_document
 from nottwice.cli.output import safe, show_json, show_line
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
@@ -29,7 +30,7 @@ def cancel(settings: Settings, run_id: str, by: str | None, why: str) -> None:
     Examples:
       nottwice cancel ticket-7 --why 'the customer called it off'
     """
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         run = find_run(ledger, run_id, list_command=settings.command("runs"))
         name = run.workflow_id
         who = login_name() if by is None else by

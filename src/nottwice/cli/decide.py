@@ -15,6 +15,7 @@ import click
 
 from nottwice.cli import case as cases
 from nottwice.cli.application import Application, load_application
+from nottwice.cli.deployed import named_ledger
 from nottwice.cli.documents import review_document
 from nottwice.cli.json_input import parse_json, text_of
 from nottwice.cli.output import safe, show_json, show_line, show_note
@@ -109,7 +110,7 @@ def decide(context: click.Context, settings: Settings, /, review_id: str, **give
     """Decide what a run waits for."""
     wish = _checked(Wish(**given))
     application = _load_tools(settings)
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         case = find_case(ledger.store, review_id)
         tool = registry.find_tool(case.review.identity.tool_name)
         wish = _understood(case, wish)

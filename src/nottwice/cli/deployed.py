@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from nottwice.cli.application import Application, need_application
+from nottwice.cli.application import Application, load_application, need_application
 from nottwice.cli.settings import Settings
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
@@ -82,6 +82,22 @@ def ledger_for(settings: Settings, app: App, *, create: bool) -> Ledger:
         # Its name holds no password, so it could not be opened by that.
         return ledger
     return open_ledger(ledger.location, create=create)
+
+
+def named_ledger(settings: Settings) -> Ledger:
+    """The ledger that somebody looks at: what --store says, else that of the app after --app.
+
+    Only an app that is named on the line: one in pyproject.toml is not imported to look at a run.
+    """
+    if settings.store is not None or settings.app is None:
+        return settings.open_ledger()
+    application = load_application(settings.app)
+    try:
+        app = app_of(application)
+    except UsageError:
+        # A module of tools alone has no ledger of its own.
+        return settings.open_ledger()
+    return ledger_for(settings, app, create=False)
 
 
 def _distinct(module: ModuleType, kind: type[Any]) -> list[Any]:

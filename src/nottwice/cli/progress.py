@@ -17,7 +17,7 @@ from nottwice.cli.output import show_progress
 from nottwice.engine import said as words
 from nottwice.engine.said import Said
 from nottwice.model.decision import Action
-from nottwice.model.places import is_inside
+from nottwice.model.places import is_inside, shown_node
 
 _OURS = str(Path(__file__).parents[1]) + os.sep
 
@@ -123,7 +123,7 @@ class Progress(logging.Handler):
         number = (said.visit or "").rpartition("/")[2]
         visit = f", visit {number}" if number not in ("", "1") else ""
         run = "" if said.run_id == self._run_id else f" of child run {said.run_id}"
-        return f"{said.step}{visit}{run}"
+        return f"{shown_node(said.step or '')}{visit}{run}"
 
 
 def _show_line(what: str, text: str, *, style: str) -> None:

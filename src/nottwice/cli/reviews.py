@@ -8,6 +8,7 @@ import sys
 import click
 
 from nottwice.cli.application import need_application
+from nottwice.cli.deployed import named_ledger
 from nottwice.cli.documents import case_document, review_document
 from nottwice.cli.output import age_text, safe, shorten, show_json, show_line, show_table
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
@@ -46,7 +47,7 @@ def reviews(context: click.Context, settings: Settings, show_all: bool, fail_if_
       nottwice reviews
       nottwice reviews --fail-if-open      # for a monitor: exit code 3 if somebody is needed
     """
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         found = ledger.store.reviews() if show_all else ledger.store.open_reviews()
         undecided = [review for review in found if review.status is ReviewStatus.OPEN]
         if settings.as_json:
@@ -117,7 +118,7 @@ def recheck(settings: Settings, tool: str | None) -> None:
     """
     # The application keeps the tools alive: the registry only knows them while somebody else does.
     application = need_application(settings, what_for="recheck")
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         answers: list[Rechecked] = []
         # A hook may print; what it says must not mix with what a script reads.
         with contextlib.redirect_stdout(sys.stderr):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from nottwice.cli.case import login_name
+from nottwice.cli.deployed import named_ledger
 from nottwice.cli.json_input import read_json
 from nottwice.cli.output import safe, show_json, show_line, show_note
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
@@ -53,7 +54,7 @@ def send(
     payload = None
     if data is not None:
         payload = read_json(data, option="--data", outcome="Nothing was sent.")
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         event = tell(
             ledger.store,
             ledger.clock,

@@ -218,7 +218,8 @@ _OPTIONS = (
         expose_value=False,
         callback=_remember,
         help="Your code, imported so that its tools are known: a module or the path of a .py "
-        "file. Else `app` of [tool.nottwice] in pyproject.toml.",
+        "file. An app named here leads to its ledger. Else `app` of [tool.nottwice] in "
+        "pyproject.toml.",
     ),
     click.option(
         "--json",

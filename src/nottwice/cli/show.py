@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from nottwice.cli.deployed import named_ledger
 from nottwice.cli.documents import details_document, outcome_of
 from nottwice.cli.graph_documents import graph_parts
 from nottwice.cli.output import (
@@ -72,7 +73,7 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
       nottwice show ticket-7
       nottwice show ticket-7 --all --json
     """
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         run = find_run(ledger, run_id, list_command=settings.command("runs"))
         details = look_into(ledger, run, limit=None if show_all else limit)
         if settings.as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from nottwice.cli.by_version import show_versions
+from nottwice.cli.deployed import named_ledger
 from nottwice.cli.documents import run_document, status_document
 from nottwice.cli.output import (
     age_text,
@@ -38,7 +39,7 @@ MOST_WAITS = 2
 
 def show_status(settings: Settings) -> None:
     """Print the state of the ledger and the commands worth typing next."""
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         overview = look_over(ledger)
     hints = _hints(overview, settings)
     if settings.as_json:
@@ -119,7 +120,7 @@ def runs(
             raise click.UsageError("--by-version counts all states; leave --state out.")
         show_versions(settings, prefix=prefix, graph=graph)
         return
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         found = list_runs(ledger, prefix=prefix, states=states, graph=graph)
         now, location = ledger.clock.now(), ledger.location
     shown = found if show_all else found[:MOST_ROWS]

@@ -26,6 +26,7 @@ from nottwice.model.checkpoint import Saved, resume, save
 from nottwice.model.delta import Delta, diff, grown, of_keys
 from nottwice.model.failure import Failure, classify
 from nottwice.model.graph import GraphDefinition, Node
+from nottwice.model.mapping import nodes_at
 from nottwice.model.position import Position
 from nottwice.model.run import CANCEL, EventRecord, RunStatus, StepRecord
 
@@ -108,9 +109,12 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
         return Landing(blocked)
     if plan.told_to_stop is not None:
         session.told_to_stop = plan.told_to_stop
+    lost: InvalidGraph | None = None
     try:
         flight = yield from _board(session, plan)
-        yield from _fly(flight)
+        lost = _lost(flight)
+        if lost is None:
+            yield from _fly(flight)
     except HandedBack:
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
         return Landing()
@@ -124,9 +128,23 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
         # The process is being stopped: the run was interrupted, it has not failed.
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
         raise
+    if lost is not None:
+        # Nothing was done, so what the run failed with before still tells what is wrong with it.
+        yield from ownership.put_back(session)
+        raise lost
     yield from _leave(session, None, None)
     assert flight.saved is not None
     return Landing(None, flight.state, flight.saved.version)
+
+
+def _lost(flight: Flight) -> InvalidGraph | None:
+    """The error of a run that is at a node which the code does not have any more."""
+    for name in nodes_at(flight.position):
+        try:
+            _node(flight, name)
+        except InvalidGraph as error:
+            return error
+    return None
 
 
 def _is_stopped(session: Session) -> Doing[bool]:

@@ -158,6 +158,7 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             holder=holder,
             find_tool=opening.find_tool,
             patience_seconds=opening.patience_seconds,
+            found=run,
         )
 
 
@@ -279,11 +280,11 @@ def release(
 
 
 def put_back(session: Session) -> Doing[None]:
-    """Give up a run that was taken as it is, and has not been changed since.
+    """Give up a run of which nothing was done, as it was before it was claimed.
 
     Durable: when it returns.
     """
-    run = session.run
+    run = session.found or session.run
     back = RunUpdate(run.status, run.updated_at, run.failure, release=True, waits=run.waits)
     try:
         yield from session.commit(run=back)

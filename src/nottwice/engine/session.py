@@ -195,10 +195,13 @@ class Session:
         holder: HolderRecord,
         find_tool: FindTool,
         patience_seconds: float,
+        found: RunRecord | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
         self.run = run
+        self.found = found
+        """The run as it was before it was claimed; None: it was not there."""
         self.run_id = run.workflow_id
         self.holder = holder
         self.fence = Fence(holder.holder_id, run.epoch)

@@ -45,3 +45,9 @@ def was_left(step: StepRecord, graph_id: str | None) -> bool:
     if graph_id is None or step.status is StepStatus.DONE:
         return False
     return not is_visit_of(step.checkpoint_id, graph_id)
+
+
+def shown_node(node_id: str) -> str:
+    """A node as people name it: a graph's parallel branch puts its index before the name."""
+    found = re.match(r"/\[(\d+)\]/(.+)", node_id)
+    return node_id if found is None else f"{found[2]}, branch {found[1]}"

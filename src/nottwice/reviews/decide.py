@@ -94,7 +94,7 @@ def _check_people(by: str, why: str, verb: Verb | None) -> None:
     for name, text in needed:
         if not text.strip():
             raise UsageError(
-                f"A decision needs --{name}: who decided and why are kept with it. "
+                f"A decision needs {name}=... (--{name}): who decided and why are kept with it. "
                 "Nothing was decided."
             )
 
@@ -106,7 +106,8 @@ def _check_attempt(case: Case, verb: Verb, *, holder_stopped: bool) -> None:
     raise UsageError(
         f"The attempt may still be running: its holder, {who}, is {case.holder_life.value}. "
         "'It did not happen' would license a second attempt beside it. Nothing was decided. Stop "
-        "that process first; if you have stopped it yourself, say so with --holder-stopped."
+        "that process first; if you have stopped it yourself, say so with "
+        "holder_stopped=True (--holder-stopped)."
     )
 
 
@@ -123,7 +124,8 @@ def _result(
         expected = f" It returns {tool.result_type()}." if tool else ""
         raise UsageError(
             "'It happened' needs the result that the tool would have returned, because the run "
-            f"goes on with it: --result JSON (null if it returns nothing).{expected} "
+            "goes on with it: result=... (--result JSON), None or null if it returns nothing."
+            f"{expected} "
             "Nothing was decided."
         )
     if tool is not None:
@@ -143,7 +145,8 @@ def _answer(review: Review, answer: Any, *, has_result: bool) -> StoredResult:
     if not has_result:
         options = f" It is one of: {', '.join(question.options)}." if question.options else ""
         raise UsageError(
-            f"An answer is missing: --result JSON, of type {question.answer_type}.{options} "
+            "An answer is missing: result=... (--result JSON), of type "
+            f"{question.answer_type}.{options} "
             "Nothing was decided."
         )
     if question.options and answer not in question.options:
