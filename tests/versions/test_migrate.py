@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +26,7 @@ from nottwice.model.run import RunStatus, StepStatus
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
-from tests.graphs.effects import Effects, crash, run
+from tests.graphs.effects import Crash, Effects, crash, run
 from tests.versions.migrating import NEW, OLD, line, load, migrate, of_bodies, whole
 
 
@@ -345,6 +348,49 @@ def test_a_commit_that_may_be_durable_is_not_taken_back(
     assert load(broken).graph_id == NEW
     assert load(broken).status is RunStatus.RUNNING
     assert run(broken, new).status == "completed"
+    assert effects.done == ["pay 1", "tell 2"]
+
+
+def test_of_many_who_migrate_one_run_at_once_one_does(tmp_path: Path, effects: Effects) -> None:
+    """And who resumes it at the same moment, with either version, does nothing twice."""
+    old, new = line(effects, "1.0.0", "pay", "notify"), line(effects, "2.0.0", "pay", "tell")
+    effects.broken = {"notify"}
+    store = str(tmp_path / "agent.db")
+    with pytest.raises(Crash):
+        old.run("r", {}, store=store)
+    app = nt.App(graphs=[new], store=store, admins=["ann"])
+    start = threading.Barrier(8)
+
+    def go_over() -> str:
+        start.wait()
+        try:
+            mapping = {"notify": "tell"}
+            return nt.migrate(app, "r", to=NEW, mapping=mapping, by="ann", why="x").outcome
+        except (RunBusy, nt.MigrationRefused) as refused:
+            return type(refused).__name__
+
+    def resume(graph: nt.Graph[Any]) -> str:
+        start.wait()
+        try:
+            return graph.run("r", store=store).status
+        except (RunBusy, WorkflowVersionMismatch, Crash) as refused:
+            return type(refused).__name__
+
+    with ThreadPoolExecutor(8) as pool:
+        migrations = [pool.submit(go_over) for _ in range(5)]
+        resumes = [pool.submit(resume, graph) for graph in (old, new, old)]
+        told = [one.result() for one in migrations]
+        for one in resumes:
+            one.result()
+    assert told.count("migrated") <= 1
+    if "migrated" not in told:
+        # Somebody else drove the run all the time; now nobody does.
+        mapping = {"notify": "tell"}
+        nt.migrate(app, "r", to=NEW, mapping=mapping, by="ann", why="x")
+    assert new.run("r", store=store).status == "completed"
+    with nt.open(store) as ledger:
+        entries = [entry for entry in ledger.store.audit("r") if entry.action == "migrate"]
+    assert len(entries) == 1
     assert effects.done == ["pay 1", "tell 2"]
 
 

@@ -115,7 +115,7 @@ class StateType:
 
         What a factory fills in is filled in here, once, and not anew whenever it is read.
         """
-        by = f"The state that graph {self._graph!r} was handed"
+        by = f"the state that graph {self._graph!r} is handed"
         if self._adapter is None:
             return self._plain_changes(dict(state), by=by)
         for key in state:
@@ -125,7 +125,7 @@ class StateType:
             whole = self._whole(state)
         except Exception as error:
             path, text = explain(error, root="state")
-            raise InvalidGraph(f"{by} does not fit it: {path}: {text}. Nothing was kept.") from None
+            raise InvalidGraph(f"{by} does not fit: {path}: {text}. Nothing was kept.") from None
         return self._plain_changes(self._parts(whole), by=by)
 
     def hand_out(self, state: Mapping[str, Any]) -> Any:

@@ -202,10 +202,15 @@ def _agreed(
     try:
         adopted = _adopted(order, move.position, state)
     except (InvalidGraph, NotPlainData) as error:
-        reasons.append(error.message.rstrip(".").replace(" Nothing was kept", ""))
+        reasons.append(_without_outcome(error.message))
     if reasons:
         raise _refused(run, reasons)
     return position, adopted
+
+
+def _without_outcome(message: str) -> str:
+    """An error as one reason of several, which are followed by what did not happen."""
+    return message.replace(" Nothing was kept.", "").rstrip(".")
 
 
 def _adopted(order: Order, position: Position, state: dict[str, Any]) -> dict[str, Any]:
