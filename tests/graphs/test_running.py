@@ -512,3 +512,14 @@ def test_a_deploy_that_removed_the_node_leaves_the_failure_as_it_was(
         assert found.holder_id is None
     effects.broken = set()
     assert run(host, flow).status == "completed"
+
+
+def test_a_run_at_a_node_that_is_gone_has_failed_if_it_had_not_before(host: Host) -> None:
+    """Else whoever looks for runs that can go on would find it for ever."""
+    flow, edited = graph(version="0.0.1"), graph(version="0.0.1")
+    flow.node(name="work")(lambda state: nt.receive("paid"))
+    edited.node(name="other")(lambda state: None)
+    assert run(host, flow).status == "waiting"
+    with pytest.raises(nt.InvalidGraph, match="is at node 'work'"):
+        run(host, edited)
+    assert host.data.runs["r"].status.value == "failed"

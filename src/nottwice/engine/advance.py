@@ -112,7 +112,8 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
     lost: InvalidGraph | None = None
     try:
         flight = yield from _board(session, plan)
-        lost = _lost(flight)
+        if session.found is not None and session.found.failure is not None:
+            lost = _lost(flight)
         if lost is None:
             yield from _fly(flight)
     except HandedBack:
@@ -129,7 +130,7 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
         raise
     if lost is not None:
-        # Nothing was done, so what the run failed with before still tells what is wrong with it.
+        # Nothing was done, and what the run failed with before still tells what is wrong with it.
         yield from ownership.put_back(session)
         raise lost
     yield from _leave(session, None, None)
