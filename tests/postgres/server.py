@@ -18,8 +18,12 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
+
+from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres_schema import roles_script
 
 VARIABLE = "NOTTWICE_TEST_POSTGRES"
 
@@ -74,6 +78,8 @@ def url() -> str:
 def with_words(base: str, **words: object) -> str:
     """The same URL with more behind its question mark."""
     more = "&".join(f"{name}={word}" for name, word in words.items())
+    if not more:
+        return base
     return base + ("&" if "?" in base else "?") + more
 
 
@@ -85,6 +91,81 @@ def schema_for(name: object) -> str:
 def ledger_url(name: object, **words: object) -> str:
     """The URL of a ledger of its own."""
     return with_words(url(), schema=schema_for(name), **words)
+
+
+USERS = ("reader", "operator", "writer")
+
+
+@functools.cache
+def users() -> None:
+    """Somebody for every role, who may log in."""
+    with connected() as connection:
+        for user in USERS:
+            with contextlib.suppress(psycopg.errors.DuplicateObject):
+                connection.execute(f"CREATE ROLE test_{user} LOGIN")
+
+
+TABLES = (
+    "tool_call_results runs steps reviews evidence audit checkpoints events graphs holders".split()
+)
+
+
+class Ledgers:
+    """Ledgers that their owner has made, for users of every role; emptied and used again.
+
+    To make one takes longer than most tests. Which ledger belongs to a folder is noted there, so
+    that other processes find it.
+    """
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._free: list[str] = []
+        self._taken: list[str] = []
+
+    def url(self, user: str, place: Path, **words: object) -> str:
+        """The URL of the ledger of a folder."""
+        note = place / "schema"
+        if not note.exists():
+            self._taken.append(self._free.pop() if self._free else self._make())
+            note.write_text(self._taken[-1])
+        words = {"schema": note.read_text(), **words}
+        return as_user(f"test_{user}", with_words(url(), **words))
+
+    def give_back(self) -> None:
+        """Empty all ledgers that are in use, and let others have them."""
+        for schema in self._taken:
+            empty(schema)
+        self._free += self._taken
+        self._taken = []
+
+    def _make(self) -> str:
+        self._made += 1
+        schema = f"made_{os.getpid()}_{self._made}"
+        PostgresStore(with_words(url(), schema=schema), now=0.0).close()
+        users()
+        with connected() as connection:
+            # Roles belong to the whole server, and other processes run tests, too.
+            connection.execute("SELECT pg_advisory_lock(1)")
+            connection.execute(roles_script(schema))
+            for one in USERS:
+                connection.execute(f"GRANT nottwice_{one} TO test_{one}")
+        return schema
+
+
+LEDGERS = Ledgers()
+
+
+def empty(schema: str) -> None:
+    """Remove everything from a ledger."""
+    with connected() as connection:
+        for table in TABLES:
+            connection.execute(f"DELETE FROM {schema}.{table}")
+
+
+def as_user(user: str, base: str) -> str:
+    """The same URL for another user."""
+    parts = urlsplit(base)
+    return parts._replace(netloc=f"{user}@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """The ledger for many processes and machines: PostgreSQL (B3).
 
-Promises kept here: P5, P6, P7, P10.
+Promises kept here: P5, P6, P7, P55, P56.
 A connection that breaks around COMMIT leaves open what became of it, and looks the same either way:
 the same commit is repeated on a new connection, which changes nothing if it was there. Until that
 is answered nobody is told anything, so no effect is fired on an intent that may not exist.
@@ -8,6 +8,7 @@ is answered nobody is told anything, so no effect is fired on an intent that may
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -226,7 +227,8 @@ class PostgresStore:
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
     ) -> list[RunRecord]:
         sql = reads.READY_RUNS if begun else reads.QUEUED_RUNS
-        found = self._read(sql, (rows.micros(now), list(without), limit))
+        wanted = (list(without), rows.micros(now), limit)
+        found = self._read(sql, (*wanted, *wanted, limit))
         return [rows.run_from_sql(row) for row in found]
 
     def holders_of_runs(self) -> list[str]:
@@ -302,6 +304,9 @@ class PostgresStore:
             patiently(self._renew, patience_seconds=self._place.lease_seconds / 4)
         except (Lost, psycopg.Error) as error:
             raise store_error(error, self._place) from None
+        finally:
+            if self._closed:
+                self._connections.close()
 
     # Reading
 
@@ -358,4 +363,12 @@ def _after_fork_in_child() -> None:
         store._leasing = threading.Lock()
 
 
+def _say_goodbye() -> None:
+    """Let the server know that this process ends; its leases run out, or its death is proven."""
+    for store in list(_stores):
+        if store._pid == os.getpid():
+            store._connections.close()
+
+
 os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_say_goodbye)

@@ -4,7 +4,7 @@ A commit in steady state is one statement, which is a transaction by itself: one
 take two: read and lock, then write. Commits of many runs share a transaction. Whatever breaks
 before the last message to the server changed nothing and is done again. Whatever breaks after it is
 in doubt, and the same commit is repeated on a new connection, alone, until it is answered; if it is
-not, that is CommitUnknown. Promises kept here: P5, P7.
+not, that is CommitUnknown. Promises kept here: P5, P7, P56.
 """
 
 from __future__ import annotations

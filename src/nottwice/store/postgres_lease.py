@@ -6,7 +6,7 @@ might still happen. Death is proven only where the process table tells it: on th
 under the same boot id, in the same pid namespace, when the process with that id and start is gone.
 A host name proves nothing, and neither does a machine id, which images and clones share.
 
-No clock of a worker is compared with the database's.
+No clock of a worker is compared with the database's. Promises kept here: P57, P58, P59.
 """
 
 from __future__ import annotations

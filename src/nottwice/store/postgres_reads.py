@@ -25,13 +25,23 @@ CHILDREN = (
     "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE parent_id = %s"
     " ORDER BY created_at, workflow_id"
 )
-_CAN_GO_ON = (
-    "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE ready_at <= %s"
-    " AND graph_id <> ALL(%s::text[])"
-)
+_READY = "SELECT " + rows.RUN_COLUMNS + ", ready_at FROM nottwice.runs WHERE graph_id <> ALL(%s)"
 _IN_TURN = " ORDER BY ready_at, workflow_id LIMIT %s"
-QUEUED_RUNS = _CAN_GO_ON + " AND epoch = 0" + _IN_TURN
-READY_RUNS = _CAN_GO_ON + " AND epoch > 0" + _IN_TURN
+# What is due by the clock of whoever asks, and what can go on although it was written by a clock
+# that is ahead of that one.
+_DUE = " AND ready_at <= %s"
+_EARLY = " AND ready_at > %s AND ready_at IS DISTINCT FROM wake_at"
+_BEGUN = " AND epoch > 0"
+_QUEUED = " AND epoch = 0"
+
+
+def _ready(which: str) -> str:
+    either = ("(", _READY, _DUE, which, _IN_TURN, ") UNION ALL (", _READY, _EARLY, which, _IN_TURN)
+    return "".join(("SELECT * FROM (", *either, ")) AS ready", _IN_TURN))
+
+
+READY_RUNS = _ready(_BEGUN)
+QUEUED_RUNS = _ready(_QUEUED)
 HOLDERS_OF_RUNS = """
 SELECT DISTINCT holder_id FROM nottwice.runs
  WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id

@@ -2,7 +2,7 @@
 
 It is judged before anything is written to it. All scripts that it has not seen are applied in one
 transaction, under a lock that the transaction holds, so that any number of processes may open an
-empty database at once, also behind a pooler that hands connections around.
+empty database at once, also behind a pooler that hands connections around (P61).
 """
 
 from __future__ import annotations
@@ -48,6 +48,12 @@ def known_scripts() -> tuple[Script, ...]:
     return read_scripts(folder)
 
 
+def roles_script(schema: str = DEFAULT_SCHEMA) -> str:
+    """The SQL that gives readers, operators and writers what they need, and nothing else (P60)."""
+    file = importlib.resources.files("nottwice.store") / "sql" / "postgres_roles.sql"
+    return in_schema(file.read_text(encoding="utf-8"), schema)
+
+
 @functools.cache
 def in_schema(sql: str, schema: str) -> str:
     """A statement for a ledger that lies in another schema than nottwice.
@@ -57,7 +63,9 @@ def in_schema(sql: str, schema: str) -> str:
     if schema == DEFAULT_SCHEMA:
         return sql
     sql = sql.replace(DEFAULT_SCHEMA + ".", schema + ".")
-    return sql.replace("SCHEMA IF NOT EXISTS " + DEFAULT_SCHEMA, "SCHEMA IF NOT EXISTS " + schema)
+    for words in ("SCHEMA IF NOT EXISTS ", "ON SCHEMA ", "IN SCHEMA "):
+        sql = sql.replace(words + DEFAULT_SCHEMA, words + schema)
+    return sql
 
 
 def lock_number(*words: str) -> int:

@@ -79,11 +79,12 @@ PUT_RUN = (
 )
 UPDATE_RUN = """
 UPDATE nottwice.runs SET status = %s, updated_at = %s, failure_json = %s::text,
-       waits_json = %s::text, wake_at = %s::bigint
+       waits_json = %s::text, wake_at = %s::bigint, graph_id = coalesce(%s::text, graph_id)
  WHERE workflow_id = %s
 """
 RELEASE_RUN = "UPDATE nottwice.runs SET holder_id = NULL WHERE workflow_id = %s"
-# Since when a run can go on that nobody holds: the same as ``rules.ready_since``.
+# Since when a run can go on that nobody holds: the same as ``rules.ready_since``, except that it
+# equals wake_at only if nothing but time has to pass.
 _READY_SINCE = """
 UPDATE nottwice.runs AS r SET ready_at = CASE
     WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
@@ -104,7 +105,7 @@ UPDATE nottwice.runs AS r SET ready_at = CASE
            WHERE child.workflow_id = wait ->> 'subject'
              AND child.status IN ('running', 'waiting'))
         ELSE false END)
-    THEN least(updated_at, coalesce(wake_at, updated_at))
+    THEN CASE WHEN wake_at = updated_at THEN updated_at - 1 ELSE updated_at END
     ELSE wake_at END
 """
 READY_SINCE = _READY_SINCE + " WHERE workflow_id = %s"
@@ -412,7 +413,7 @@ def _of_graphs(commit: Commit) -> Iterator[Statement]:
 def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
     failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
     at = rows.micros(update.at)
-    yield UPDATE_RUN, (update.status.value, at, failure, *waits, workflow_id)
+    yield UPDATE_RUN, (update.status.value, at, failure, *waits, update.graph_id, workflow_id)
     if update.release:
         yield RELEASE_RUN, (workflow_id,)
 

@@ -64,8 +64,10 @@ CREATE INDEX tcr_key ON nottwice.tool_call_results (tool_name, idempotency_key, 
 --
 -- ready_at: since when a run of a graph can go on that nobody holds, or when it will be able to;
 -- NULL: somebody holds it, it is over, or it waits for something that has not come. It is written by
--- every commit that changes it, so that a worker asks one small index, in which runs that are over or
--- wait for people do not stand, however many there are.
+-- every commit that changes it, so that a worker asks small indexes, in which runs that are over or
+-- wait for people do not stand, however many there are. It is a time by the clock of whoever wrote it.
+-- If it is not the end of a wait (wake_at), the run can go on now, whatever the clock of a worker that
+-- asks may say: runs_early is for those whose writer's clock was ahead.
 CREATE TABLE nottwice.runs (
   workflow_id    text COLLATE "C" NOT NULL PRIMARY KEY,
   status         text COLLATE "C" NOT NULL,
@@ -91,6 +93,8 @@ CREATE INDEX runs_queued ON nottwice.runs (ready_at, workflow_id, graph_id)
   WHERE ready_at IS NOT NULL AND epoch = 0;
 CREATE INDEX runs_ready ON nottwice.runs (ready_at, workflow_id, graph_id)
   WHERE ready_at IS NOT NULL AND epoch > 0;
+CREATE INDEX runs_early ON nottwice.runs (ready_at, workflow_id, graph_id)
+  WHERE ready_at IS NOT NULL AND ready_at IS DISTINCT FROM wake_at;
 CREATE INDEX runs_held ON nottwice.runs (holder_id)
   WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL;
 

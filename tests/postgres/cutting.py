@@ -1,0 +1,195 @@
+"""How does a connection break at a chosen moment? A proxy that reads along, and cuts.
+
+It counts what the client sends by its last word (Sync, or a simple query): a *flight*. At a chosen
+flight it breaks the connection in one of these ways:
+
+    before       the flight never reaches the server
+    at           the flight reaches the server, and nobody waits for what it says
+    after        the server has answered, and nobody hears it
+    terminated   the server is told to end the connection just before the flight reaches it
+    ended        the same when it has answered, and nobody hears that
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.postgres import server
+
+WAYS = ("before", "at", "after", "terminated", "ended")
+_LAST_WORDS = (b"S", b"Q")
+
+
+class Cutter:
+    """A proxy before the server of the tests."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="nottwice-cut-"))
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
+        self._listener.listen(64)
+        self._guard = threading.Lock()
+        self._way: str | None = None
+        self._left = 0
+        self._for_good = False
+        self._open: list[socket.socket] = []
+        self.flights = 0
+        self.cuts = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, name: object, **words: object) -> str:
+        """The URL of a ledger of its own, behind this proxy."""
+        base = f"postgresql://postgres@/postgres?host={self.folder}"
+        return server.with_words(base, schema=server.schema_for(name), **words)
+
+    def cut(self, way: str, *, flight: int, for_good: bool = False) -> None:
+        """Break the connection at the flight of this number from now on, once; or for ever."""
+        with self._guard:
+            self._way, self._left, self._for_good = way, flight, for_good
+            self.flights = self.cuts = 0
+
+    def mend(self) -> None:
+        """Cut nothing more, and let everybody in again."""
+        with self._guard:
+            self._way, self._for_good, self.cuts = None, False, 0
+
+    def close(self) -> None:
+        self._listener.close()
+        for one in self._open:
+            one.close()
+
+    def _is_cut(self) -> str | None:
+        with self._guard:
+            self.flights += 1
+            if self._way is None:
+                return None
+            self._left -= 1
+            if self._left:
+                return None
+            way, self._way = self._way, None
+            self.cuts += 1
+            return way
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                with self._guard:
+                    away = self._for_good and self.cuts
+                if away:
+                    client.close()
+                    continue
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        upstream = socket.socket(socket.AF_UNIX)
+        upstream.connect(str(_socket_of_server()))
+        self._open += [client, upstream]
+        with contextlib.suppress(OSError, EOFError), client, upstream:
+            _Session(self, client, upstream).run()
+
+
+class _Session:
+    """One connection: what goes on between a client and the server, flight by flight."""
+
+    def __init__(self, cutter: Cutter, client: socket.socket, upstream: socket.socket) -> None:
+        self._cutter = cutter
+        self._client = client
+        self._upstream = upstream
+        self._pid = 0
+
+    def run(self) -> None:
+        self._upstream.sendall(_startup(self._client))
+        self._relay_until_ready()
+        while True:
+            flight = _flight(self._client)
+            way = self._cutter._is_cut()
+            if way == "before":
+                return
+            if way == "terminated":
+                _terminate(self._pid)
+            self._upstream.sendall(flight)
+            if way == "at":
+                return
+            self._relay_until_ready(heard=way is None or way == "terminated")
+            if way == "ended":
+                _terminate(self._pid)
+            if way is not None:
+                return
+
+    def _relay_until_ready(self, *, heard: bool = True) -> None:
+        while True:
+            kind, message = _message(self._upstream)
+            if kind == b"K":
+                (self._pid,) = struct.unpack("!i", message[5:9])
+            if heard:
+                self._client.sendall(message)
+            if kind == b"Z":
+                return
+
+
+def _startup(client: socket.socket) -> bytes:
+    """The first message has no type."""
+    head = _exactly(client, 4)
+    (length,) = struct.unpack("!i", head)
+    return head + _exactly(client, length - 4)
+
+
+def _flight(client: socket.socket) -> bytes:
+    parts = []
+    while True:
+        kind, message = _message(client)
+        parts.append(message)
+        if kind in _LAST_WORDS:
+            return b"".join(parts)
+        if kind == b"X":
+            raise EOFError
+
+
+def _message(source: socket.socket) -> tuple[bytes, bytes]:
+    head = _exactly(source, 5)
+    (length,) = struct.unpack("!i", head[1:])
+    return head[:1], head + _exactly(source, length - 4)
+
+
+def _exactly(source: socket.socket, count: int) -> bytes:
+    parts = []
+    while count:
+        part = source.recv(count)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def _terminate(pid: int) -> None:
+    with server.connected() as connection:
+        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+
+
+def _socket_of_server() -> Path:
+    words = dict(parse_qsl(urlsplit(server.url()).query))
+    return Path(words["host"]) / f".s.PGSQL.{words.get('port', '5432')}"
+
+
+def can_cut() -> bool:
+    """Only a server of our own, on a socket, is behind the proxy."""
+    return os.path.exists(dict(parse_qsl(urlsplit(server.url()).query)).get("host", ""))
+
+
+@contextlib.contextmanager
+def cutter() -> Iterator[Cutter]:
+    proxy = Cutter()
+    try:
+        yield proxy
+    finally:
+        proxy.close()
