@@ -193,7 +193,8 @@ def test_no_effect_is_fired_while_its_intent_is_unknown(
     flight, proxied = 1, True
     with nt.open(PostgresStore(proxy.url(tmp_path), now=NOW, patience_seconds=0.02)) as ledger:
         while proxied:
-            fired.clear(), seen_from_inside.clear()
+            fired.clear()
+            seen_from_inside.clear()
             run = f"run {flight}"
             proxy.cut(way, flight=flight, for_good=for_good)
             told: list[dict[str, int]] = []

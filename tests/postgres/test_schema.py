@@ -121,7 +121,8 @@ def test_two_ledgers_of_one_database_know_nothing_of_each_other(tmp_path: Path) 
     one, two = (PostgresStore(server.ledger_url(tmp_path / name), now=NOW) for name in "ab")
     one.commit(note(1))
     assert (noted(one), noted(two)) == ([1], [])
-    one.close(), two.close()
+    one.close()
+    two.close()
 
 
 def test_commits_that_may_be_lost_are_refused_when_a_ledger_is_opened(tmp_path: Path) -> None:
