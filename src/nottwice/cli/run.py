@@ -70,7 +70,40 @@ class Errand:
         return 0 if known is None else known.epoch
 
 
-@click.command(cls=Command, short_help="Start a run of a graph, or resume it.")
+_HELP = """\
+Start a run of a GRAPH, resume it, or tell how it ended. The same line does all three.
+
+A run that is new starts with --input; one that was killed, failed or waited goes on from its
+last checkpoint, and every effect that has a receipt is replayed, not repeated; one that is
+finished runs nothing. GRAPH is its name, or name@version; a run that exists knows its own.
+
+Your graphs are found through --app module:app, or `app` under [tool.nottwice] in
+pyproject.toml: an nt.App, an nt.Graph, or a module that has one. The ledger is what --store
+says, else the app's own, else as for every command; it is created if it is not there. What
+your code prints goes to stderr.
+
+With --detach nothing is run here: the run is put down, with its input checked, and a worker
+begins it. The same id with the same input is the same run, however often it is put down.
+
+\b
+Ends with:
+  0    the run is completed; with --detach: it is queued, or was there already
+  1    it failed or was aborted; or an error that has a name
+  3    it waits: for a person, for time, for an event, for a child run
+  130  you pressed Ctrl-C; the same line resumes it
+
+\b
+Examples:
+  nottwice run refund --id ticket-7 --input '{"order_id": 7}' --app agent:app
+  nottwice run --id ticket-7
+  nottwice run refund --id ticket-7 --input @order.json --wait 24h --json
+  nottwice run refund --detach --batch tickets.jsonl
+  nottwice run triage --id ticket-7 --goal 'Close ticket 7' --done-when 'refund issued'
+  nottwice run --id ticket-7 --message 'And tell the customer.'
+"""
+
+
+@click.command(cls=Command, help=_HELP, short_help="Start a run of a graph, or resume it.")
 @click.argument("graph", required=False)
 @click.option("--id", "run_id", metavar="RUN", help="Your name for the run.")
 @click.option(
@@ -121,42 +154,15 @@ def run(
     quiet: bool,
     **said: Any,
 ) -> None:
-    """Start a run of a GRAPH, resume it, or tell how it ended. The same line does all three.
-
-    A run that is new starts with --input; one that was killed, failed or waited goes on from its
-    last checkpoint, and every effect that has a receipt is replayed, not repeated; one that is
-    finished runs nothing. GRAPH is its name, or name@version; a run that exists knows its own.
-
-    Your graphs are found through --app module:app, or `app` under [tool.nottwice] in
-    pyproject.toml: an nt.App, an nt.Graph, or a module that has one. The ledger is what --store
-    says, else the app's own, else as for every command; it is created if it is not there. What
-    your code prints goes to stderr.
-
-    With --detach nothing is run here: the run is put down, with its input checked, and a worker
-    begins it. The same id with the same input is the same run, however often it is put down.
-
-    \b
-    Ends with:
-      0    the run is completed; with --detach: it is queued, or was there already
-      1    it failed or was aborted; or an error that has a name
-      3    it waits: for a person, for time, for an event, for a child run
-      130  you pressed Ctrl-C; the same line resumes it
-
-    \b
-    Examples:
-      nottwice run refund --id ticket-7 --input '{"order_id": 7}' --app agent:app
-      nottwice run --id ticket-7
-      nottwice run refund --id ticket-7 --input @order.json --wait 24h --json
-      nottwice run refund --detach --batch tickets.jsonl
-      nottwice run triage --id ticket-7 --goal 'Close ticket 7' --done-when 'refund issued'
-      nottwice run --id ticket-7 --message 'And tell the customer.'
-    """
+    """Start a run of a graph, resume it, or tell how it ended."""
     stay_seconds = _stay_seconds(wait)
     task, given = Task(**said), None
     if input_text is not None:
         given = read_json(input_text, option="--input", outcome="Nothing was started.")
     given = task.input(given)
     if detach or batch is not None:
+        if task.message is not None:
+            raise click.UsageError("--detach says nothing to a run; leave --message out.")
         name, runs = _to_enqueue(graph, run_id, given, wait, batch, detach=detach)
         enqueue_runs(settings, name, runs)
         return
