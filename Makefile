@@ -18,6 +18,8 @@ PYTHONS := python3.13 python3.12 python3.11 python3 python
 ARGS :=
 # How long make crash explores.
 BUDGET := 600s
+# How long each part of make soak kills.
+SECONDS := 120
 
 PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
@@ -33,7 +35,7 @@ help:
 	echo "make check        ruff, mypy and the house rules: quick, before every commit"
 	echo "make crash        our own agents killed everywhere; BUDGET=600s says for how long"
 	echo "make kills        graphs killed at every pair of places (an hour or more)"
-	echo "make soak         two minutes of workers that are killed at random"
+	echo "make soak         runs and workers killed at random; SECONDS=120 says for how long, each"
 	echo "make bench        the speed of the guard, beside bare SQLite, and of long runs of graphs"
 	echo "make bench-peers  the same work through similar libraries, each in .venv-peers"
 	echo "make clean        remove the environments and what the tools left behind"
@@ -68,12 +70,15 @@ kills: .venv/.dev
 		--timeout 14400 tests/kill/test_graphs.py $(ARGS)
 
 soak: .venv/.dev
-	NOTTWICE_SOAK_SECONDS=120 NOTTWICE_SOAK_RUNS=200 .venv/bin/python -m pytest -q -s \
+	NOTTWICE_SOAK_SECONDS=$(SECONDS) NOTTWICE_SOAK_RUNS=200 .venv/bin/python -m pytest -q -s \
 		tests/kill/test_soak.py $(ARGS)
+	NOTTWICE_FLEET_SECONDS=$(SECONDS) NOTTWICE_FLEET_RUNS=200 .venv/bin/python -m pytest -q -s \
+		tests/kill/test_fleet.py $(ARGS)
 
 bench: .venv/.dev
 	.venv/bin/python bench/run.py
 	.venv/bin/python bench/graphs.py
+	.venv/bin/python bench/worker.py
 
 bench-peers: .venv/.place
 	.venv/bin/python bench/peers.py

@@ -119,3 +119,26 @@ def test_the_agent_closes_its_ticket_once_though_it_is_killed(tmp_path: Path) ->
     assert "6 replies" in output
     assert len((tmp_path / "requests.txt").read_text().splitlines()) <= 7
     assert run("agent", tmp_path) == output
+
+
+def test_a_fleet_whose_worker_is_killed_ships_every_order_once(tmp_path: Path) -> None:
+    assert "100 new orders" in run("fleet", tmp_path)
+    assert "100 were there already" in run("fleet", tmp_path)
+    app = f"{ROOT / 'examples' / 'fleet.py'}:app"
+    words = [sys.executable, "-m", "nottwice", "worker", "--app", app, "--until-idle"]
+    environment = {**os.environ, "EXAMPLE_FOLDER": str(tmp_path)}
+    shipped = tmp_path / "shipped.txt"
+    doomed = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE)
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while time.monotonic() < deadline and doomed.poll() is None:
+        if shipped.exists() and len(shipped.read_text().splitlines()) >= 20:
+            break
+    doomed.kill()
+    doomed.communicate()
+    ended = subprocess.run(
+        [*words, "--json"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert json.loads(ended.stdout)["worker"]["failed"] == 0
+    lines = [line.split()[0] for line in shipped.read_text().splitlines()]
+    # The five largest wait for a person.
+    assert sorted(lines) == sorted(f"order-{number}" for number in range(1, 96))

@@ -18,6 +18,7 @@ import socket
 import sys
 
 import nottwice as nt
+from tests.kill import fleet as fleet
 from tests.kill import graphs as graphs
 from tests.kill import soak as soak
 from tests.kill.agents import carry_out

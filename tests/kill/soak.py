@@ -136,13 +136,13 @@ def soak_decider(process: Process) -> None:
             if review.status is ReviewStatus.OPEN:
                 # Somebody may use, close or decide it meanwhile, or its holder may still live.
                 with contextlib.suppress(nt.UsageError, nt.DecisionConflict):
-                    _decide(work, nt.Reviews(ledger), review)
+                    decide(work, nt.Reviews(ledger), review)
                     decided += 1
         process.clock.pause(0.002)
     process.say(decided=decided)
 
 
-def _decide(work: Work, reviews: nt.Reviews, review: Review) -> None:
+def decide(work: Work, reviews: nt.Reviews, review: Review) -> None:
     if review.kind is ReviewKind.QUESTION:
         reviews.decide(review.review_id, "yes", by="ann")
         return

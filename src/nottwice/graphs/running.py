@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from nottwice.engine import ownership
 from nottwice.engine.advance import Cadence, Landing, NodeCode, Plan, conduct
@@ -137,6 +137,41 @@ def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
                 return outcome_of(store, graph, run_id)
             yield Pause(min(POLL_SECONDS, left))
             in_vain = False
+
+
+class Left(NamedTuple):
+    """How a run was left that somebody has advanced."""
+
+    status: RunStatus
+    waits: tuple[Wait, ...] = ()
+
+
+def advancing(seat: Seat, asked: Asked) -> Doing[Left]:
+    """Advance a run that is there as far as it goes now, and say no more than how it was left.
+
+    For whoever advances many and looks at none of them.
+    """
+    store, run_id = seat.store, asked.run_id
+    while True:
+        known = store.load_run(run_id)
+        if known is None:
+            raise UnknownRun(f"No run {run_id!r} is in {store.location}. Nothing was done.")
+        if known.status is RunStatus.ABORTED:
+            yield from _abort_children(seat, run_id)
+        if known.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+            return Left(known.status)
+        begins = beginning(store, asked, known, now=seat.clock.now())
+        check_unchanged(store, asked.graph)
+        try:
+            landing = yield from _advance(seat, asked, known, begins)
+        except ownership.Rebound:
+            continue
+        if landing.stop is None:
+            return Left(RunStatus.RUNNING if landing.state is None else RunStatus.COMPLETED)
+        if isinstance(landing.stop, RunAborted):
+            yield from _abort_children(seat, run_id)
+            return Left(RunStatus.ABORTED)
+        return Left(RunStatus.WAITING, _waits(store, run_id))
 
 
 def _advance(

@@ -13,20 +13,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
 
-from nottwice.graphs.outcome import Outcome
-from nottwice.graphs.running import Asked, arun, run
+from nottwice.engine.drivers import drive, drive_async
+from nottwice.graphs.running import Asked, Left, advancing
 from nottwice.guard.ledger import Ledger
 from nottwice.worker.choice import Task
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a task: how far its run came, or what was raised."""
+    """What became of a task: how its run was left, or what was raised."""
 
     task: Task
-    outcome: Outcome[Any] | None = None
+    left: Left | None = None
     error: BaseException | None = None
 
 
@@ -84,7 +83,8 @@ class Crew:
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             try:
-                report = Report(task, outcome=run(self._ledger, self._asked(task)))
+                doing = advancing(self._ledger, self._asked(task))
+                report = Report(task, drive(doing, self._ledger))
             except BaseException as error:
                 # Also what ends a process, sys.exit() say: one run must not stop the others.
                 report = Report(task, error=error)
@@ -92,7 +92,8 @@ class Crew:
 
     async def _advance_async(self, task: Task) -> None:
         try:
-            report = Report(task, outcome=await arun(self._ledger, self._asked(task)))
+            doing = advancing(self._ledger, self._asked(task))
+            report = Report(task, await drive_async(doing, self._ledger))
         except BaseException as error:
             report = Report(task, error=error)
         self._report(report)

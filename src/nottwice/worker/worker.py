@@ -216,16 +216,16 @@ class _Shift:
 
     def _note(self, report: Report) -> None:
         self.crew.done(report)
-        task, outcome = report.task, report.outcome
-        if outcome is None:
+        task, left = report.task, report.left
+        if left is None:
             self._note_error(task, report.error)
-        elif outcome.waits and outcome.waits == task.run.waits and self._is_ready(task.run_id):
+        elif left.waits and left.waits == task.run.waits and self._is_ready(task.run_id):
             # What has come was not used, so it will not be used by trying at once again.
             self._put_off(task, "it waits for the same as before")
         else:
             self.choice.patience.forget(task.run_id)
-            kinds = {"running": "handed_back"}
-            self._count(**{kinds.get(outcome.status, outcome.status): 1})
+            handed_back = left.status is RunStatus.RUNNING
+            self._count(**{"handed_back" if handed_back else left.status.value: 1})
 
     def _note_error(self, task: Task, error: BaseException | None) -> None:
         if isinstance(error, RunBusy):

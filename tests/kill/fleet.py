@@ -1,0 +1,90 @@
+"""What do the processes of a fleet do? Real workers advance runs; others put them down and decide.
+
+The graph waits for everything that a run can wait for: time, a person, an event, a child run that
+waits itself; so no run ends unless workers find each of these when it has come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import signal
+from typing import Any
+
+import nottwice as nt
+from nottwice.guard.ledger import Ledger
+from nottwice.model.review import ReviewStatus
+from nottwice.model.run import RunStatus
+from nottwice.store.interface import Store
+from nottwice.store.sqlite import SqliteStore
+from tests.kill.agents import Process
+from tests.kill.programs import program
+from tests.kill.soak import EFFECTS, Work, decide
+
+FLEET_EFFECTS = (*EFFECTS, "mail child", "charge child", "post heard")
+GO = "go"
+
+
+class FleetWork(Work):
+    """The same graph, and more to wait for."""
+
+    def _flow(self) -> nt.Graph[Any]:
+        self.child: nt.Graph[Any] = nt.Graph("fleet-child", version="1.0.0")
+        self.child.node(name="begin")(lambda state: {"mail": self.mail("child")})
+        self.child.node(name="rest")(lambda state: nt.sleep(0.005))
+        self.child.node(name="end")(lambda state: {"charge": self.charge("child")})
+        flow = super()._flow()
+        flow.node(name="spawn")(lambda state: {"child": nt.spawn(self.child).status})
+        flow.node(name="hear")(lambda state: {"heard": nt.receive(GO)})
+        flow.node(name="tell")(lambda state: {"told": self.post("heard")})
+        return flow
+
+    def app(self, ledger: Ledger) -> nt.App:
+        # Not the child: a worker finds by itself what its graphs spawn, or goes on through them.
+        return nt.App(graphs=[self.flow], store=ledger)
+
+
+def open_store(process: Process) -> Store:
+    return SqliteStore(process.plan.ledger, now=process.clock.now())
+
+
+def run_ids(process: Process) -> list[str]:
+    return [f"run-{number}" for number in range(process.plan.more["runs"])]
+
+
+@program
+def fleet_producer(process: Process) -> None:
+    """Put all runs down; whoever was killed over it does so again."""
+    ledger = nt.open(open_store(process), clock=process.clock)
+    app = FleetWork(process).app(ledger)
+    new = sum(app.enqueue("soaked", run_id, {"log": []}) for run_id in run_ids(process)[::2])
+    new += app.enqueue_all("soaked", {key: {"log": []} for key in run_ids(process)})
+    process.say(new=new)
+
+
+@program
+def fleet_worker(process: Process) -> None:
+    """Work until it is told to stop."""
+    ledger = nt.open(open_store(process), clock=process.clock)
+    worker = nt.Worker(FleetWork(process).app(ledger), concurrency=process.plan.more["at_once"])
+    signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
+    process.say(started=True)
+    process.say(tally=dataclasses.asdict(worker.run()))
+
+
+@program
+def fleet_decider(process: Process) -> None:
+    """Answer, look whether it happened, and tell every run to go on, until all are completed."""
+    store = open_store(process)
+    work, ledger = FleetWork(process), nt.open(store, clock=process.clock)
+    for run_id in run_ids(process):
+        ledger.send(run_id, GO, event_id=GO)
+    left = set(run_ids(process))
+    while left:
+        for review in store.open_reviews():
+            if review.status is ReviewStatus.OPEN:
+                with contextlib.suppress(nt.UsageError, nt.DecisionConflict):
+                    decide(work, nt.Reviews(ledger), review)
+        runs = [store.load_run(run_id) for run_id in left]
+        left -= {run.workflow_id for run in runs if run and run.status is RunStatus.COMPLETED}
+        process.clock.pause(0.02)

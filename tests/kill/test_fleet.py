@@ -1,0 +1,147 @@
+"""Workers on one ledger that are killed and told to stop at random, for as long as one likes (P66).
+
+At the end nothing happened twice, nothing is lost, no run is stuck, and whoever was told to stop
+has handed back everything. ``make soak`` takes minutes over it; ``make test`` a few seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sqlite3
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nottwice.store.sqlite_schema import known_scripts
+from nottwice.testing import World
+from tests.kill.fleet import FLEET_EFFECTS
+from tests.kill.processes import Agent, Case, Nursery
+
+SECONDS = float(os.environ.get("NOTTWICE_FLEET_SECONDS", "3"))
+RUNS = int(os.environ.get("NOTTWICE_FLEET_RUNS", "24"))
+WORKERS = int(os.environ.get("NOTTWICE_FLEET_WORKERS", "4"))
+SEED = int(os.environ.get("NOTTWICE_SEED", random.randrange(10**9)))
+AT_ONCE = 4
+FINISH_SECONDS = 120.0
+STATUSES = "SELECT status, COUNT(*) FROM runs WHERE parent_id IS NULL GROUP BY status"
+LEFT = "SELECT workflow_id, status, holder_id, waits_json FROM runs WHERE status <> 'completed'"
+DOUBTS = "SELECT COUNT(*) FROM tool_call_results WHERE status IN ('PENDING', 'UNKNOWN')"
+REVIEWS = "SELECT COUNT(*) FROM reviews WHERE status IN ('open', 'decided')"
+READY = "SELECT COUNT(*) FROM runs WHERE ready_at IS NOT NULL"
+
+
+class Fleet:
+    """One ledger, its workers, and what was done to them."""
+
+    def __init__(self, nursery: Nursery, world: World, ledger: Path) -> None:
+        self.case = Case(nursery, world, ledger, ledger.stem)
+        self.chosen = random.Random(f"{SEED} {ledger.stem}")
+        self.counts: Counter[str] = Counter()
+        self.producer = self._start("fleet_producer")
+        self.decider = self._start("fleet_decider")
+        self.workers = [self._start("fleet_worker") for _ in range(WORKERS)]
+
+    def _start(self, program: str) -> Agent:
+        self.counts[program] += 1
+        return self.case.start(program, more={"runs": RUNS, "at_once": AT_ONCE})
+
+    def disturb_for(self, seconds: float) -> None:
+        """Kill one after the other, or tell it to stop, and put a new one in its place."""
+        over = time.monotonic() + seconds
+        while time.monotonic() < over and not self.is_done():
+            time.sleep(self.chosen.uniform(0.02, 0.25))
+            match self.chosen.choices(("kill", "stop", "decider", "producer"), (6, 2, 1, 1))[0]:
+                case "decider":
+                    _kill(self.decider)
+                    self.decider = self._start("fleet_decider")
+                case "producer":
+                    _kill(self.producer)
+                    self.producer = self._start("fleet_producer")
+                case how:
+                    place = self.chosen.randrange(WORKERS)
+                    self._end(self.workers[place], how)
+                    self.workers[place] = self._start("fleet_worker")
+
+    def _end(self, worker: Agent, how: str) -> None:
+        self.counts[how] += 1
+        if how == "kill":
+            worker.kill()
+            return
+        worker.hear("started")
+        worker.signal(signal.SIGTERM)
+        worker.end()
+        assert worker.exit_code == 0, worker.lines
+        tally = worker.said["tally"]
+        assert tally["at_work"] == [], tally
+        self.counts["handed back"] += tally["handed_back"]
+
+    def finish(self) -> None:
+        """Let them finish what is left, undisturbed, and tell them to stop."""
+        self.producer.end()
+        over = time.monotonic() + FINISH_SECONDS
+        while not self.is_done():
+            assert time.monotonic() < over, f"these are stuck: {self.select(LEFT)}"
+            time.sleep(0.02)
+        for worker in self.workers:
+            self._end(worker, "stop")
+        assert self.decider.end().exit_code == 0
+
+    def is_done(self) -> bool:
+        return ("completed", RUNS) in self.select(STATUSES)
+
+    def select(self, sql: str) -> list[tuple[Any, ...]]:
+        with contextlib.closing(sqlite3.connect(self.case.ledger, timeout=60)) as connection:
+            if connection.execute("PRAGMA user_version").fetchone()[0] < known_scripts()[-1].number:
+                return []
+            return connection.execute(sql).fetchall()
+
+    def check(self) -> None:
+        """Nothing twice, nothing lost, nothing open, nothing left to take up."""
+        assert self.select(LEFT) == []
+        assert [self.select(sql) for sql in (DOUBTS, REVIEWS, READY)] == [[(0,)]] * 3
+        happened = Counter(
+            (effect.args["run"].partition(".")[0], f"{effect.tool} {effect.args['what']}")
+            for effect in self.case.world.effects()
+        )
+        expected = {(f"run-{number}", what) for number in range(RUNS) for what in FLEET_EFFECTS}
+        assert set(happened) == expected, "something is lost, or was never asked for"
+        assert set(happened.values()) == {1}, "something happened twice"
+        self.counts["effects"] = len(happened)
+
+
+def _kill(agent: Agent) -> None:
+    """Kill one that may have ended by itself."""
+    with contextlib.suppress(ProcessLookupError):
+        agent.signal(signal.SIGKILL)
+    agent.end()
+
+
+@pytest.mark.timeout(SECONDS + 2 * FINISH_SECONDS)
+def test_a_fleet_whose_workers_are_killed_and_stopped_at_random_loses_and_repeats_nothing(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    print(f"NOTTWICE_SEED={SEED}")
+    began = time.monotonic()
+    counts: Counter[str] = Counter()
+    number = 0
+    while not number or time.monotonic() < began + SECONDS:
+        number += 1
+        with World.start() as world:
+            fleet = Fleet(nursery, world, tmp_path / f"fleet-{number}.db")
+            try:
+                fleet.disturb_for(began + SECONDS - time.monotonic())
+                fleet.finish()
+                fleet.check()
+            finally:
+                fleet.case.close()
+            counts += fleet.counts
+    figures = ", ".join(f"{name}: {counts[name]}" for name in sorted(counts))
+    took = time.monotonic() - began
+    print(f"{number * RUNS} runs in {took:.1f} s, 0 twice, 0 lost, 0 stuck ({figures})")
+    assert counts["kill"] > 0
