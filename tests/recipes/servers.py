@@ -14,6 +14,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -139,6 +140,9 @@ class Handler(BaseHTTPRequestHandler):
             # It took effect, and nobody is told.
             self.close_connection = True
             return
+        if "drip" in fault:
+            self.drip(fault["drip"])
+            return
         if "raw" in fault:
             self.say_raw(fault["raw"], fault.get("type", "text/plain"))
             return
@@ -167,6 +171,16 @@ class Handler(BaseHTTPRequestHandler):
         if len(found) > page * PAGE:
             headers["Link"] = f'<{path}?page={page + 1}>; rel="next", <{path}?page=9>; rel="last"'
         return 200, found[(page - 1) * PAGE : page * PAGE], headers
+
+    def drip(self, count: int) -> None:
+        """Answer a byte at a time."""
+        self.send_response(200)
+        self.send_header("Content-Length", str(count))
+        self.end_headers()
+        for _ in range(count):
+            time.sleep(0.05)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self.wfile.write(b"x")
 
     def say(self, status: int, answer: Any, **headers: str) -> None:
         self.say_raw(json.dumps(answer), "application/json", status, **headers)

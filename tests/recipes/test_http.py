@@ -92,6 +92,18 @@ def test_an_answer_that_proves_nothing_is_asked_about_with_the_same_key(
     assert [each["path"] for each in tracker.seen] == ["/new", "/new"]
 
 
+def test_an_upstream_that_never_comes_to_an_end_is_not_waited_for(
+    tracker: Tracker, ledger: Path
+) -> None:
+    send = recipes.http_request(tracker.url, window="24h", name="impatient", time_limit="200ms")
+    tracker.next_answers({"drip": 40})
+    with pytest.raises(nt.ReplayUnsafeError, match="time limit"):
+        work_on(ledger, lambda: send(method="POST", path="/new"))
+    # What comes late is taken note of, and the run goes on.
+    assert work_on(ledger, lambda: send(method="POST", path="/new"))["status"] == 200
+    assert len(tracker.orders) == 1
+
+
 def test_an_upstream_that_is_not_there_is_not_in_doubt(ledger: Path) -> None:
     nowhere = recipes.http_request(
         "http://127.0.0.1:9", window="24h", name="nowhere", retry=nt.RetryPolicy(1)

@@ -61,11 +61,13 @@ def comment(
     name: str = "comment",
     marker: str = MARKER,
     classify: Classifier = single_request,
+    time_limit: Duration = "2m",
 ) -> SyncTool[..., Commented]:
     """Make a tool ``comment(target, text)``; ``target`` is whatever ``comments`` takes it for.
 
     ``marker`` is put below the text, with ``{id}`` for the id of the call. ``settles``: how long
-    after the death of a process its request may still become a comment.
+    after the death of a process its request may still become a comment. ``time_limit``: for one
+    attempt.
     """
     if not isinstance(marker, str) or marker.count("{id}") != 1:
         raise InvalidTool(
@@ -97,6 +99,7 @@ def comment(
         verify=find_comment,
         settles=settles,
         classify=classify,
+        time_limit=time_limit,
     )
     return protected
 

@@ -26,6 +26,7 @@ def create_if_absent(
     settles: Duration,
     name: str = "create_if_absent",
     classify: Classifier | None = None,
+    time_limit: Duration = "2m",
 ) -> SyncTool[..., Any]:
     """Make a tool ``create_if_absent(item, settings)`` that returns what is there then.
 
@@ -57,5 +58,6 @@ def create_if_absent(
         verify=find_created,
         settles=settles,
         classify=classify,
+        time_limit=time_limit,
     )
     return protected

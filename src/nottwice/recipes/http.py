@@ -32,6 +32,8 @@ Headers = Mapping[str, str] | Callable[[], Mapping[str, str]]
 """Fixed, or a function that is asked before every attempt. They are never recorded."""
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+WHOLE = 3
+"""An upstream that says a byte now and then could keep an attempt waiting for ever."""
 _MOST_BODY_BYTES = 4 * 1024 * 1024
 _MOST_ERROR_CHARACTERS = 1000
 _KEPT_HEADERS = ("content-type", "etag", "last-modified", "location", "x-request-id")
@@ -89,7 +91,7 @@ def http_request(
 
     ``window`` is how long the upstream remembers a key: its documentation says so. An upstream that
     ignores ``key_header`` does things twice; ask it, and use ``create_if_absent`` for those.
-    ``time_limit``: how long to wait for each sign of life.
+    ``time_limit``: how long to wait for each sign of life; an attempt may take three times that.
     """
     base = check_base_url(base_url, tool=name)
     limit_seconds = parse_duration(time_limit, what=f"Tool {name!r}: time_limit")
@@ -111,6 +113,7 @@ def http_request(
         window=window,
         classify=single_request,
         retry=retry or RetryPolicy(),
+        time_limit=limit_seconds * WHOLE,
     )
     return protected
 

@@ -28,6 +28,8 @@ from nottwice.model.call import Call
 from nottwice.model.failure import single_request
 from nottwice.model.tool import Verification, did_not_happen, happened, parse_duration, unknown
 
+WHOLE = 3
+"""A server that says a byte now and then could keep an attempt waiting for ever."""
 Login = tuple[str, str] | Callable[[], tuple[str, str]]
 """User and password, or a function that is asked before every attempt. They are never recorded."""
 
@@ -114,6 +116,7 @@ def send_mail(
         verify=None if sent is None else find_mail,
         settles=settles,
         classify=single_request,
+        time_limit=limit_seconds * WHOLE,
     )
     return protected
 
