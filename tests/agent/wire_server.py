@@ -39,6 +39,10 @@ class Wire:
         """
         self._ask("/answers", list(answers))
 
+    def will_converse(self, *bodies: dict[str, Any]) -> None:
+        """The body of each turn, whoever asks for it and however often; begin to count anew."""
+        self._ask("/turns", list(bodies))
+
     @property
     def requests(self) -> list[dict[str, Any]]:
         """What was asked since then: path, headers and body of each request."""
@@ -71,6 +75,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     lock = threading.Lock()
     answers: list[dict[str, Any]]
+    turns: list[dict[str, Any]]
     requests: list[dict[str, Any]]
 
     def do_GET(self) -> None:
@@ -80,20 +85,26 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
         with self.lock:
-            if self.path == "/answers":
-                Handler.answers, Handler.requests = body, []
+            if self.path in ("/answers", "/turns"):
+                Handler.answers = body if self.path == "/answers" else []
+                Handler.turns = body if self.path == "/turns" else []
+                Handler.requests = []
                 self.say(200, {}, {})
                 return
             seen = {"path": self.path, "headers": dict(self.headers.items()), "body": body}
             Handler.requests.append(seen)
-            unexpected: dict[str, Any] = {"status": 500, "body": {}}
-            answer = Handler.answers.pop(0) if Handler.answers else unexpected
+            answer = self.next_answer(body)
         time.sleep(answer.get("delay", 0))
         if answer.get("drop"):
             self.close_connection = True
             return
         headers = answer.get("headers", {})
         self.say(answer.get("status", 200), headers, answer["body"], cut=answer.get("cut", False))
+
+    def next_answer(self, body: Any) -> dict[str, Any]:
+        if Handler.turns:
+            return {"body": Handler.turns[turns_in(body)]}
+        return Handler.answers.pop(0) if Handler.answers else {"status": 500, "body": {}}
 
     def say(self, status: int, headers: dict[str, str], body: Any, *, cut: bool = False) -> None:
         content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -111,8 +122,15 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+def turns_in(body: Any) -> int:
+    """How many replies of the model a question contains, in either format."""
+    items = body.get("messages") or body["input"]
+    replies = [each for each in items if each.get("role") == "assistant"]
+    return len(replies) or sum(each.get("type") == "function_call" for each in items)
+
+
 def main() -> None:
-    Handler.answers, Handler.requests = [], []
+    Handler.answers, Handler.requests, Handler.turns = [], [], []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     print(server.server_address[1], flush=True)
     server.serve_forever()
