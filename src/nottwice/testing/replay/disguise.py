@@ -7,19 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from nottwice.model import values
-from nottwice.model.call import CallIdentity, CallRow, StoredResult
+from nottwice.model.call import CallIdentity, CallRow, ResultKind, StoredResult
 from nottwice.model.failure import Failure
 from nottwice.model.review import Decision, Review
 from nottwice.model.run import EventRecord, Wait
 from nottwice.testing.replay.fixture import Fixture
-from nottwice.testing.replay.pseudonyms import Pseudonyms
+from nottwice.testing.replay.pseudonyms import Pseudonyms, normal_name
 
+RUN_ID = ("run_id",)
+"""Under which name the id of a run is declared a secret."""
 _WHOLE_QUESTION = ("question", "options", "about")
 
 
 def look_at(fixture: Fixture, pseudonyms: Pseudonyms) -> None:
     """Take note of every secret in a checkpoint and what followed it."""
-    pseudonyms.look(fixture.run_id)
+    pseudonyms.look(fixture.run_id, RUN_ID)
     for data in (fixture.input, fixture.state, fixture.position):
         pseudonyms.look(data)
     for row in fixture.calls:
@@ -27,15 +29,13 @@ def look_at(fixture: Fixture, pseudonyms: Pseudonyms) -> None:
         pseudonyms.look(row.label or "")
         pseudonyms.look(row.identity.checkpoint_id)
         if row.result is not None:
-            pseudonyms.look(values.decode(row.result.json), (row.identity.tool_name,))
+            pseudonyms.look(values.decode(row.result.json), _under(row.identity.tool_name))
         if row.failure is not None:
             pseudonyms.look(row.failure.message)
     for review in fixture.reviews:
         pseudonyms.look(values.decode(review.about or "null"))
-        if review.decision is not None:
-            pseudonyms.look([review.decision.by, review.decision.why])
-            if review.decision.result is not None:
-                pseudonyms.look(values.decode(review.decision.result.json))
+        if review.decision is not None and review.decision.result is not None:
+            pseudonyms.look(values.decode(review.decision.result.json))
     for event in fixture.events:
         pseudonyms.look([event.event_id, values.decode(event.json)])
 
@@ -49,7 +49,7 @@ def disguised(fixture: Fixture, pseudonyms: Pseudonyms) -> Fixture:
     work = _Disguise(pseudonyms)
     return replace(
         fixture,
-        run_id=work.text(fixture.run_id),
+        run_id=work.run(fixture.run_id),
         input=pseudonyms.replace(fixture.input),
         state=pseudonyms.replace(fixture.state),
         position=work.position(fixture.position),
@@ -57,7 +57,7 @@ def disguised(fixture: Fixture, pseudonyms: Pseudonyms) -> Fixture:
         steps=tuple(
             replace(
                 step,
-                workflow_id=work.text(step.workflow_id),
+                workflow_id=work.run(step.workflow_id),
                 node_id=work.text(step.node_id),
                 checkpoint_id=work.text(step.checkpoint_id),
             )
@@ -69,12 +69,21 @@ def disguised(fixture: Fixture, pseudonyms: Pseudonyms) -> Fixture:
     )
 
 
+def _under(tool: str) -> tuple[str, ...]:
+    """Where the result of a tool lies, for those who declare it a secret."""
+    return (normal_name(tool),)
+
+
 class _Disguise:
     def __init__(self, pseudonyms: Pseudonyms) -> None:
         self._pseudonyms = pseudonyms
 
     def text(self, text: str) -> str:
         found: str = self._pseudonyms.replace(text)
+        return found
+
+    def run(self, run_id: str) -> str:
+        found: str = self._pseudonyms.replace(run_id, RUN_ID)
         return found
 
     def position(self, position: Any) -> Any:
@@ -126,14 +135,14 @@ class _Disguise:
     def event(self, event: EventRecord) -> EventRecord:
         return replace(
             event,
-            workflow_id=self.text(event.workflow_id),
+            workflow_id=self.run(event.workflow_id),
             event_id=self.text(event.event_id),
             json=values.encode(self._pseudonyms.replace(values.decode(event.json))),
         )
 
     def _identity(self, identity: CallIdentity) -> CallIdentity:
         return identity._replace(
-            workflow_id=self.text(identity.workflow_id),
+            workflow_id=self.run(identity.workflow_id),
             node_id=self.text(identity.node_id),
             checkpoint_id=self.text(identity.checkpoint_id),
         )
@@ -141,8 +150,12 @@ class _Disguise:
     def _result(self, result: StoredResult | None, tool: str | None = None) -> StoredResult | None:
         if result is None:
             return None
-        path = () if tool is None else (tool,)
-        hidden = self._pseudonyms.replace(values.decode(result.json), path)
+        path = () if tool is None else _under(tool)
+        plain = values.decode(result.json)
+        if result.kind is ResultKind.NOT_KEPT:
+            # What it looked like helps nobody here, and may be anything.
+            plain = {**plain, "text": ""}
+        hidden = self._pseudonyms.replace(plain, path)
         return StoredResult(result.kind, values.encode(hidden))
 
     def _failure(self, failure: Failure | None) -> Failure | None:
@@ -151,12 +164,7 @@ class _Disguise:
         return dataclasses.replace(failure, message=self.text(failure.message))
 
     def _decision(self, decision: Decision) -> Decision:
-        return replace(
-            decision,
-            by=self.text(decision.by),
-            why=self.text(decision.why),
-            result=self._result(decision.result),
-        )
+        return replace(decision, result=self._result(decision.result))
 
 
 def _hash_again(row: CallRow, args: Any, hidden: Any, label: str | None) -> str:

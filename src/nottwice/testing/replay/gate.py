@@ -123,9 +123,9 @@ def replay_file(app: App | Graph[Any], path: str | Path, *, terms: Terms | None 
 def replay(app: App | Graph[Any], fixture: Fixture, *, terms: Terms | None = None) -> Result:
     """Resume a recorded checkpoint with the code at hand and tell in what it differs."""
     terms = terms or Terms()
-    graphs, graph = _graphs(app), taker(app, fixture)
+    graphs, graph = _graphs(app), taker(app, fixture.graph_id)
     if graph is None and terms.drains_elsewhere:
-        graph = _later(graphs, fixture)
+        graph = _later(graphs, fixture.graph_id)
         if graph is None:
             return Result(
                 path=fixture.name, fixture=fixture, skipped=f"{fixture.graph_id} drains elsewhere"
@@ -191,24 +191,24 @@ def _changes(old: Fingerprint, new: Fingerprint, graph: Graph[Any]) -> Iterator[
         yield Problem(cause or Cause.CHANGED_IN_PLACE, f"{text} in {graph.place}")
 
 
-def taker(app: App | Graph[Any], fixture: Fixture) -> Graph[Any] | None:
-    """The graph that would take the run: its own version, or a later patch of it (V2)."""
-    return _newest(_graphs(app), fixture, lambda mine, its: mine[:2] == its[:2])
+def taker(app: App | Graph[Any], graph_id: str) -> Graph[Any] | None:
+    """The graph that would take a run: its own version, or a later patch of it (V2)."""
+    return _newest(_graphs(app), graph_id, lambda mine, its: mine[:2] == its[:2])
 
 
 def _graphs(app: App | Graph[Any]) -> tuple[Graph[Any], ...]:
     return app.graphs if isinstance(app, App) else (app,)
 
 
-def _later(graphs: Sequence[Graph[Any]], fixture: Fixture) -> Graph[Any] | None:
+def _later(graphs: Sequence[Graph[Any]], graph_id: str) -> Graph[Any] | None:
     """A later minor version: it only adds, so it must be able to resume what the old one left."""
-    return _newest(graphs, fixture, lambda mine, its: mine[0] == its[0] > 0 and mine > its)
+    return _newest(graphs, graph_id, lambda mine, its: mine[0] == its[0] > 0 and mine > its)
 
 
 def _newest(
-    graphs: Sequence[Graph[Any]], fixture: Fixture, fits: Callable[[Any, Any], bool]
+    graphs: Sequence[Graph[Any]], graph_id: str, fits: Callable[[Any, Any], bool]
 ) -> Graph[Any] | None:
-    name, version = split_graph_id(fixture.graph_id)
+    name, version = split_graph_id(graph_id)
     found = [one for one in graphs if one.name == name and fits(one.version, version)]
     return max(found, key=lambda one: one.version, default=None)
 

@@ -70,8 +70,9 @@ class _Verdict:
         self._recorded: dict[Visit, StepRecord] = {
             Visit(step.node_id, step.checkpoint_id): step for step in fixture.steps
         }
-        self._found = 0
-        """How many problems were found before the ending was looked at."""
+        self._rows: dict[Visit | None, list[CallRow]] = {}
+        for row in fixture.calls:
+            self._rows.setdefault(self._visit_of(row), []).append(row)
 
     # What was asked for
 
@@ -105,9 +106,7 @@ class _Verdict:
 
     def _dispatches_of(self, visit: Visit | None, misses: list[Miss]) -> Iterator[Problem]:
         unasked = [
-            row
-            for row in self._fixture.calls
-            if self._visit_of(row) == visit and row.identity not in self._trace.asked
+            row for row in self._rows.get(visit, ()) if row.identity not in self._trace.asked
         ]
         unpaired: list[Miss] = []
         for miss in misses:
@@ -206,10 +205,9 @@ class _Verdict:
             there = self._visit(known.identity.node_id, known.identity.checkpoint_id)
             if known.kind is review.kind and there == visit:
                 return _shown(known)
-        for row in self._fixture.calls:
-            name = review.identity.tool_name if review.kind is ReviewKind.APPROVAL else _ASK
-            same = row.identity.tool_name == name and self._visit_of(row) == visit
-            if same and row.identity not in self._trace.asked:
+        name = review.identity.tool_name if review.kind is ReviewKind.APPROVAL else _ASK
+        for row in self._rows.get(visit, ()):
+            if row.identity.tool_name == name and row.identity not in self._trace.asked:
                 args = values.decode(row.args_json)
                 return {"tool": name, "args": args} if name != _ASK else args
         return None

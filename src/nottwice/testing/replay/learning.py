@@ -22,7 +22,7 @@ from nottwice.testing.replay.runner import Trace
 
 def learned(app: App, fixture: Fixture, terms: Terms) -> Fixture:
     """The checkpoint with the hashes that its code asks for, as far as it asks for them."""
-    graph = taker(app, fixture)
+    graph = taker(app, fixture.graph_id)
     if graph is None:
         return fixture
     for _ in range(len(fixture.calls) + len(fixture.reviews)):

@@ -98,7 +98,7 @@ class Pseudonyms:
                 return [self.replace(item, path) for item in value]
             case dict():
                 return {
-                    self._replace_inside(name): self.replace(item, (*path, _normal(name)))
+                    self._replace_inside(name): self.replace(item, (*path, normal_name(name)))
                     for name, item in value.items()
                 }
             case _:
@@ -125,7 +125,7 @@ class Pseudonyms:
             case dict():
                 for name, item in value.items():
                     yield from self._shaped(name)
-                    yield from self._found(item, (*path, _normal(name)))
+                    yield from self._found(item, (*path, normal_name(name)))
 
     def _shaped(self, text: str) -> Iterator[tuple[str, str, bool]]:
         """What is secret by its looks."""
@@ -197,7 +197,7 @@ def _shape_of(text: str) -> str:
 
 
 def _path_of(name: str) -> tuple[str, ...]:
-    parts = tuple(_normal(part) for part in name.split("."))
+    parts = tuple(normal_name(part) for part in name.split("."))
     if not all(parts):
         raise UsageError(
             f"{name!r} names no value that could be secret. Nothing was recorded. Write the name "
@@ -206,7 +206,8 @@ def _path_of(name: str) -> tuple[str, ...]:
     return parts
 
 
-def _normal(name: str) -> str:
+def normal_name(name: str) -> str:
+    """A name as names are compared: case and dashes do not matter."""
     return name.strip().lower().replace("-", "_")
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,10 @@ from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.checkpoint import restore
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.position import Position
+from nottwice.model.review import Review
+from nottwice.model.run import CANCEL
 from nottwice.store.interface import Store
-from nottwice.testing.replay.choosing import Candidate, candidates, choose
+from nottwice.testing.replay.choosing import MOST_RUNS, Candidate, candidates, choose
 from nottwice.testing.replay.disguise import disguised, look_at
 from nottwice.testing.replay.fixture import (
     LEFT_OUT_FILE,
@@ -35,6 +38,7 @@ from nottwice.testing.replay.fixture import (
 )
 from nottwice.testing.replay.gate import Result, Terms, observe, replay, taker
 from nottwice.testing.replay.learning import learned
+from nottwice.testing.replay.problems import Cause
 from nottwice.testing.replay.pseudonyms import Pseudonyms
 from nottwice.testing.replay.sources import public_text
 from nottwice.testing.replay.visits import Visits, is_past
@@ -85,22 +89,24 @@ def record(
     ``secrets`` names what is secret beyond what looks like it. ``key`` makes the pseudonyms;
     without one, it is made of what only the ledger holds.
     """
-    chosen = choose(candidates(store), number)
-    if not chosen:
+    found = candidates(store)
+    if not found:
         raise UsageError(
             f"No run of a graph in {store.location} has a checkpoint. Nothing was recorded. Plain "
             "runs (nt.run) have none; forks and aborted runs are not resumed by anybody."
         )
     terms = terms or Terms()
+    known = [one for one in found if taker(app, one.run.graph_id or "") is not None]
+    chosen = choose(known, number)
     pseudonyms = Pseudonyms(key or key_of(store), secrets, public=public_text(app))
     read = [(one, _without_inner(app, _read(store, one), terms)) for one in chosen]
-    for _, found in read:
-        if found is not None:
-            look_at(found, pseudonyms)
+    for _, fixture in read:
+        if fixture is not None:
+            look_at(fixture, pseudonyms)
     kept: dict[str, str] = {}
-    left_out: list[LeftOut] = []
-    for done, (candidate, found) in enumerate(read, 1):
-        verdict = _keep(app, candidate, found, pseudonyms, terms)
+    left_out = _of_other_code(found, known)
+    for done, (candidate, fixture) in enumerate(read, 1):
+        verdict = _keep(app, candidate, fixture, pseudonyms, terms)
         if isinstance(verdict, Fixture):
             kept[verdict.name] = verdict.to_text()
         else:
@@ -122,12 +128,23 @@ def key_of(store: Store) -> bytes:
     Ids of attempts are random and leave the ledger for no upstream and no recording; and whoever
     has the ledger has the secrets anyway.
     """
-    for run in sorted(store.runs(), key=lambda run: (run.created_at, run.workflow_id)):
-        attempts = sorted(row.attempt_id for row in store.calls(run.workflow_id))
-        if attempts:
-            return hashlib.sha256(f"nottwice replay {attempts[0]}".encode()).digest()
-    # No call at all: no attempt, and nothing that one was made with.
+    runs = store.runs(limit=MOST_RUNS)
+    for run in sorted(runs, key=lambda run: (run.created_at, run.workflow_id)):
+        for row in store.calls(run.workflow_id)[:1]:
+            first = row.past[0].attempt_id if row.past else row.attempt_id
+            return hashlib.sha256(f"nottwice replay {first}".encode()).digest()
+    # No call at all, so there is nothing that one was made with.
     return os.urandom(32)
+
+
+def _of_other_code(found: Sequence[Candidate], known: Sequence[Candidate]) -> list[LeftOut]:
+    """What no graph of this app could resume: one entry for each graph that it is of."""
+    numbers = Counter(one.run.graph_id or "" for one in set(found) - set(known))
+    why = Cause.VERSION_MISSING.value
+    return [
+        LeftOut("", graph, "", why, f"{number} checkpoints: no graph of this app takes their runs")
+        for graph, number in sorted(numbers.items())
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,31 +201,48 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
         ),
         calls=tuple(nameless(row, at=run.updated_at) for row in rows),
         reviews=tuple(
-            review
+            _anonymous(review)
             for review in store.open_reviews(run_id)
             if review.kind.asks_first and comes_after(*review.identity[1:3])
         ),
-        events=tuple(event for event in store.events(run_id) if event.received_by is None),
+        events=tuple(
+            event
+            for event in store.events(run_id)
+            if event.received_by is None and event.name != CANCEL
+        ),
     )
     return _Found(fixture, frozenset(_inner(rows)))
 
 
+def _anonymous(review: Review) -> Review:
+    """A review without who decided it, and why: a resume does not ask."""
+    if review.decision is None:
+        return review
+    decision = dataclasses.replace(review.decision, by="a person", why="")
+    return dataclasses.replace(review, decision=decision)
+
+
 def _inner(rows: Sequence[CallRow]) -> Iterator[CallIdentity]:
     """Calls that began while another one was under way in the same place: perhaps in its body."""
+    by_place: dict[tuple[str, ...], list[CallRow]] = {}
     for row in rows:
-        for outer in rows:
-            ended = outer.finished_at
-            if outer is row or ended is None or outer.identity[:3] != row.identity[:3]:
-                continue
-            if outer.created_at <= row.created_at <= ended:
+        by_place.setdefault(row.identity[:3], []).append(row)
+    for together in by_place.values():
+        for row in together:
+            if any(_was_under_way(outer, row) for outer in together if outer is not row):
                 yield row.identity
+
+
+def _was_under_way(outer: CallRow, row: CallRow) -> bool:
+    ended = outer.finished_at
+    return ended is not None and outer.created_at <= row.created_at <= ended
 
 
 def _without_inner(app: App, found: _Found | None, terms: Terms) -> Fixture | None:
     """The checkpoint without calls that nobody asks for when the receipt around them answers."""
     if found is None:
         return None
-    fixture, graph = found.fixture, taker(app, found.fixture)
+    fixture, graph = found.fixture, taker(app, found.fixture.graph_id)
     if not found.inner or graph is None:
         return fixture
     asked = observe(graph, fixture, terms).asked
@@ -276,7 +310,7 @@ def _write(folder: Path, kept: dict[str, str], left_out: Sequence[LeftOut]) -> t
     for name, text in files.items():
         path = folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            beside = folder / f"{name}.new"
+            beside = folder / f"{name}.{os.getpid()}.new"
             beside.write_text(text, encoding="utf-8")
             os.replace(beside, path)
     stale = [

@@ -234,8 +234,8 @@ class ReplayStore(MemoryStore):
         """
         done = [one for one in self._fixture.calls if one.status is CallStatus.DONE]
         for one in done:
-            same_place = one.identity[:4] == row.identity[:4]
-            if same_place and one.identity not in self.trace.asked.keys() | self._lent:
+            is_free = one.identity not in self.trace.asked and one.identity not in self._lent
+            if is_free and one.identity[:4] == row.identity[:4]:
                 return one
         for one in done:
             if one.identity[3:] == row.identity[3:] and not effectful:
@@ -252,7 +252,7 @@ class ReplayStore(MemoryStore):
 
     def _stop_at_child(self, child: RunRecord) -> None:
         """A child that has not ended is a run of its own, with checkpoints of its own."""
-        asked = [one for one in self.trace.asked if one.tool_name == SPAWN]
+        asked = [one for one in list(self.trace.asked) if one.tool_name == SPAWN]
         for identity in asked:
             if identity.call_id[:16] in child.workflow_id and identity not in self._recorded:
                 started = values.decode(child.input_json or "{}")
