@@ -7,6 +7,7 @@ wrong with checkpoints when code is deployed, and the gotchas of whoever resumes
 from __future__ import annotations
 
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from nottwice.errors import (
     WorkflowVersionMismatch,
 )
 from nottwice.model.review import ReviewKind, Verb
+from nottwice.testing.replay.gate import replay_folder
+from nottwice.testing.replay.recording import record
 from nottwice.versions.lock import compare, read_lock, write_lock
 from tests.fakes import Host
 
@@ -225,3 +228,95 @@ def test_a_tool_is_declared_harmless_under_running_work(host: Host) -> None:
     old, new = flow.fingerprint(), type(loose.fingerprint()).from_plain(prints)
     (found,) = compare({"support@1.0.0": old}, [new])[:1]
     assert "loosened from unsafe_on_replay to pure → needs 2.0.0, found 1.1.0" in found.text
+
+
+# The same in a pull request: checkpoints of the deployment are resumed by its code.
+
+
+def gate(host: Host, tmp_path: Path, deployed: nt.Graph[Any], changed: nt.Graph[Any]) -> set[str]:
+    """What the replay gate says to a change, of checkpoints that the deployed code left."""
+    with host.process() as ledger:
+        recorded = record(nt.App(graphs=[deployed]), ledger.store, tmp_path)
+    assert recorded.kept
+    assert recorded.left_out == ()
+    assert all(one.passed for one in replay_folder(deployed, tmp_path))
+    before = list(DONE)
+    results = replay_folder(changed, tmp_path)
+    assert before == DONE
+    return {one.cause.value for one in results if one.cause is not None}
+
+
+def test_state_serialization_drift_is_caught_in_ci(host: Host, tmp_path: Path) -> None:
+    broken.add("b")
+    old = linear("1.0.0", "a", "b", state=Before)
+    interrupt(host, "r", old, {"order": 7})
+    drifted = linear("1.0.1", "a", "b", state=After)
+    assert gate(host, tmp_path, old, drifted) == {"state no longer loads"}
+
+
+def test_a_node_renamed_without_mapping_is_caught_in_ci(host: Host, tmp_path: Path) -> None:
+    broken.add("notify")
+    old = linear("1.0.0", "pay", "notify")
+    interrupt(host, "r", old)
+    found = gate(host, tmp_path, old, linear("1.0.1", "pay", "tell"))
+    assert found == {"node renamed without mapping"}
+
+
+def test_receipts_of_a_prior_version_are_no_receipts_of_the_next_in_ci(
+    host: Host, tmp_path: Path
+) -> None:
+    broken.add("b")
+    old = linear("1.0.0", "a", "b")
+    interrupt(host, "r", old)
+    assert gate(host, tmp_path, old, linear("2.0.0", "a", "b")) == {"graph version missing"}
+
+
+def test_code_that_moved_to_another_module_is_no_alarm_in_ci(host: Host, tmp_path: Path) -> None:
+    old = linear("1.0.0", "a", "b")
+    run(host, "r", old)
+    moved: nt.Graph[Any] = nt.Graph("support", version="1.0.0")
+    for name in ("a", "b"):
+        function = _mails(name)
+        function.__module__, function.__qualname__ = "somewhere.else_entirely", f"Other.{name}"
+        moved.node(name=name)(function)
+    assert gate(host, tmp_path, old, moved) == set()
+
+
+@nt.tool("unsafe_on_replay")
+def incident_order(lines: Any) -> str:
+    DONE.append("order")
+    return "ordered"
+
+
+def ordering(version: str, lines: Any) -> nt.Graph[Any]:
+    flow: nt.Graph[Any] = nt.Graph("support", version=version)
+    flow.node(name="order")(lambda state: {"said": incident_order(lines)})
+    return flow
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ({"amount": 10.0, "article": 2**60 + 1}, set()),
+        ({"article": 2**60 + 1, "amount": 10}, set()),
+        ({"article": 2**60, "amount": 10}, {"arguments changed"}),
+        ({"article": str(2**60 + 1), "amount": 10}, {"arguments changed"}),
+    ],
+)
+def test_a_cache_miss_although_the_result_is_recorded(
+    host: Host, tmp_path: Path, lines: Any, found: set[str]
+) -> None:
+    """Another spelling of the same arguments is no other call, and the same spelling of others is
+    none either: canonical JSON, without rounding."""
+    old = ordering("1.0.0", {"article": 2**60 + 1, "amount": 10})
+    run(host, "r", old)
+    assert gate(host, tmp_path, old, ordering("1.0.1", lines)) == found
+
+
+def test_a_deploy_that_would_strand_an_approval_is_caught_in_ci(host: Host, tmp_path: Path) -> None:
+    old = approving("1.0.0")
+    assert run(host, "r", old, given={"cents": 5}).status == "waiting"
+    assert gate(host, tmp_path, old, approving("2.0.0")) == {"graph version missing"}
+    other: nt.Graph[Any] = nt.Graph("support", version="1.0.1")
+    other.node(name="refund")(lambda state: {"said": incident_refund(state["cents"] + 1)})
+    assert gate(host, tmp_path, old, other) == {"arguments changed"}

@@ -18,6 +18,7 @@ from nottwice.engine import drivers
 from nottwice.model.review import ReviewKind, Verb
 from nottwice.testing.replay.gate import Result, Terms, replay_file, replay_folder
 from nottwice.testing.replay.recording import record
+from tests.fakes import Host
 from tests.testing.replay.deployment import Deployment, causes
 
 DEADLY = Path(__file__).with_name("deadly.py")
@@ -196,3 +197,43 @@ def test_a_node_that_hangs_is_told_of_and_can_never_fire(tmp_path: Path) -> None
     go_on.set()
     assert over.wait(30)
     assert made == ["once"]
+
+
+def test_wherever_a_run_was_killed_the_code_that_made_it_resumes_it(tmp_path: Path) -> None:
+    """No checkpoint of any killed run is left out, and none fails."""
+    place = Deployment(tmp_path)
+    app = place.app
+    killed = 0
+    for point in range(1, 60):
+        place.host = Host()
+        with place.host.process(dies_at=point) as ledger:
+            nt.App(graphs=app.graphs, store=ledger).run("approval", "ticket-7", {"order_id": 7})
+            break
+        if not place.host.data.checkpoints:
+            continue
+        killed += 1
+        recorded = place.record()
+        assert recorded.left_out == ()
+        assert causes(place.replay()) == set()
+    assert killed > 5
+
+
+def test_a_call_that_was_killed_must_be_asked_for_again(tmp_path: Path) -> None:
+    """What may have happened is not forgotten, and not replaced by something like it."""
+    place = Deployment(tmp_path)
+    for point in range(1, 60):
+        place.host = Host()
+        with place.host.process(dies_at=point) as ledger:
+            nt.App(graphs=place.app.graphs, store=ledger).run("approval", "r", {"order_id": 7})
+        if any(row.status.in_doubt for row in place.host.calls):
+            break
+    assert [row.status.in_doubt for row in place.host.calls].count(True) == 1
+    place.record()
+    patch = ('version="1.0.0"', 'version="1.0.1"')
+    place.deploy(patch, ("We look into", "We check"))
+    assert causes(place.replay()) == {"arguments changed"}
+    mail = 'send_email(to=state.customer, body=f"We look into your refund of {state.cents} cents.")'
+    place.deploy(patch, (mail, f"if state.cents > 9999:\n        {mail}"))
+    assert causes(place.replay()) == {"effect no longer asked for"}
+    place.deploy(patch, (mail, f"pay_refund(order_id=1, cents=1)\n    {mail}"))
+    assert causes(place.replay()) == {"new effect"}
