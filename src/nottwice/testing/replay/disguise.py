@@ -7,12 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from nottwice.model import values
-from nottwice.model.call import CallIdentity, CallRow, ResultKind, StoredResult
+from nottwice.model.call import (
+    ROOT_NODE,
+    CallIdentity,
+    CallRow,
+    ResultKind,
+    StoredResult,
+    branch_node,
+)
 from nottwice.model.failure import Failure
 from nottwice.model.review import Decision, Review
 from nottwice.model.run import EventRecord, Wait
 from nottwice.testing.replay.fixture import Fixture
 from nottwice.testing.replay.pseudonyms import Pseudonyms, normal_name
+from nottwice.testing.replay.runner import is_own_branch
 
 RUN_ID = ("run_id",)
 """Under which name the id of a run is declared a secret."""
@@ -105,8 +113,7 @@ class _Disguise:
         label = None if row.label is None else self.text(row.label)
         identity = self._identity(row.identity)
         if hidden != args or label != row.label:
-            hashed = _hash_again(row, args, hidden, label)
-            identity = identity._replace(input_hash=hashed)
+            identity = _hashed(identity, _hash_again(row, args, hidden, label))
         return row._replace(
             identity=identity,
             call_id=identity.call_id,
@@ -121,7 +128,7 @@ class _Disguise:
         about = None if review.about is None else values.decode(review.about)
         hidden = self._pseudonyms.replace(about)
         if hidden != about:
-            identity = identity._replace(input_hash=_hash_of_question(review, about, hidden))
+            identity = _hashed(identity, _hash_of_question(review, about, hidden))
         decision = review.decision
         return replace(
             review,
@@ -165,6 +172,13 @@ class _Disguise:
 
     def _decision(self, decision: Decision) -> Decision:
         return replace(decision, result=self._result(decision.result))
+
+
+def _hashed(identity: CallIdentity, hashed: str) -> CallIdentity:
+    """The identity with another hash; a branch that is named after it has its name."""
+    if is_own_branch(identity):
+        identity = identity._replace(node_id=branch_node(ROOT_NODE, int(hashed[:8], 16)))
+    return identity._replace(input_hash=hashed)
 
 
 def _hash_again(row: CallRow, args: Any, hidden: Any, label: str | None) -> str:

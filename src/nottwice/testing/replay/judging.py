@@ -18,7 +18,7 @@ from nottwice.engine.steps import SPAWN
 from nottwice.errors import ResultNotKept
 from nottwice.guard import registry
 from nottwice.model import values
-from nottwice.model.call import CallRow, CallStatus, stricter
+from nottwice.model.call import CallIdentity, CallRow, CallStatus, stricter
 from nottwice.model.failure import classify
 from nottwice.model.graph import GraphDefinition
 from nottwice.model.places import branches_differ
@@ -27,7 +27,7 @@ from nottwice.model.run import RunStatus, StepRecord, StepStatus
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.testing.replay.fixture import Fixture
 from nottwice.testing.replay.problems import Cause, Problem, difference, nearest
-from nottwice.testing.replay.runner import Miss, ReachedOut, Trace, is_settled
+from nottwice.testing.replay.runner import Miss, ReachedOut, Trace, is_same_place, is_settled
 from nottwice.testing.replay.visits import Visit, Visits
 
 _ASK = f"{OWN_PREFIX}ask"
@@ -70,6 +70,8 @@ class _Verdict:
         self._recorded: dict[Visit, StepRecord] = {
             Visit(step.node_id, step.checkpoint_id): step for step in fixture.steps
         }
+        self._paired: set[CallIdentity] = set()
+        """Recorded calls that were asked for with other arguments."""
         self._rows: dict[Visit | None, list[CallRow]] = {}
         for row in fixture.calls:
             self._rows.setdefault(self._visit_of(row), []).append(row)
@@ -97,33 +99,46 @@ class _Verdict:
     def dispatches(self) -> Iterator[Problem]:
         by_visit: dict[Visit | None, list[Miss]] = {}
         for miss in self._trace.misses:
-            where = self._visit(miss.identity.node_id, miss.identity.checkpoint_id)
-            by_visit.setdefault(where, []).append(miss)
+            by_visit.setdefault(self._visit_of_miss(miss), []).append(miss)
         for entered in self._visits.among(self._trace.visits):
             by_visit.setdefault(entered, [])
         for visit, misses in by_visit.items():
             yield from self._dispatches_of(visit, misses)
+        yield from self._gone_from_the_run()
 
     def _dispatches_of(self, visit: Visit | None, misses: list[Miss]) -> Iterator[Problem]:
         unasked = [
-            row for row in self._rows.get(visit, ()) if row.identity not in self._trace.asked
+            row
+            # What belongs to the run as a whole belongs to whatever visit asks for it.
+            for row in (*self._rows.get(visit, ()), *self._rows.get(None, ()))
+            if row.identity not in self._trace.asked and row.identity not in self._paired
         ]
         unpaired: list[Miss] = []
         for miss in misses:
-            same = [row for row in unasked if row.identity[1:4] == miss.identity[1:4]]
+            same = [row for row in unasked if is_same_place(row.identity, miss.identity)]
             if not same:
                 unpaired.append(miss)
                 continue
             row = same[nearest(miss.args, [values.decode(one.args_json) for one in same])]
             unasked.remove(row)
+            self._paired.add(row.identity)
             if miss.effectful or miss.identity.tool_name not in self._answered:
                 yield self._arguments_changed(visit, row, miss)
-        effects = [row for row in unasked if _is_effect(row)]
+        effects = [row for row in unasked if _is_effect(row) and self._visit_of(row) == visit]
         for miss in unpaired:
             yield from self._new_call(visit, miss, effects)
         if visit is not None and self._ended(visit):
             for row in effects:
                 yield self._effect_gone(visit, row)
+
+    def _gone_from_the_run(self) -> Iterator[Problem]:
+        """Effects of the run as a whole that nobody asked for in all the visits of the record."""
+        whole = [visit for visit in self._visits.among(self._recorded) if self._is_done(visit)]
+        if all(self._ended(visit) for visit in whole):
+            for row in self._rows.get(None, ()):
+                unasked = row.identity not in self._trace.asked.keys() | self._paired
+                if unasked and _is_effect(row):
+                    yield self._effect_gone(None, row)
 
     def _arguments_changed(self, visit: Visit | None, row: CallRow, miss: Miss) -> Problem:
         before = values.decode(row.args_json)
@@ -164,7 +179,7 @@ class _Verdict:
             )
             yield self._problem(Cause.NEW_PURE_CALL, text, visit)
 
-    def _effect_gone(self, visit: Visit, row: CallRow) -> Problem:
+    def _effect_gone(self, visit: Visit | None, row: CallRow) -> Problem:
         name = row.identity.tool_name
         if not name.startswith(OWN_PREFIX) and registry.find_tool(name) is None:
             text = f"{name} is not declared any more, and the record holds {_call_of(row)}"
@@ -178,7 +193,7 @@ class _Verdict:
         recorded = {review.review_id: review for review in self._fixture.reviews}
         new = [one for key, one in self._trace.reviews.items() if key not in recorded]
         for review in new:
-            visit = self._visit(review.identity.node_id, review.identity.checkpoint_id)
+            visit = self._visit_of_review(review)
             before = self._asked_before(review, visit, recorded)
             approval = review.kind is ReviewKind.APPROVAL
             cause = Cause.ARGUMENTS_CHANGED if approval else Cause.QUESTION_CHANGED
@@ -192,7 +207,7 @@ class _Verdict:
         for key, before_it in recorded.items():
             after = self._trace.reviews.get(key)
             if after is not None and after.status is ReviewStatus.CLOSED and not new:
-                visit = self._visit(before_it.identity.node_id, before_it.identity.checkpoint_id)
+                visit = self._visit_of_review(before_it)
                 text = "what a person was asked is not asked any more, and the answer is lost"
                 diff = difference(_shown(before_it), {}, root="question")
                 yield self._problem(Cause.QUESTION_CHANGED, text, visit, diff)
@@ -202,11 +217,10 @@ class _Verdict:
     ) -> Any | None:
         """What the record has asked in the place of a new question."""
         for known in recorded.values():
-            there = self._visit(known.identity.node_id, known.identity.checkpoint_id)
-            if known.kind is review.kind and there == visit:
+            if known.kind is review.kind and self._visit_of_review(known) == visit:
                 return _shown(known)
         name = review.identity.tool_name if review.kind is ReviewKind.APPROVAL else _ASK
-        for row in self._rows.get(visit, ()):
+        for row in (*self._rows.get(visit, ()), *self._rows.get(None, ())):
             if row.identity.tool_name == name and row.identity not in self._trace.asked:
                 args = values.decode(row.args_json)
                 return {"tool": name, "args": args} if name != _ASK else args
@@ -300,6 +314,17 @@ class _Verdict:
 
     def _visit(self, node_id: str, checkpoint_id: str) -> Visit | None:
         return self._visits.around(node_id, checkpoint_id)
+
+    def _visit_of_miss(self, miss: Miss) -> Visit | None:
+        """Where a call was asked for; one for the run as a whole, by whoever was under way."""
+        found = self._visit(miss.identity.node_id, miss.identity.checkpoint_id)
+        if found is None and miss.during is not None:
+            return self._visit(*miss.during)
+        return found
+
+    def _visit_of_review(self, review: Review) -> Visit | None:
+        found = self._visit(review.identity.node_id, review.identity.checkpoint_id)
+        return found or self._last_visit()
 
     def _visit_of(self, row: CallRow) -> Visit | None:
         return self._visit(row.identity.node_id, row.identity.checkpoint_id)

@@ -17,7 +17,7 @@ from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import Review, ReviewKind
 from nottwice.testing.replay.fixture import Fixture
 from nottwice.testing.replay.gate import Terms, observe, taker
-from nottwice.testing.replay.runner import Trace
+from nottwice.testing.replay.runner import Trace, is_same_place
 
 
 def learned(app: App, fixture: Fixture, terms: Terms) -> Fixture:
@@ -62,7 +62,7 @@ def _rebind(
     if identity in calls:
         return
     for old, row in calls.items():
-        same_place = old[:4] == identity[:4] and old not in trace.asked
+        same_place = is_same_place(old, identity) and old not in trace.asked
         if same_place and _counting(row, values.decode(row.args_json)) == _counting(row, args):
             found = row._replace(identity=identity, call_id=identity.call_id)
             # In its place: the order of rows is that in which the calls were made.
@@ -80,5 +80,5 @@ def _counting(row: CallRow, args: Any) -> Any:
 
 
 def _same_question(one: Review, other: Review) -> bool:
-    same_place = one.kind is other.kind and one.identity[:4] == other.identity[:4]
+    same_place = one.kind is other.kind and is_same_place(one.identity, other.identity)
     return same_place and values.decode(one.about or "{}") == values.decode(other.about or "{}")

@@ -99,7 +99,7 @@ def record(
     known = [one for one in found if taker(app, one.run.graph_id or "") is not None]
     chosen = choose(known, number)
     pseudonyms = Pseudonyms(key or key_of(store), secrets, public=public_text(app))
-    read = [(one, _without_inner(app, _read(store, one), terms)) for one in chosen]
+    read = [(one, _without_unneeded(app, _read(store, one), terms)) for one in chosen]
     for _, fixture in read:
         if fixture is not None:
             look_at(fixture, pseudonyms)
@@ -149,10 +149,14 @@ def _of_other_code(found: Sequence[Candidate], known: Sequence[Candidate]) -> li
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A checkpoint as the ledger has it, with those calls that the body of a tool may have made."""
+    """A checkpoint as the ledger has it, with those of its calls that nobody need ask for again.
+
+    The body of a tool may have made them; or they belong to the run as a whole, and were made
+    before the checkpoint.
+    """
 
     fixture: Fixture
-    inner: frozenset[CallIdentity]
+    perhaps: frozenset[CallIdentity]
 
 
 def _read(store: Store, candidate: Candidate) -> _Found | None:
@@ -179,7 +183,9 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
 
     def comes_after(node_id: str, checkpoint_id: str) -> bool:
         visit = visits.around(node_id, checkpoint_id)
-        return visit is not None and not is_past(visit, position, recorded)
+        if visit is None:
+            return visits.is_run_wide(checkpoint_id)
+        return not is_past(visit, position, recorded)
 
     rows = [row for row in store.calls(run_id) if comes_after(*row.identity[1:3])]
     fixture = Fixture(
@@ -211,7 +217,8 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
             if event.received_by is None and event.name != CANCEL
         ),
     )
-    return _Found(fixture, frozenset(_inner(rows)))
+    of_the_run = {row.identity for row in rows if visits.is_run_wide(row.identity.checkpoint_id)}
+    return _Found(fixture, frozenset({*_inner(rows), *of_the_run}))
 
 
 def _anonymous(review: Review) -> Review:
@@ -238,15 +245,15 @@ def _was_under_way(outer: CallRow, row: CallRow) -> bool:
     return ended is not None and outer.created_at <= row.created_at <= ended
 
 
-def _without_inner(app: App, found: _Found | None, terms: Terms) -> Fixture | None:
-    """The checkpoint without calls that nobody asks for when the receipt around them answers."""
+def _without_unneeded(app: App, found: _Found | None, terms: Terms) -> Fixture | None:
+    """The checkpoint without calls that this code does not ask for, and need not."""
     if found is None:
         return None
     fixture, graph = found.fixture, taker(app, found.fixture.graph_id)
-    if not found.inner or graph is None:
+    if not found.perhaps or graph is None:
         return fixture
     asked = observe(graph, fixture, terms).asked
-    unneeded = found.inner - asked.keys()
+    unneeded = found.perhaps - asked.keys()
     kept = tuple(row for row in fixture.calls if row.identity not in unneeded)
     return dataclasses.replace(fixture, calls=kept)
 

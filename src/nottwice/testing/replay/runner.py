@@ -26,7 +26,7 @@ from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome as RunOutcome
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
-from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
 from nottwice.model.review import Review
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus, StepRecord
 from nottwice.model.tool import OWN_PREFIX, Tool
@@ -58,6 +58,8 @@ class Miss:
     effectful: bool
     answered: bool
     """It was answered from elsewhere, and the replay went on."""
+    during: tuple[str, str] | None = None
+    """The step that was entered last."""
 
 
 @dataclass(slots=True)
@@ -197,7 +199,7 @@ class ReplayStore(MemoryStore):
         assert row is not None
         identity = row.identity
         self.trace.asked[identity] = None
-        if tool.name.startswith(OWN_PREFIX):
+        if tool.name in _VALUES:
             return Outcome(value=_own_value(tool, identity, self._fixture.at), invoked=True)
         recorded = self._recorded.get(identity)
         if recorded is not None:
@@ -219,13 +221,18 @@ class ReplayStore(MemoryStore):
             if counterpart is not None:
                 self._lent.add(counterpart.identity)
             answered = counterpart is not None or (not effectful and tool.name in self._answers)
-            self.trace.misses.append(Miss(row.identity, args, effectful, answered))
+            self._note(row.identity, args, effectful=effectful, answered=answered)
         if counterpart is not None:
             return Outcome(value=self._read(tool, counterpart), invoked=True)
         if answered:
             stored = tool.adopt_result(self._answers[tool.name])
             return Outcome(value=tool.decode_result(stored), invoked=True)
         raise Stopped(_unsafe(row) if effectful else None)
+
+    def _note(self, identity: CallIdentity, args: Any, *, effectful: bool, answered: bool) -> None:
+        entered = list(self.trace.visits)
+        during = entered[-1] if entered else None
+        self.trace.misses.append(Miss(identity, args, effectful, answered, during))
 
     def _counterpart(self, row: CallRow, *, effectful: bool) -> CallRow | None:
         """The recorded call that this one stands in for: same place and tool, not asked for yet.
@@ -235,7 +242,7 @@ class ReplayStore(MemoryStore):
         done = [one for one in self._fixture.calls if one.status is CallStatus.DONE]
         for one in done:
             is_free = one.identity not in self.trace.asked and one.identity not in self._lent
-            if is_free and one.identity[:4] == row.identity[:4]:
+            if is_free and is_same_place(one.identity, row.identity):
                 return one
         for one in done:
             if one.identity[3:] == row.identity[3:] and not effectful:
@@ -258,8 +265,24 @@ class ReplayStore(MemoryStore):
                 started = values.decode(child.input_json or "{}")
                 name = (child.graph_id or "").partition("@")[0]
                 args = {"graph": name, "input": started, "label": None}
-                self.trace.misses.append(Miss(identity, args, True, False))
+                self._note(identity, args, effectful=True, answered=False)
         raise Stopped
+
+
+def is_same_place(one: CallIdentity, other: CallIdentity) -> bool:
+    """Whether two calls of one tool were made in one place.
+
+    A call that belongs to the run as a whole may lie in a branch of its own, named after its hash.
+    """
+    if one.tool_name != other.tool_name or one.checkpoint_id != other.checkpoint_id:
+        return False
+    own_branches = is_own_branch(one) and is_own_branch(other)
+    return one.node_id == other.node_id or own_branches
+
+
+def is_own_branch(identity: CallIdentity) -> bool:
+    """Whether a call lies in a branch that is named after it (``agent/toolbox.py``)."""
+    return identity.node_id == branch_node(ROOT_NODE, int(identity.input_hash[:8], 16))
 
 
 def is_settled(row: CallRow) -> bool:
@@ -284,6 +307,9 @@ class _StandingClock:
 
     def random_unit(self) -> float:
         return 0.5
+
+
+_VALUES = tuple(f"{OWN_PREFIX}{name}" for name in ("now", "uuid", "random"))
 
 
 def _own_value(tool: Tool, identity: CallIdentity, now: float) -> Any:

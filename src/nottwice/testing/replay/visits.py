@@ -2,6 +2,7 @@
 
 Calls and steps name the place where they were made, a node or something inside of it, and the
 checkpoint that it started from. A *visit* is the node around them, with its branch, and its number.
+What a model asks for belongs to the run as a whole: to no visit, but to the graph.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ class Visits:
         if not inside or not number.isdigit():
             return None
         return Visit(branch + max(inside, key=len), f"{self._graph_id}/{number}")
+
+    def is_run_wide(self, checkpoint_id: str) -> bool:
+        """Whether something belongs to the run as a whole: what a model asks for, once a run."""
+        return checkpoint_id == self._graph_id
 
     def among(self, places: Iterable[tuple[str, str]]) -> list[Visit]:
         """Those places that are visits themselves and not something inside of one, in order."""
