@@ -249,7 +249,8 @@ class Store(Protocol):
         come: a time, a decision, an event, the end of a child run. Otherwise those that are only
         enqueued. ``without``: ids of graphs to leave out. None is ever missing, also if it was told
         something at the very moment it was given up; one too many does no harm. Forks are not
-        shown. Runs that are over or wait must not make it slower.
+        shown. Only for timers is ``now`` asked: a clock that was put back must not hide the rest.
+        Runs that are over or wait must not make it slower.
         """
 
     def holders_of_runs(self) -> list[str]:

@@ -212,8 +212,8 @@ class MemoryStore:
         found: list[tuple[float, str, RunRecord]] = []
         with self.data.guard:
             for run in self.data.runs.values():
-                since = ready_since(self.data, run)
-                if since is None or since > now or run.graph_id in without:
+                since = ready_since(self.data, run, now=now)
+                if since is None or run.graph_id in without:
                     continue
                 if begun == (run.epoch > 0):
                     found.append((since, run.workflow_id, run))

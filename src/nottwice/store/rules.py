@@ -206,11 +206,12 @@ def open_reviews(data: MemoryData, workflow_id: str | None) -> list[Review]:
 _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED)
 
 
-def ready_since(data: MemoryData, run: RunRecord) -> float | None:
-    """Since when a run of a graph can go on that nobody holds, or from when on.
+def ready_since(data: MemoryData, run: RunRecord, *, now: float) -> float | None:
+    """Since when a run of a graph can go on that nobody holds.
 
     None: somebody holds it, it is over, or what it waits for has not come. (A run that failed is
-    over until somebody asks for it again; a fork belongs to whoever made it.)
+    over until somebody asks for it again; a fork belongs to whoever made it.) Only a timer is a
+    matter of the clock: one that was put back must not hide a run that was written down before.
     """
     if run.graph_id is None or run.origin is not None or run.holder_id is not None:
         return None
@@ -218,27 +219,27 @@ def ready_since(data: MemoryData, run: RunRecord) -> float | None:
         return run.updated_at
     if run.status is not RunStatus.WAITING:
         return None
-    moments = [run.wake_at, *(_came_at(data, run, wait) for wait in run.waits)]
-    return min((moment for moment in moments if moment is not None), default=None)
+    if any(_has_come(data, run, wait) for wait in run.waits):
+        # A run that was given up has heard of nothing since.
+        return run.updated_at
+    return run.wake_at if run.wake_at is not None and run.wake_at <= now else None
 
 
-def _came_at(data: MemoryData, run: RunRecord, wait: Wait) -> float | None:
-    """When the run could have heard of it; a run that is given up has heard of nothing since."""
+def _has_come(data: MemoryData, run: RunRecord, wait: Wait) -> bool:
     match wait.kind:
         case WaitKind.REVIEW:
             review = data.reviews.get(wait.subject)
-            come = review is None or review.status is not ReviewStatus.OPEN
+            return review is None or review.status is not ReviewStatus.OPEN
         case WaitKind.EVENT:
-            come = any(
+            return any(
                 (event.workflow_id, event.name) == (run.workflow_id, wait.subject)
                 and event.received_by is None
                 for event in data.events.values()
             )
         case WaitKind.CHILD:
             child = data.runs.get(wait.subject)
-            come = child is None or child.status in _OVER
+            return child is None or child.status in _OVER
         case WaitKind.TIMER:
-            come = False
+            return False
         case _:
             assert_never(wait.kind)
-    return run.updated_at if come else None

@@ -119,12 +119,18 @@ _CHILDREN = (
     "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE parent_id = ? ORDER BY created_at, workflow_id"
 )
 _CAN_GO_ON = (
-    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE ready_at <= ?"
-    " AND graph_id NOT IN (SELECT value FROM json_each(?))"
+    "SELECT " + rows.RUN_COLUMNS + ", ready_at FROM runs WHERE ready_at IS NOT NULL"
+    " AND graph_id NOT IN (SELECT value FROM json_each(?1))"
 )
-_IN_TURN = " ORDER BY ready_at, workflow_id LIMIT ?"
+_IN_TURN = " ORDER BY ready_at, workflow_id LIMIT ?2"
+# Only a timer is a matter of the clock: a run that was written down by a clock that has been put
+# back since must not wait until then.
 _QUEUED_RUNS = _CAN_GO_ON + " AND epoch = 0" + _IN_TURN
-_READY_RUNS = _CAN_GO_ON + " AND epoch > 0" + _IN_TURN
+_TOLD_RUNS = _CAN_GO_ON + " AND epoch > 0 AND ready_at IS NOT wake_at" + _IN_TURN
+_TIMED_RUNS = _CAN_GO_ON + " AND ready_at = wake_at AND ready_at <= ?3" + _IN_TURN
+_READY_RUNS = "".join(
+    ("SELECT * FROM (", _TOLD_RUNS, ") UNION ALL SELECT * FROM (", _TIMED_RUNS, ")", _IN_TURN)
+)
 _HOLDERS_OF_RUNS = (
     "SELECT DISTINCT holder_id FROM runs"
     " WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id"
@@ -296,8 +302,11 @@ class SqliteStore:
     def ready_runs(
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
     ) -> list[RunRecord]:
-        sql = _READY_RUNS if begun else _QUEUED_RUNS
-        found = self._read(sql, (rows.micros(now), json.dumps(list(without)), limit))
+        asked = (json.dumps(list(without)), limit)
+        if begun:
+            found = self._read(_READY_RUNS, (*asked, rows.micros(now)))
+        else:
+            found = self._read(_QUEUED_RUNS, asked)
         return [rows.run_from_sql(row) for row in found]
 
     def holders_of_runs(self) -> list[str]:

@@ -73,7 +73,8 @@ UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wa
 """
 RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
 BIND_RUN = "UPDATE runs SET graph_id = ? WHERE workflow_id = ?"
-# Since when a run can go on that nobody holds: the same as ``rules.ready_since``.
+# Since when a run can go on that nobody holds: the same as ``rules.ready_since``, except that it
+# equals wake_at only if nothing but time has to pass.
 _READY_SINCE = """
 UPDATE runs SET ready_at = CASE
     WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
@@ -94,7 +95,7 @@ UPDATE runs SET ready_at = CASE
            WHERE child.workflow_id = json_extract(wait.value, '$.subject')
              AND child.status IN ('running', 'waiting'))
         ELSE 0 END)
-    THEN min(updated_at, coalesce(wake_at, updated_at))
+    THEN CASE WHEN wake_at = updated_at THEN updated_at - 1 ELSE updated_at END
     ELSE wake_at END
 """
 READY_SINCE = _READY_SINCE + " WHERE workflow_id = ?"

@@ -16,8 +16,8 @@ CREATE TABLE checkpoints (
   state_json     TEXT    NOT NULL,
   PRIMARY KEY (workflow_id, version)
 );
-INSERT INTO "checkpoints" VALUES('graph',0,0,'/',1794755314386134,'{"state":{},"position":{"node":"pay_first","visits":{"pay_first":1}}}');
-INSERT INTO "checkpoints" VALUES('graph',1,1,'pay_first',1794755314393799,'{"state":{"paid":{"order":9}},"position":{"node":"ask_then","visits":{"pay_first":1,"ask_then":1}}}');
+INSERT INTO "checkpoints" VALUES('graph',0,0,'/',1794757685492791,'{"state":{},"position":{"node":"pay_first","visits":{"pay_first":1}}}');
+INSERT INTO "checkpoints" VALUES('graph',1,1,'pay_first',1794757685501786,'{"state":{"paid":{"order":9}},"position":{"node":"ask_then","visits":{"pay_first":1,"ask_then":1}}}');
 CREATE TABLE events (
   workflow_id  TEXT    NOT NULL,
   event_id     TEXT    NOT NULL,
@@ -39,14 +39,14 @@ CREATE TABLE evidence (
   result_kind  TEXT,
   result_json  TEXT
 );
-INSERT INTO "evidence" VALUES('waiting','0b3146851abf2b3b18c01dfff7085cc7','9097d9fb83dd7ac0e056a6d757c11e4e',1794755314362678,'ownership','holder be112b39 is proven dead',NULL,NULL);
-INSERT INTO "evidence" VALUES('waiting','0b3146851abf2b3b18c01dfff7085cc7','9097d9fb83dd7ac0e056a6d757c11e4e',1794755314362827,'engine','it may or may not have happened: its process died during attempt 1, and the tool has no verify hook',NULL,NULL);
+INSERT INTO "evidence" VALUES('waiting','0b3146851abf2b3b18c01dfff7085cc7','1a9e563355c45f6b6913446a4ba8d664',1794757685454756,'ownership','holder a4c5771a is proven dead',NULL,NULL);
+INSERT INTO "evidence" VALUES('waiting','0b3146851abf2b3b18c01dfff7085cc7','1a9e563355c45f6b6913446a4ba8d664',1794757685454927,'engine','it may or may not have happened: its process died during attempt 1, and the tool has no verify hook',NULL,NULL);
 CREATE TABLE graphs (
   graph_id         TEXT    NOT NULL PRIMARY KEY,
   definition_json  TEXT    NOT NULL,
   recorded_at      INTEGER NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "graphs" VALUES('kept-graph@1.0.0','{"name":"kept-graph","version":"1.0.0","nodes":[{"name":"pay_first","then":"ask_then","most":1000},{"name":"ask_then","then":"mail_last","most":1000},{"name":"mail_last","then":"$end","most":1000}],"append":[],"state":null,"tools":{"kept_mail":{"class":"unsafe_on_replay","arguments":{"properties":{"to":{"type":"string"}},"required":["to"]},"result":{"type":"string"}},"kept_pay":{"class":"idempotent_with_key","key":"pay-{order}","window_seconds":3153600000.0,"arguments":{"properties":{"order":{"type":"integer"}},"required":["order"]},"result":{"additionalProperties":{"type":"integer"},"type":"object"}}},"bodies":{"ask_then":"source:ace8de36a17c4178","mail_last":"source:3fc3026e3b4a6f04","pay_first":"source:3fc308bef7162303"}}',1794755314369784);
+INSERT INTO "graphs" VALUES('kept-graph@1.0.0','{"name":"kept-graph","version":"1.0.0","nodes":[{"name":"pay_first","then":"ask_then","most":1000},{"name":"ask_then","then":"mail_last","most":1000},{"name":"mail_last","then":"$end","most":1000}],"append":[],"state":null,"tools":{"kept_mail":{"class":"unsafe_on_replay","arguments":{"properties":{"to":{"type":"string"}},"required":["to"]},"result":{"type":"string"}},"kept_pay":{"class":"idempotent_with_key","key":"pay-{order}","window_seconds":3153600000.0,"arguments":{"properties":{"order":{"type":"integer"}},"required":["order"]},"result":{"additionalProperties":{"type":"integer"},"type":"object"}}},"bodies":{"ask_then":"source:ace8de36a17c4178","mail_last":"source:3fc3026e3b4a6f04","pay_first":"source:3fc308bef7162303"}}',1794757685467342);
 CREATE TABLE holders (
   holder_id      TEXT    NOT NULL PRIMARY KEY,
   host           TEXT    NOT NULL,
@@ -57,9 +57,9 @@ CREATE TABLE holders (
   pid_started    TEXT    NOT NULL,
   since          INTEGER NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "holders" VALUES('598e3ee6d182497eb1360a89550838a6','long-ago','long-ago','long-ago','long-ago',1,'1',1794755314141998);
-INSERT INTO "holders" VALUES('be112b39935a4da5b249d7b471e4719a','long-ago','long-ago','long-ago','long-ago',1,'1',1794755314141998);
-INSERT INTO "holders" VALUES('ed2307948ab941caa066fa56d40d6dc1','long-ago','long-ago','long-ago','long-ago',1,'1',1794755314141998);
+INSERT INTO "holders" VALUES('3e2ff7cdb1f849478aa300fc994beef7','long-ago','long-ago','long-ago','long-ago',1,'1',1794757685199953);
+INSERT INTO "holders" VALUES('9651db27017c440cb35249f6d5c32d18','long-ago','long-ago','long-ago','long-ago',1,'1',1794757685199953);
+INSERT INTO "holders" VALUES('a4c5771ad8304b4889ccee75cf260caa','long-ago','long-ago','long-ago','long-ago',1,'1',1794757685199953);
 CREATE TABLE reviews (
   workflow_id     TEXT    NOT NULL,
   review_id       TEXT    NOT NULL,
@@ -79,8 +79,8 @@ CREATE TABLE reviews (
   closed_at       INTEGER, about_json TEXT,
   PRIMARY KEY (workflow_id, review_id)
 ) WITHOUT ROWID;
-INSERT INTO "reviews" VALUES('graph','a2648b7e','question','open','ask_then','kept-graph@1.0.0/1','nottwice.ask','9b770c9cb3682d4f2d85fd1a0ae1b30d4be85d771580112a1969e3553ce4c7a8','f1dc2635ac2462f14bd5f27e0d4f3fd7','','Which size?',1794755314394229,1,NULL,NULL,NULL,'{"question":"Which size?","options":["small","large"],"about":null,"answer_type":"str","schema":null}');
-INSERT INTO "reviews" VALUES('waiting','a74d27a7','unknown','open','tell','start/','kept_mail','7b66264d9a5b3e864eabcfcda8c9cfe0faf3a49f1a58be5aefcb41db13e01d96','0b3146851abf2b3b18c01dfff7085cc7','9097d9fb83dd7ac0e056a6d757c11e4e','it may or may not have happened: its process died during attempt 1, and the tool has no verify hook',1794755314362827,1,NULL,NULL,NULL,NULL);
+INSERT INTO "reviews" VALUES('graph','14e58e92','question','open','ask_then','kept-graph@1.0.0/1','nottwice.ask','9b770c9cb3682d4f2d85fd1a0ae1b30d4be85d771580112a1969e3553ce4c7a8','f1dc2635ac2462f14bd5f27e0d4f3fd7','','Which size?',1794757685502216,1,NULL,NULL,NULL,'{"question":"Which size?","options":["small","large"],"about":null,"answer_type":"str","schema":null}');
+INSERT INTO "reviews" VALUES('waiting','2d382b56','unknown','open','tell','start/','kept_mail','7b66264d9a5b3e864eabcfcda8c9cfe0faf3a49f1a58be5aefcb41db13e01d96','0b3146851abf2b3b18c01dfff7085cc7','1a9e563355c45f6b6913446a4ba8d664','it may or may not have happened: its process died during attempt 1, and the tool has no verify hook',1794757685454927,1,NULL,NULL,NULL,NULL);
 CREATE TABLE runs (
   workflow_id    TEXT    NOT NULL PRIMARY KEY,
   status         TEXT    NOT NULL,
@@ -92,10 +92,10 @@ CREATE TABLE runs (
   failure_json   TEXT,
   in_doubt_from  INTEGER NOT NULL DEFAULT 0
 , graph_id   TEXT, input_json TEXT, parent_id  TEXT, root_id    TEXT, origin     TEXT, waits_json TEXT, wake_at    INTEGER, ready_at INTEGER) WITHOUT ROWID;
-INSERT INTO "runs" VALUES('done','completed',1,NULL,1794755314190678,1794755314235353,1794755314190678,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "runs" VALUES('graph','waiting',1,NULL,1794755314379617,1794755314397998,1794755314379617,NULL,0,'kept-graph@1.0.0','{}',NULL,NULL,NULL,'[{"kind":"review","subject":"a2648b7e","step":"ask_then","until":null}]',NULL,NULL);
-INSERT INTO "runs" VALUES('in doubt','running',1,'598e3ee6d182497eb1360a89550838a6',1794755314322882,1794755314322882,1794755314322882,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "runs" VALUES('waiting','waiting',2,NULL,1794755314282565,1794755314366020,1794755314351740,NULL,0,NULL,NULL,NULL,NULL,NULL,'[{"kind":"review","subject":"a74d27a7","step":"tell","until":null}]',NULL,NULL);
+INSERT INTO "runs" VALUES('done','completed',1,NULL,1794757685253725,1794757685289773,1794757685253725,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "runs" VALUES('graph','waiting',1,NULL,1794757685489960,1794757685507579,1794757685489960,NULL,0,'kept-graph@1.0.0','{}',NULL,NULL,NULL,'[{"kind":"review","subject":"14e58e92","step":"ask_then","until":null}]',NULL,NULL);
+INSERT INTO "runs" VALUES('in doubt','running',1,'9651db27017c440cb35249f6d5c32d18',1794757685409798,1794757685409798,1794757685409798,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "runs" VALUES('waiting','waiting',2,NULL,1794757685348750,1794757685465037,1794757685439851,NULL,0,NULL,NULL,NULL,NULL,NULL,'[{"kind":"review","subject":"2d382b56","step":"tell","until":null}]',NULL,NULL);
 CREATE TABLE steps (
   workflow_id    TEXT    NOT NULL,
   node_id        TEXT    NOT NULL,
@@ -107,14 +107,14 @@ CREATE TABLE steps (
   failure_json   TEXT,
   PRIMARY KEY (workflow_id, node_id, checkpoint_id)
 ) WITHOUT ROWID;
-INSERT INTO "steps" VALUES('done','pay','start/','done',1,1794755314194595,1794755314225730,NULL);
-INSERT INTO "steps" VALUES('done','tell','start/','done',2,1794755314225935,1794755314235036,NULL);
-INSERT INTO "steps" VALUES('graph','ask_then','kept-graph@1.0.0/1','in_progress',2,1794755314393971,NULL,NULL);
-INSERT INTO "steps" VALUES('graph','pay_first','kept-graph@1.0.0/1','done',1,1794755314386522,1794755314393708,NULL);
-INSERT INTO "steps" VALUES('in doubt','pay','start/','done',1,1794755314331423,1794755314341792,NULL);
-INSERT INTO "steps" VALUES('in doubt','tell','start/','in_progress',2,1794755314342134,NULL,NULL);
-INSERT INTO "steps" VALUES('waiting','pay','start/','done',1,1794755314286622,1794755314297719,NULL);
-INSERT INTO "steps" VALUES('waiting','tell','start/','in_progress',2,1794755314297937,NULL,NULL);
+INSERT INTO "steps" VALUES('done','pay','start/','done',1,1794757685258044,1794757685281659,NULL);
+INSERT INTO "steps" VALUES('done','tell','start/','done',2,1794757685281806,1794757685289634,NULL);
+INSERT INTO "steps" VALUES('graph','ask_then','kept-graph@1.0.0/1','in_progress',2,1794757685501951,NULL,NULL);
+INSERT INTO "steps" VALUES('graph','pay_first','kept-graph@1.0.0/1','done',1,1794757685493139,1794757685501701,NULL);
+INSERT INTO "steps" VALUES('in doubt','pay','start/','done',1,1794757685418484,1794757685428423,NULL);
+INSERT INTO "steps" VALUES('in doubt','tell','start/','in_progress',2,1794757685428617,NULL,NULL);
+INSERT INTO "steps" VALUES('waiting','pay','start/','done',1,1794757685362506,1794757685373702,NULL);
+INSERT INTO "steps" VALUES('waiting','tell','start/','in_progress',2,1794757685373892,NULL,NULL);
 CREATE TABLE tool_call_results (
   workflow_id      TEXT    NOT NULL,
   node_id          TEXT    NOT NULL,
@@ -146,13 +146,13 @@ CREATE TABLE tool_call_results (
   past_json        TEXT,
   PRIMARY KEY (workflow_id, node_id, checkpoint_id, tool_name, input_hash)
 );
-INSERT INTO "tool_call_results" VALUES('done','pay','start/','kept_pay','24bb8eb07a0bf5b55eff11c6c0a5ccb1444885eb283b302cae0862c8c64e78ad',1794755314213298,'956bdcbe96d0e3c3c395273d708bdbb9','DONE','idempotent_with_key',1,'85328e149edc326d5e48e844e774ce77','ed2307948ab941caa066fa56d40d6dc1',1794755314213298,1794755314221710,NULL,0,NULL,'pay-3',1794755314213298,3153600000.0,NULL,NULL,'plain','{"order":3}','{"order":3}',NULL,NULL);
-INSERT INTO "tool_call_results" VALUES('done','tell','start/','kept_mail','cde2c6fc07f7380c47e27c6f917486034f932ed371607356d319827ad14a3a82',1794755314227482,'eb416ca338ba62214b4ef8ba5656598f','DONE','unsafe_on_replay',1,'32e112b3a8e043fd8f9ae50eb5720e6b','ed2307948ab941caa066fa56d40d6dc1',1794755314227482,1794755314233692,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,'plain','{"to":"ann"}','"mailed ann"',NULL,NULL);
-INSERT INTO "tool_call_results" VALUES('waiting','pay','start/','kept_pay','24bb8eb07a0bf5b55eff11c6c0a5ccb1444885eb283b302cae0862c8c64e78ad',1794755314287694,'b113980941743e9cd30889499795bae9','DONE','idempotent_with_key',1,'2014aa0a0ffd9b578e131809e31c485d','be112b39935a4da5b249d7b471e4719a',1794755314287694,1794755314294594,NULL,0,NULL,'pay-3',1794755314213298,3153600000.0,NULL,NULL,'plain','{"order":3}','{"order":3}',NULL,NULL);
-INSERT INTO "tool_call_results" VALUES('waiting','tell','start/','kept_mail','7b66264d9a5b3e864eabcfcda8c9cfe0faf3a49f1a58be5aefcb41db13e01d96',1794755314298190,'0b3146851abf2b3b18c01dfff7085cc7','PENDING','unsafe_on_replay',1,'9097d9fb83dd7ac0e056a6d757c11e4e','be112b39935a4da5b249d7b471e4719a',1794755314298190,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"to":"bob"}',NULL,NULL,NULL);
-INSERT INTO "tool_call_results" VALUES('in doubt','pay','start/','kept_pay','cfffdf09bccf4a6136b4232ccf442edd05372b454ff140d206a460124c9d4fe2',1794755314332978,'ee1d8e37b5e06fb5899d280643c479a1','DONE','idempotent_with_key',1,'de0e84559b9d9b78d711e4e6d52b9c89','598e3ee6d182497eb1360a89550838a6',1794755314332978,1794755314337780,NULL,0,NULL,'pay-2',1794755314332978,3153600000.0,NULL,NULL,'plain','{"order":2}','{"order":2}',NULL,NULL);
-INSERT INTO "tool_call_results" VALUES('in doubt','tell','start/','kept_mail','645a526478e8ef9881496bb795fd3a753f12a84689a3d4d81e860400983b40b7',1794755314342554,'7af50dfe803a8f4b4aa21d2b4537d78f','PENDING','unsafe_on_replay',1,'6246d99a21043e710d16d60a4afef2dc','598e3ee6d182497eb1360a89550838a6',1794755314342554,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"to":"cy"}',NULL,NULL,NULL);
-INSERT INTO "tool_call_results" VALUES('graph','pay_first','kept-graph@1.0.0/1','kept_pay','5f1bbb266dc182ff7c37390595d8d5875c9003674cddc7679182166449d70bf5',1794755314387012,'531d1bfcfedb3bf5aca05352006a74be','DONE','idempotent_with_key',1,'16117303bbf23f72b1482cd62d97c5d0','ed2307948ab941caa066fa56d40d6dc1',1794755314387012,1794755314389619,NULL,0,NULL,'pay-9',1794755314387012,3153600000.0,NULL,NULL,'plain','{"order":9}','{"order":9}',NULL,NULL);
+INSERT INTO "tool_call_results" VALUES('done','pay','start/','kept_pay','24bb8eb07a0bf5b55eff11c6c0a5ccb1444885eb283b302cae0862c8c64e78ad',1794757685274033,'956bdcbe96d0e3c3c395273d708bdbb9','DONE','idempotent_with_key',1,'879bf6228aa3f9dd5332ab5f8f1ff035','3e2ff7cdb1f849478aa300fc994beef7',1794757685274033,1794757685277673,NULL,0,NULL,'pay-3',1794757685274033,3153600000.0,NULL,NULL,'plain','{"order":3}','{"order":3}',NULL,NULL);
+INSERT INTO "tool_call_results" VALUES('done','tell','start/','kept_mail','cde2c6fc07f7380c47e27c6f917486034f932ed371607356d319827ad14a3a82',1794757685282719,'eb416ca338ba62214b4ef8ba5656598f','DONE','unsafe_on_replay',1,'826d655803426e52a1f8556390dda514','3e2ff7cdb1f849478aa300fc994beef7',1794757685282719,1794757685284860,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,'plain','{"to":"ann"}','"mailed ann"',NULL,NULL);
+INSERT INTO "tool_call_results" VALUES('waiting','pay','start/','kept_pay','24bb8eb07a0bf5b55eff11c6c0a5ccb1444885eb283b302cae0862c8c64e78ad',1794757685363520,'b113980941743e9cd30889499795bae9','DONE','idempotent_with_key',1,'7d0f4c065938da282f7c002de6ac6aca','a4c5771ad8304b4889ccee75cf260caa',1794757685363520,1794757685368980,NULL,0,NULL,'pay-3',1794757685274033,3153600000.0,NULL,NULL,'plain','{"order":3}','{"order":3}',NULL,NULL);
+INSERT INTO "tool_call_results" VALUES('waiting','tell','start/','kept_mail','7b66264d9a5b3e864eabcfcda8c9cfe0faf3a49f1a58be5aefcb41db13e01d96',1794757685374107,'0b3146851abf2b3b18c01dfff7085cc7','PENDING','unsafe_on_replay',1,'1a9e563355c45f6b6913446a4ba8d664','a4c5771ad8304b4889ccee75cf260caa',1794757685374107,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"to":"bob"}',NULL,NULL,NULL);
+INSERT INTO "tool_call_results" VALUES('in doubt','pay','start/','kept_pay','cfffdf09bccf4a6136b4232ccf442edd05372b454ff140d206a460124c9d4fe2',1794757685419390,'ee1d8e37b5e06fb5899d280643c479a1','DONE','idempotent_with_key',1,'a768645e71ff809e9ebdbc693a53ec3a','9651db27017c440cb35249f6d5c32d18',1794757685419390,1794757685425994,NULL,0,NULL,'pay-2',1794757685419390,3153600000.0,NULL,NULL,'plain','{"order":2}','{"order":2}',NULL,NULL);
+INSERT INTO "tool_call_results" VALUES('in doubt','tell','start/','kept_mail','645a526478e8ef9881496bb795fd3a753f12a84689a3d4d81e860400983b40b7',1794757685428894,'7af50dfe803a8f4b4aa21d2b4537d78f','PENDING','unsafe_on_replay',1,'f41f27edc89e39cadeb28d4d9b807698','9651db27017c440cb35249f6d5c32d18',1794757685428894,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"to":"cy"}',NULL,NULL,NULL);
+INSERT INTO "tool_call_results" VALUES('graph','pay_first','kept-graph@1.0.0/1','kept_pay','5f1bbb266dc182ff7c37390595d8d5875c9003674cddc7679182166449d70bf5',1794757685493980,'531d1bfcfedb3bf5aca05352006a74be','DONE','idempotent_with_key',1,'38dfb5db364bcc3789475adbaeb9b7bc','3e2ff7cdb1f849478aa300fc994beef7',1794757685493980,1794757685500040,NULL,0,NULL,'pay-9',1794757685493980,3153600000.0,NULL,NULL,'plain','{"order":9}','{"order":9}',NULL,NULL);
 CREATE INDEX tcr_workflow ON tool_call_results (workflow_id, created_at);
 CREATE INDEX tcr_key ON tool_call_results (tool_name, idempotency_key, created_at)
   WHERE idempotency_key IS NOT NULL;
@@ -169,7 +169,9 @@ CREATE INDEX events_waiting ON events (workflow_id, name, sent_at) WHERE receive
 CREATE INDEX runs_queued ON runs (ready_at, workflow_id, graph_id)
   WHERE ready_at IS NOT NULL AND epoch = 0;
 CREATE INDEX runs_ready ON runs (ready_at, workflow_id, graph_id)
-  WHERE ready_at IS NOT NULL AND epoch > 0;
+  WHERE ready_at IS NOT NULL AND epoch > 0 AND ready_at IS NOT wake_at;
+CREATE INDEX runs_timed ON runs (ready_at, workflow_id, graph_id)
+  WHERE ready_at IS NOT NULL AND ready_at = wake_at;
 CREATE INDEX runs_held ON runs (holder_id) WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL;
 COMMIT;
 PRAGMA application_id = 1852798002;

@@ -85,6 +85,22 @@ class Ready(Bench):
         _claim(store, "run")
         expect(_begun(store, now=LATER), [], "A run with a timer that somebody holds")
 
+    def test_a_clock_that_was_put_back_hides_nothing_but_timers(self) -> None:
+        store = self.open()
+        _enqueue(store, "queued", at=LATER)
+        for run in ("given up", "told"):
+            fence = _claim(store, run)
+            if run == "told":
+                store.commit(told(event(run=run)))
+            status = RunStatus.RUNNING if run == "given up" else RunStatus.WAITING
+            waits = () if run == "given up" else (replace(PAYMENT, until=LATER + 60),)
+            _release(store, run, fence, status, at=LATER, waits=waits)
+        _wait(store, "timed", Wait(WaitKind.TIMER, "pause", "sleep", LATER))
+        _wait(store, "due now", Wait(WaitKind.TIMER, "pause", "sleep", NOW))
+        expect(_queued(store, now=NOW), ["queued"], "A new run that a later clock wrote down")
+        found = _begun(store, now=NOW)
+        expect(found, ["due now", "given up", "told"], "Runs that a later clock wrote down")
+
     def test_a_decision_makes_a_run_ready(self) -> None:
         store = self.open()
         _wait(store, "run", QUESTION, asks=True)
