@@ -79,10 +79,12 @@ bench: .venv/.dev
 	.venv/bin/python bench/run.py
 	.venv/bin/python bench/graphs.py
 	.venv/bin/python bench/worker.py
+	.venv/bin/python bench/agent.py
 
 bench-peers: .venv/.place
 	.venv/bin/python bench/peers.py
 	.venv/bin/python bench/graph_peers.py
+	.venv/bin/python bench/agent.py --peer
 
 clean:
 	echo "Removing the environments that make built, build output and caches."

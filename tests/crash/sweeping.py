@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from nottwice.model.tool import parse_duration
 from nottwice.testing.crash.sweep import Orders, level_names, sweep
 from nottwice.testing.crash.verdict import Verdict
+from tests.crash.agents import AGENTS
 from tests.crash.scenarios import GRAPHS, GUARD, Agent
 
 STORES = {"sqlite": "agent.db", "jsonfile": "file:agent"}
@@ -60,7 +61,7 @@ def main() -> int:
     given = parser.parse_args()
     agents = {
         name: agent
-        for name, agent in {**GUARD, **GRAPHS}.items()
+        for name, agent in {**GUARD, **GRAPHS, **AGENTS}.items()
         if not given.agent or name in given.agent
     }
     if given.points:
