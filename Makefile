@@ -85,6 +85,7 @@ bench-peers: .venv/.place
 	.venv/bin/python bench/peers.py
 	.venv/bin/python bench/graph_peers.py
 	.venv/bin/python bench/agent.py --peer
+	.venv/bin/python bench/postgres_peers.py
 
 clean:
 	echo "Removing the environments that make built, build output and caches."

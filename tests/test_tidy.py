@@ -28,6 +28,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/store/postgres_commits.py": _POSTGRES,
     "src/nottwice/store/postgres_connections.py": _POSTGRES,
     "src/nottwice/store/postgres_lease.py": _POSTGRES,
+    "src/nottwice/store/postgres_quick.py": "tests/postgres/test_quick.py: on a real server",
     "src/nottwice/store/postgres_reads.py": _POSTGRES,
     "src/nottwice/store/postgres_schema.py": _POSTGRES,
     "src/nottwice/store/postgres_writes.py": _POSTGRES,

@@ -14,14 +14,14 @@ from dbos import DBOS, SetWorkflowID
 BODY = "x" * 500
 
 
-def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
+def open_graph(folder: Path, *, database: str = "") -> tuple[str, Callable[..., float]]:
     """A workflow whose steps each return 500 bytes; DBOS records every step's result."""
     dies_at = {"step": -1}
     logging.disable(logging.CRITICAL)
     DBOS(
         config={
             "name": "bench",
-            "system_database_url": f"sqlite:///{folder / 'dbos.db'}",
+            "system_database_url": database or f"sqlite:///{folder / 'dbos.db'}",
             "run_admin_server": False,
             "log_level": "CRITICAL",
         }

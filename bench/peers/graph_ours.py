@@ -14,7 +14,7 @@ BODY = "x" * 500
 
 
 def open_graph(
-    folder: Path, *, checkpoints: str = "every_step", effect: bool = False
+    folder: Path, *, store: str = "", checkpoints: str = "every_step", effect: bool = False
 ) -> tuple[str, Callable[..., float]]:
     """Nodes that add 500 bytes to the state; every node's end is durable before the next one."""
     dies_at = {"step": -1}
@@ -36,7 +36,7 @@ def open_graph(
 
     # What a process does once, before its first run; for the others: compile(), launch().
     flow.fingerprint()
-    ledger = nt.open(folder / "ours.db")
+    ledger = nt.open(store or folder / "ours.db")
 
     def run(run_id: str, steps: int, *, dies: int = -1) -> float:
         dies_at["step"] = dies

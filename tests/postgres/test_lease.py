@@ -153,7 +153,7 @@ sent: list[str] = []
 during: list[Callable[[], None]] = []
 
 
-@nt.tool("unsafe_on_replay")
+@nt.tool("unsafe_on_replay", name="send_with_lease")
 def send(to: str) -> dict[str, str]:
     for happen in during:
         happen()

@@ -22,7 +22,7 @@ sent: Counter[str] = Counter()
 guard = threading.Lock()
 
 
-@nt.tool("unsafe_on_replay")
+@nt.tool("unsafe_on_replay", name="send_and_restart")
 def send(to: str) -> str:
     with guard:
         sent[to] += 1

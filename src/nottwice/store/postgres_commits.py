@@ -24,8 +24,9 @@ from nottwice.store.postgres_connections import (
     store_error,
     together,
 )
+from nottwice.store.postgres_quick import quick
 from nottwice.store.postgres_schema import commits_may_be_lost, in_schema
-from nottwice.store.postgres_writes import BEGIN, KNOWN_AUDIT, Plan, once, quick, storable
+from nottwice.store.postgres_writes import BEGIN, KNOWN_AUDIT, Plan, once, storable
 
 log = logging.getLogger("nottwice")
 MOST_REPETITIONS = 5

@@ -35,15 +35,18 @@ _NUMBERS = frozenset(
 _OTHER_TYPES = {"ambiguous": "smallint", "window_seconds": "double precision"}
 
 
-def _marks(columns: str) -> str:
-    """A parameter for each column, with its type: the server cannot guess that of an empty one."""
+def _types(columns: str) -> list[str]:
     names = columns.split(", ")
-    types = ["bigint" if name in _NUMBERS else _OTHER_TYPES.get(name, "text") for name in names]
-    return ", ".join("%s::" + one for one in types)
+    return ["bigint" if name in _NUMBERS else _OTHER_TYPES.get(name, "text") for name in names]
+
+
+def marks(columns: str) -> str:
+    """A parameter for each column, with its type: the server cannot guess that of an empty one."""
+    return ", ".join("%s::" + one for one in _types(columns))
 
 
 def _insert(table: str, columns: str) -> str:
-    words = ("INSERT INTO nottwice.", table, " (", columns, ") VALUES (", _marks(columns), ")")
+    words = ("INSERT INTO nottwice.", table, " (", columns, ") VALUES (", marks(columns), ")")
     return "".join(words)
 
 
@@ -60,7 +63,7 @@ UPDATE nottwice.events SET received_by = %s::text, received_at = %s::bigint
  WHERE workflow_id = %s AND event_id = %s
 """
 
-_THIS_CALL = (
+THIS_CALL = (
     " WHERE t.workflow_id = %s AND t.node_id = %s AND t.checkpoint_id = %s AND t.tool_name = %s"
     " AND t.input_hash = %s"
 )
@@ -71,7 +74,7 @@ _CHANGES = (
     " result_kind = %s::text, failure_json = %s::text, retry_at = %s::bigint, ambiguous = %s,"
     " settled_by = %s::text, past_json = %s::text"
 )
-UPDATE_CALL = _CHANGES + _THIS_CALL
+UPDATE_CALL = _CHANGES + THIS_CALL
 
 _RUN_CHANGES = ", ".join(name + " = excluded." + name for name in rows.RUN_COLUMNS.split(", "))
 PUT_RUN = (
@@ -112,12 +115,12 @@ READY_SINCE = _READY_SINCE + " WHERE workflow_id = %s"
 # Nothing that a holder is told matters while it holds the run.
 READY_UNLESS_HELD = READY_SINCE + " AND holder_id IS NULL"
 # A commit that another one overtook may still carry the mark of before: what is done stays done.
-PUT_STEP = (
-    _insert("steps", rows.STEP_COLUMNS)
-    + " ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE SET status = excluded.status,"
+_STEP_KNOWN = (
+    " ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE SET status = excluded.status,"
     " finished_at = excluded.finished_at, failure_json = excluded.failure_json"
     " WHERE steps.status <> 'done'"
 )
+PUT_STEP = _insert("steps", rows.STEP_COLUMNS) + _STEP_KNOWN
 ADD_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS)
 # Only what a decision, its use or its end changes: an operator may write no other column.
 UPDATE_REVIEW = """
@@ -125,13 +128,33 @@ UPDATE nottwice.reviews SET status = %s, version = %s, decision_json = %s::text,
        closed_by = %s::text, closed_at = %s::bigint
  WHERE workflow_id = %s AND review_id = %s
 """
-PUT_CHECKPOINT = (
-    _insert("checkpoints", graph_rows.CHECKPOINT_COLUMNS)
-    + " ON CONFLICT (workflow_id, version) DO UPDATE SET snapshot = excluded.snapshot,"
+_CHECKPOINT_KNOWN = (
+    " ON CONFLICT (workflow_id, version) DO UPDATE SET snapshot = excluded.snapshot,"
     " node_id = excluded.node_id, created_at = excluded.created_at,"
     " state_json = excluded.state_json"
 )
+PUT_CHECKPOINT = _insert("checkpoints", graph_rows.CHECKPOINT_COLUMNS) + _CHECKPOINT_KNOWN
 DROP_CHECKPOINT = "DELETE FROM nottwice.checkpoints WHERE workflow_id = %s AND version = %s"
+
+
+def _insert_all(table: str, columns: str, given_by: str) -> str:
+    arrays = ", ".join("%s::" + one + "[]" for one in _types(columns))
+    words = (
+        *("INSERT INTO nottwice.", table, " (", columns, ") SELECT each.* FROM ", given_by),
+        *(", unnest(", arrays, ") AS each"),
+    )
+    return "".join(words)
+
+
+def put_steps(*, given_by: str) -> str:
+    """The same for many, as arrays, if there is a row in ``given_by``."""
+    return _insert_all("steps", rows.STEP_COLUMNS, given_by) + _STEP_KNOWN
+
+
+def put_checkpoints(*, given_by: str) -> str:
+    """The same for checkpoints."""
+    return _insert_all("checkpoints", graph_rows.CHECKPOINT_COLUMNS, given_by) + _CHECKPOINT_KNOWN
+
 
 DOUBT_AGAIN = "UPDATE nottwice.runs SET in_doubt_from = %s WHERE workflow_id = %s"
 DOUBT_BEGINS = """
@@ -144,74 +167,16 @@ UPDATE nottwice.runs AS r SET in_doubt_from = coalesce(
  WHERE workflow_id = %s
 """
 # One call in 256, picked by its id, which is a hash: no run has to count, in whatever process.
-_PICKED = "00"
+PICKED = "00"
 
 
-# The two commits of an effect in steady state: one statement, which is a transaction by itself and
-# carries its preconditions along. It changes one row if they hold, and none if not.
-
-_HELD = (
-    " (SELECT in_doubt_from FROM nottwice.runs"
-    " WHERE workflow_id = %s AND epoch = %s AND holder_id = %s FOR SHARE) AS held"
-)
-_DURABLE = " current_setting('synchronous_commit') <> 'off'"
 # Questions and approvals hold back only who asked, so that a thousand branches can ask at once; but
 # one of them may be decided with an abort. The same words as in the index reviews_blocking.
-_MAY_BLOCK = (
+MAY_BLOCK = (
     " FROM nottwice.reviews WHERE workflow_id = %s AND status IN ('open', 'decided')"
     " AND (kind NOT IN ('question', 'approval') OR strpos(decision_json, '\"abort\"') > 0)"
 )
 
-
-def _quick_insert(columns: str) -> str:
-    words = (
-        *("INSERT INTO nottwice.tool_call_results (", columns, ") SELECT ", _marks(columns)),
-        *(" FROM", _HELD, " WHERE held.in_doubt_from <= %s AND", _DURABLE),
-        *(" AND NOT EXISTS (SELECT 1", _MAY_BLOCK, ") ON CONFLICT DO NOTHING"),
-    )
-    return "".join(words)
-
-
-_QUICK_INTENT = _quick_insert(rows.INTENT_COLUMNS)
-_QUICK_INSERT = _quick_insert(rows.CALL_COLUMNS)
-_FOLLOWS = " AND t.status = %s AND t.attempt_id = %s AND" + _DURABLE
-_QUICK_RECEIPT = (
-    "UPDATE nottwice.tool_call_results AS t SET status = %s, finished_at = %s, result_json = %s,"
-    " result_kind = %s, failure_json = NULL, retry_at = NULL, settled_by = NULL FROM"
-    + _HELD
-    + _THIS_CALL
-    + _FOLLOWS
-)
-
-
-def quick(commit: Commit) -> Statement | None:
-    """One statement that writes the whole commit, or nothing; None: it takes more than one."""
-    simple = not (commit.claim or commit.run or commit.steps or commit.reviews)
-    beside = commit.evidence or commit.audit or commit.checkpoints or commit.events or commit.graph
-    if not simple or beside or commit.dropped or len(commit.calls) != 1:
-        return None
-    write, fence = commit.calls[0], commit.fence
-    assert fence is not None
-    run, row = commit.workflow_id, write.row
-    held = (run, fence.epoch, fence.holder_id)
-    if write.after is None:
-        if row.key is not None or not commit.unless_blocked or row.call_id.startswith(_PICKED):
-            return None
-        allowed = (*held, rows.micros(row.created_at), run)
-        intent = rows.intent_to_sql(row)
-        if intent is not None:
-            return _QUICK_INTENT, (*intent, *allowed)
-        return _QUICK_INSERT, (*rows.call_to_sql(row), *allowed)
-    if commit.unless_blocked or write.after != (write.row.status.PENDING, row.attempt_id):
-        return None
-    receipt = rows.receipt_to_sql(row)
-    if receipt is None:
-        return None
-    changes, found = receipt[:4], receipt[4:]
-    return _QUICK_RECEIPT, (*changes, *held, *found, write.after[0].value, write.after[1])
-
-
-# All other commits: read and lock, decide, write.
 
 # Nobody waits for ever behind a connection that is stuck in the middle of a transaction.
 _LIMITS = (
@@ -237,7 +202,7 @@ _KEY_CONFLICTS = (
     " WHERE tool_name = w.tool_name AND idempotency_key = w.key AND input_hash <> w.input_hash"
     " LIMIT 1) AS t"
 )
-_ANY_MAY_BLOCK = _MAY_BLOCK.replace("= %s", "= ANY(%s)", 1)
+_ANY_MAY_BLOCK = MAY_BLOCK.replace("= %s", "= ANY(%s)", 1)
 _BLOCKING = "SELECT " + rows.REVIEW_COLUMNS + _ANY_MAY_BLOCK
 _KNOWN_REVIEWS = (
     "SELECT " + rows.REVIEW_COLUMNS + " FROM nottwice.reviews WHERE review_id = ANY(%s)"
@@ -391,7 +356,7 @@ class Plan:
             yield DOUBT_AGAIN, (first, commit.workflow_id)
         # After all calls of this commit are written: it looks at them, too.
         new = (write.row for write in commit.calls if write.after is None)
-        if any(row.call_id.startswith(_PICKED) for row in new):
+        if any(row.call_id.startswith(PICKED) for row in new):
             yield DOUBT_BEGINS, (commit.workflow_id,)
 
 

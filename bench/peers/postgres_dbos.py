@@ -1,0 +1,21 @@
+"""The same loop as the other files of this kind, as a DBOS workflow on PostgreSQL."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import graph_dbos
+import graph_worker
+
+
+def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
+    """A workflow whose steps each return 500 bytes; DBOS records every step's result."""
+    return graph_dbos.open_graph(folder, database=(folder / "url").read_text())
+
+
+if __name__ == "__main__":
+    graph_worker.serve({"graph": open_graph})
