@@ -39,6 +39,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/crash/link.py": _KIT,
     "src/nottwice/testing/crash/points.py": _KIT,
     "src/nottwice/testing/crash/progress.py": _KIT,
+    "src/nottwice/testing/crash/scratch.py": "tests/postgres/test_sweep.py: it needs a server",
     "src/nottwice/testing/crash/stage.py": _KIT,
     "src/nottwice/testing/crash/stubs.py": _KIT,
     "src/nottwice/testing/crash/takeover.py": _KIT,

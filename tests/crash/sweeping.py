@@ -13,12 +13,14 @@ import time
 from collections.abc import Iterable
 
 from nottwice.model.tool import parse_duration
+from nottwice.testing.crash.scratch import VARIABLE, scratch_url
 from nottwice.testing.crash.sweep import Orders, level_names, sweep
 from nottwice.testing.crash.verdict import Verdict
 from tests.crash.agents import AGENTS
 from tests.crash.scenarios import GRAPHS, GUARD, Agent
 
-STORES = {"sqlite": "agent.db", "jsonfile": "file:agent"}
+STORES = {"sqlite": "agent.db", "jsonfile": "file:agent", "postgres": "postgresql:///agent"}
+"""What an agent is told; on PostgreSQL it is led elsewhere (NOTTWICE_CRASH_POSTGRES)."""
 SHARES = {"boundaries": 2.0, "double": 3.0, "lines": 3.0, "takeover": 2.0, "io": 2.0, "power": 2.0}
 """How much of the time each level gets; what is not named here gets one share."""
 
@@ -66,10 +68,23 @@ def main() -> int:
     }
     if given.points:
         return _one_point(agents, given)
-    stores, levels = given.store or list(STORES), given.level or level_names()
+    stores, levels = _served(given.store or list(STORES)), given.level or level_names()
     seed = given.seed if given.seed is not None else int.from_bytes(os.urandom(3))
     print(f"seed {seed}")
     return _explore(agents, stores, levels, parse_duration(given.budget, what="budget"), seed)
+
+
+def _served(stores: list[str]) -> list[str]:
+    """The same, with a server for the ledgers on PostgreSQL, if there is one to be had."""
+    if "postgres" in stores and scratch_url() is None:
+        try:
+            from tests.postgres import server
+
+            os.environ[VARIABLE] = server.url()
+        except ImportError as error:
+            print(f"postgres is left out: {error}")
+            return [store for store in stores if store != "postgres"]
+    return stores
 
 
 def _explore(
@@ -105,7 +120,7 @@ def _one_point(agents: dict[str, Agent], given: argparse.Namespace) -> int:
     numbers = tuple(int(part) for part in given.points.split(","))
     failed = 0
     for name, agent in agents.items():
-        for store in given.store or ["sqlite"]:
+        for store in _served(given.store or ["sqlite"]):
             orders = Orders(levels=tuple(given.level or ["boundaries"]), points=(numbers,))
             verdict = sweep(agent.scenario(name, STORES[store]), orders)
             print("\n".join(verdict.lines()))

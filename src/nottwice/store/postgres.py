@@ -47,7 +47,7 @@ from nottwice.store.postgres_schema import check_durable, in_schema, open_schema
 from nottwice.store.shared import SharedCommits
 
 T = TypeVar("T")
-BUSY_SECONDS = 30.0
+BUSY_SECONDS = 20.0
 PATIENCE_SECONDS = 20.0
 """How long a database may be away, restarting for example, before that is an error."""
 
@@ -77,12 +77,15 @@ class PostgresStore:
         now: float,
         create: bool = True,
         patience_seconds: float = PATIENCE_SECONDS,
+        busy_seconds: float = BUSY_SECONDS,
     ) -> None:
-        """Open the ledger at ``url``; ``patience_seconds``: how long the database may be away."""
+        """Open the ledger at ``url``; ``patience_seconds``: how long the database may be away;
+        ``busy_seconds``: how long to wait for others who write."""
         self._place = read_place(url)
         self.location = self._place.location
         self._now = now
         self._patience_seconds = patience_seconds
+        self._busy_seconds = busy_seconds
         self._reopening = threading.Lock()
         self._leasing = threading.Lock()
         self._held: set[str] = set()
@@ -106,7 +109,7 @@ class PostgresStore:
         self._in_this_process()
         with self._leasing:
             self._closed = False
-            if self._renewal is None or not self._renewal.works:
+            if not self._registered:
                 self._retrying(self._renew)
                 lease_seconds = self._place.lease_seconds
                 self._renewal = postgres_lease.Renewal(
@@ -258,7 +261,8 @@ class PostgresStore:
         connections = Connections(self._place, busy_seconds=BUSY_SECONDS)
         try:
             with connections.use() as connection:
-                open_schema(connection, self._place, create=create)
+                busy_seconds = self._busy_seconds
+                open_schema(connection, self._place, create=create, busy_seconds=busy_seconds)
                 check_durable(connection, self._place)
         except (Lost, psycopg.Error) as error:
             connections.close()
@@ -271,7 +275,9 @@ class PostgresStore:
             # They belong to the parent of this process, and closing them here would close its own.
             _inherited.append((self._connections, self._shared))
         self._connections = connections
-        self._commits = Commits(connections, patience_seconds=self._patience_seconds)
+        self._commits = Commits(
+            connections, patience_seconds=self._patience_seconds, busy_seconds=self._busy_seconds
+        )
         self._shared = SharedCommits(self._commit_many)
         self._record = locks.describe_this_process(self._now)
         self._renewal = None
@@ -287,6 +293,10 @@ class PostgresStore:
                     self._prepare(create=False)
 
     # The lease
+
+    @property
+    def _registered(self) -> bool:
+        return self._renewal is not None and self._renewal.works
 
     def _renew(self) -> None:
         parameters = (*rows.holder_to_sql(self._record), self._place.lease_seconds)

@@ -43,10 +43,13 @@ _WORTH_REPEATING = (
 class Commits:
     """Makes commits durable, for everybody in this process."""
 
-    def __init__(self, connections: Connections, *, patience_seconds: float) -> None:
+    def __init__(
+        self, connections: Connections, *, patience_seconds: float, busy_seconds: float
+    ) -> None:
         self._connections = connections
         self._place = connections.place
         self._patience_seconds = patience_seconds
+        self._busy_seconds = busy_seconds
 
     def commit_many(self, commits: Sequence[Commit]) -> list[Outcome]:
         """One transaction for all, if that is possible. Durable: what is told None."""
@@ -160,7 +163,8 @@ class Commits:
         try:
             with self._connections.use() as connection:
                 if commits:
-                    plan = Plan(commits, schema=self._place.schema)
+                    schema, busy_seconds = self._place.schema, self._busy_seconds
+                    plan = Plan(commits, schema=schema, busy_seconds=busy_seconds)
                     plan.hear(together(connection, self._here(plan.reads)))
                     if plan.synchronous_commit == "off":
                         raise commits_may_be_lost(self._place)

@@ -22,6 +22,7 @@ from nottwice.store.sqlite_schema import Script, read_scripts
 log = logging.getLogger("nottwice")
 
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_WAIT_NO_LONGER = "SELECT set_config('lock_timeout', %s, true)"
 _LOCK = "SELECT pg_advisory_xact_lock(%s)"
 _TABLES = """
 SELECT count(*), count(*) FILTER (WHERE c.relname = 'schema_version')
@@ -103,7 +104,9 @@ def version_of(connection: psycopg.Connection, place: Place, *, newest: int | No
     return version
 
 
-def open_schema(connection: psycopg.Connection, place: Place, *, create: bool) -> None:
+def open_schema(
+    connection: psycopg.Connection, place: Place, *, create: bool, busy_seconds: float
+) -> None:
     """Make sure that the ledger is there and up to date.
 
     Durable: when it returns. Whoever may not create tables can open a ledger that is up to date.
@@ -116,7 +119,7 @@ def open_schema(connection: psycopg.Connection, place: Place, *, create: bool) -
         )
     if version < known_scripts()[-1].number:
         try:
-            bring_forward(connection, place)
+            bring_forward(connection, place, busy_seconds=busy_seconds)
         except psycopg.errors.InsufficientPrivilege as error:
             raise StoreError(
                 f"{place.location} needs schema version {known_scripts()[-1].number}, has "
@@ -126,7 +129,11 @@ def open_schema(connection: psycopg.Connection, place: Place, *, create: bool) -
 
 
 def bring_forward(
-    connection: psycopg.Connection, place: Place, *, scripts: Sequence[Script] | None = None
+    connection: psycopg.Connection,
+    place: Place,
+    *,
+    busy_seconds: float = 60.0,
+    scripts: Sequence[Script] | None = None,
 ) -> None:
     """Apply the scripts that a ledger has not seen yet, all in one transaction.
 
@@ -136,6 +143,7 @@ def bring_forward(
     schema = place.schema
     connection.execute(_BEGIN)
     try:
+        connection.execute(_WAIT_NO_LONGER, (f"{busy_seconds * 1000:.0f}ms",))
         connection.execute(_LOCK, (lock_number("nottwice schema", schema),))
         # Read again: another process may have done everything while this one waited.
         version = version_of(connection, place, newest=scripts[-1].number)

@@ -180,7 +180,7 @@ MAY_BLOCK = (
 
 # Nobody waits for ever behind a connection that is stuck in the middle of a transaction.
 _LIMITS = (
-    "SELECT set_config('lock_timeout', '20s', true),"
+    "SELECT set_config('lock_timeout', %s, true),"
     " set_config('idle_in_transaction_session_timeout', '20s', true),"
     " current_setting('synchronous_commit')"
 )
@@ -219,7 +219,7 @@ BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 class Plan:
     """Some commits as one transaction: ``reads`` first, then ``decide``, then what it returns."""
 
-    def __init__(self, commits: Sequence[Commit], *, schema: str) -> None:
+    def __init__(self, commits: Sequence[Commit], *, schema: str, busy_seconds: float) -> None:
         self.commits = [_as_stored(commit) for commit in commits]
         self.synchronous_commit = ""
         self._schema = schema
@@ -232,7 +232,7 @@ class Plan:
         keys = sorted({lock_number(schema, *_key_words(row)) for row in keyed})
         self._steps: list[tuple[Statement, Any]] = [
             ((BEGIN, ()), None),
-            ((_LIMITS, ()), self._take_setting),
+            ((_LIMITS, (f"{busy_seconds * 1000:.0f}ms",)), self._take_setting),
             ((_TAKE_TURNS, (turns,)), None),
         ]
         if keys:

@@ -27,8 +27,6 @@ from nottwice.model import values
 from nottwice.model.review import Verb
 from nottwice.reviews.decide import decide
 from nottwice.store.interface import Store
-from nottwice.store.jsonfile import JsonFileStore
-from nottwice.store.sqlite import SqliteStore
 from nottwice.testing.crash import view
 from nottwice.testing.crash.instruments import install_clock, install_stores
 from nottwice.testing.crash.link import Link
@@ -184,10 +182,7 @@ def _let_people_act(errand: Errand, now: float) -> None:
 
 
 def _open_stores(folder: Path, now: float) -> list[Store]:
-    return [
-        (JsonFileStore if path.is_dir() else SqliteStore)(path, now=now, create=False)
-        for path in view.ledgers_in(folder)
-    ]
+    return [view.open_store(path, now=now) for path in view.ledgers_in(folder)]
 
 
 def _rule(store: Store, ruling: Ruling) -> None:

@@ -23,6 +23,7 @@ from nottwice.model.run import RunRecord, RunStatus, WaitKind
 from nottwice.testing.crash.child import LEDGERS, Errand, Message, Ruling
 from nottwice.testing.crash.points import Fault, PointKind
 from nottwice.testing.crash.scenario import CrashTestRefused, Scenario
+from nottwice.testing.crash.scratch import Scratch
 from nottwice.testing.crash.stage import Begin, Child, Ending, Examining, Stage, Until
 from nottwice.testing.crash.upstream import Upstream
 from nottwice.testing.crash.view import NOTHING, View
@@ -88,6 +89,8 @@ class Lab:
     stage: Stage
     root: Path
     baseline: Baseline | None = None
+    scratch: Scratch | None = None
+    """Where ledgers on PostgreSQL lie, if somebody has named a database for that."""
     chance: random.Random = field(default_factory=random.Random)
     """What samples are drawn with; its seed is printed."""
     deadline: float | None = None
@@ -102,16 +105,22 @@ class Lab:
         """An empty disk and a world in which nothing has happened."""
         folder = self.root / f"{next(self._numbers):06}"
         (folder / LEDGERS).mkdir(parents=True)
+        if self.scratch is not None:
+            self.scratch.make(folder / LEDGERS)
         return Moment(folder, Upstream())
 
     def copy(self, moment: Moment) -> Moment:
         """The same disk and the same world, for another fault."""
         folder = self.root / f"{next(self._numbers):06}"
         shutil.copytree(moment.folder, folder)
+        if self.scratch is not None:
+            self.scratch.copy(moment.folder / LEDGERS, folder / LEDGERS)
         return Moment(folder, moment.upstream.copy())
 
     def discard(self, moment: Moment) -> None:
         """Remove a disk that nobody will look at any more."""
+        if self.scratch is not None:
+            self.scratch.discard(moment.folder / LEDGERS)
         shutil.rmtree(moment.folder, ignore_errors=True)
 
     def live(

@@ -24,6 +24,7 @@ from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.sqlite import SqliteStore
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.points import Points
+from nottwice.testing.crash.scratch import redirect_postgres
 from nottwice.testing.fatal import name_of
 
 STORES: tuple[type[Any], ...] = (SqliteStore, JsonFileStore)
@@ -67,8 +68,12 @@ def install_stores(
     ledger._local_path = redirect.path_of
     ledger.MemoryStore = _refuse_memory  # type: ignore[attr-defined, assignment]
     ledger._shared.clear()
+    # Another process that is still there is only stopped, and waited for shortly.
+    alone = busy_seconds is None
+    on_server = redirect_postgres(folder, link, alone=alone, busy_seconds=busy_seconds)
     for kind in STORES:
         _redirect_class(kind, redirect, busy_seconds)
+    for kind in STORES if on_server is None else (*STORES, on_server):
         _count_class(kind, link, points)
         if elsewhere:
             kind.life_of = _life_elsewhere

@@ -23,6 +23,7 @@ from nottwice.testing.crash.failing import FailingDisk
 from nottwice.testing.crash.levels import Boundaries, Double, Examined, Level, Lines, Numbers, Plan
 from nottwice.testing.crash.power import Power
 from nottwice.testing.crash.scenario import Scenario
+from nottwice.testing.crash.scratch import Scratch, scratch_url
 from nottwice.testing.crash.stage import Examining, Stage
 from nottwice.testing.crash.takeover import TakeOver
 from nottwice.testing.crash.upstream import Upstream
@@ -71,9 +72,11 @@ def sweep(scenario: Scenario, orders: Orders) -> Verdict:
     """Examine a scenario and say what came of it."""
     levels = _levels(orders)
     root = Path(tempfile.mkdtemp(prefix="nottwice-crash-", dir=fast_folder()))
+    url = scratch_url()
+    scratch = None if url is None else Scratch(url)
     try:
         stage = Stage(scenario, side_by_side=orders.side_by_side)
-        lab = Lab(scenario, stage, root)
+        lab = Lab(scenario, stage, root, scratch=scratch)
         began = time.monotonic()
         lab.baseline = baseline_of(lab)
         swept = [
@@ -90,6 +93,8 @@ def sweep(scenario: Scenario, orders: Orders) -> Verdict:
         )
     finally:
         shutil.rmtree(root, ignore_errors=True)
+        if scratch is not None:
+            scratch.close()
 
 
 def fast_folder() -> str | None:

@@ -20,6 +20,7 @@ from nottwice.store import jsonfile_document as document
 from nottwice.store.interface import Store
 from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
 from nottwice.store.sqlite import SqliteStore
+from nottwice.testing.crash.scratch import NOTE, scratch_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,18 @@ def look(folder: Path, *, now: float) -> View:
     found: dict[str, list[Any]] = {name: [] for name in _KINDS}
     for path in ledgers_in(folder):
         with contextlib.suppress(NoLedger):
-            kind = JsonFileStore if path.is_dir() else SqliteStore
-            store = kind(path, now=now, create=False)
-            _gather(store, found)
+            _gather(open_store(path, now=now), found)
     return View(**{name: tuple(records) for name, records in found.items()})
+
+
+def open_store(path: Path, *, now: float) -> Store:
+    """The ledger that lies at a path of an examination, or that a note there stands for."""
+    if path.name == NOTE:
+        from nottwice.store.postgres import PostgresStore
+
+        return PostgresStore(scratch_url() or "", now=now, create=False)
+    kind = JsonFileStore if path.is_dir() else SqliteStore
+    return kind(path, now=now, create=False)
 
 
 def ledgers_in(folder: Path) -> list[Path]:

@@ -1,0 +1,184 @@
+"""Where do ledgers on PostgreSQL lie while the crash test examines code? In a database for that.
+
+``NOTTWICE_CRASH_POSTGRES`` names a database in which the crash test may make schemas of its own;
+whatever ledger the code names lies in one of these, a fresh one for every examination. Without it
+code that opens a ledger on PostgreSQL is refused: nobody's real ledger is ever touched.
+
+A killed client leaves a server process behind that may still be at work. Whoever looks at what a
+crash has left waits for it to be gone, as an operator would.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nottwice.errors import UsageError
+from nottwice.store.postgres_place import read_place
+from nottwice.testing.crash.link import Link
+
+VARIABLE = "NOTTWICE_CRASH_POSTGRES"
+NOTE = "ledger.postgres"
+"""What lies in the folder of an examination in place of the ledger: the name of its schema."""
+SETTLE_SECONDS = 20.0
+_AT_WORK = """
+SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()
+"""
+_TABLES = (
+    "tool_call_results runs steps reviews evidence audit checkpoints events graphs holders".split()
+)
+_IN_ORDER = ("tool_call_results", "evidence", "audit", "events")
+
+
+def scratch_url() -> str | None:
+    """The database that the crash test may use, if somebody has named one."""
+    return os.environ.get(VARIABLE) or None
+
+
+class Scratch:
+    """The schemas of the examinations under way; emptied and used again."""
+
+    def __init__(self, url: str) -> None:
+        import psycopg
+
+        from nottwice.store.postgres_schema import bring_forward
+
+        self._bring_forward = bring_forward
+        # Loaded once, here, and not by every child.
+        importlib.import_module("nottwice.store.postgres")
+        self._url = url
+        self._connection = psycopg.connect(
+            **read_place(url).connection,  # type: ignore[arg-type]
+            autocommit=True,
+        )
+        self._made: list[str] = []
+        self._free: list[str] = []
+
+    def make(self, folder: Path) -> None:
+        """An empty ledger for the examination in ``folder``."""
+        (folder / NOTE).write_text(self._free.pop() if self._free else self._create())
+
+    def copy(self, before: Path, after: Path) -> None:
+        """The same ledger once more, for the examination in ``after``."""
+        source = (before / NOTE).read_text()
+        self._settle(source)
+        self.make(after)
+        target = (after / NOTE).read_text()
+        for table in _TABLES:
+            self._do(
+                "INSERT INTO {target}.{table} OVERRIDING SYSTEM VALUE"
+                " SELECT * FROM {source}.{table}",
+                target=target,
+                source=source,
+                table=table,
+            )
+        for table in _IN_ORDER:
+            self._do(
+                "SELECT setval(pg_get_serial_sequence('{target}.{table}', 'arrival'),"
+                " coalesce((SELECT max(arrival) FROM {target}.{table}), 0) + 1)",
+                target=target,
+                table=table,
+            )
+
+    def discard(self, folder: Path) -> None:
+        """Empty the ledger of an examination that is over, for another one."""
+        schema = (folder / NOTE).read_text()
+        self._settle(schema)
+        for table in _TABLES:
+            self._do("DELETE FROM {target}.{table}", target=schema, table=table)
+        self._free.append(schema)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for schema in self._made:
+            self._do("DROP SCHEMA {target} CASCADE", target=schema)
+        self._connection.close()
+
+    def _create(self) -> str:
+        schema = f"nottwice_crash_{os.getpid()}_{len(self._made)}"
+        place = replace(read_place(self._url), schema=schema)
+        self._bring_forward(self._connection, place)
+        self._made.append(schema)
+        return schema
+
+    def _settle(self, schema: str) -> None:
+        wait_until_alone(self._connection, schema)
+
+    def _do(self, sql: str, **names: str) -> None:
+        # Every name is our own: schemas that we made, and the tables of the ledger.
+        for name, text in names.items():
+            sql = sql.replace("{" + name + "}", text)
+        self._connection.execute(sql)
+
+
+def wait_until_alone(connection: Any, schema: str) -> None:
+    """Return when no server process of a dead client is at work in a schema any more."""
+    give_up_at = time.monotonic() + SETTLE_SECONDS
+    while connection.execute(_AT_WORK, (schema,)).fetchone() != (0,):
+        if time.monotonic() > give_up_at:
+            raise UsageError(f"Somebody is at work in {schema}, and should not be.")
+        time.sleep(0.005)
+
+
+def redirect_postgres(
+    folder: Path, link: Link, *, alone: bool, busy_seconds: float | None
+) -> type[Any] | None:
+    """In a child: lead every ledger on PostgreSQL into the schema of this examination.
+
+    ``alone``: whoever was here before is dead. Returns the store, or None if there is no driver.
+    """
+    try:
+        from nottwice.store import postgres
+    except ImportError:
+        return None
+    kind: type[Any] = postgres.PostgresStore
+    url = scratch_url()
+    if url is None:
+        kind.__init__ = lambda self, given, **options: link.tell("refused", text=_REFUSED)
+        return None
+    place_of = _place_in(folder, url)
+    if alone:
+        _wait_for_the_dead(place_of())
+    bare = kind.__init__
+
+    def redirected(self: Any, given: str, **options: Any) -> None:
+        if busy_seconds is not None:
+            options["busy_seconds"] = busy_seconds
+        bare(self, place_of(), **options)
+
+    kind.__init__ = redirected
+    for opened in postgres._stores:
+        # Opened before the fork: it opens anew, and is to do so here.
+        opened._place = read_place(place_of())
+        opened.location = opened._place.location
+    return kind
+
+
+def _place_in(folder: Path, url: str) -> Callable[[], str]:
+    def place_of() -> str:
+        schema = (folder / NOTE).read_text()
+        joint = "&" if "?" in url else "?"
+        return f"{url}{joint}schema={schema}&application_name={schema}"
+
+    return place_of
+
+
+def _wait_for_the_dead(url: str) -> None:
+    import psycopg
+
+    place = read_place(url)
+    told = {**place.connection, "application_name": "nottwice crash test"}
+    with psycopg.connect(**told, autocommit=True) as connection:  # type: ignore[arg-type]
+        wait_until_alone(connection, place.schema)
+
+
+_REFUSED = (
+    "The crash test never touches a ledger that is in use, so it needs a PostgreSQL database "
+    "to make ledgers of its own in. Nothing was opened. Name one: "
+    f"{VARIABLE}=postgresql://user@host/scratch"
+)
