@@ -15,8 +15,6 @@ import nottwice as nt
 from nottwice.guard.ledger import Ledger
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import RunStatus
-from nottwice.store.interface import Store
-from nottwice.store.sqlite import SqliteStore
 from tests.kill.agents import Process
 from tests.kill.programs import program
 from tests.kill.soak import EFFECTS, Work, decide
@@ -44,8 +42,9 @@ class FleetWork(Work):
         return nt.App(graphs=[self.flow], store=ledger)
 
 
-def open_store(process: Process) -> Store:
-    return SqliteStore(process.plan.ledger, now=process.clock.now())
+def open_ledger(process: Process) -> Ledger:
+    """Whatever the plan names: a file, or a database."""
+    return nt.open(process.plan.ledger, clock=process.clock)
 
 
 def run_ids(process: Process) -> list[str]:
@@ -55,7 +54,7 @@ def run_ids(process: Process) -> list[str]:
 @program
 def fleet_producer(process: Process) -> None:
     """Put all runs down; whoever was killed over it does so again."""
-    ledger = nt.open(open_store(process), clock=process.clock)
+    ledger = open_ledger(process)
     app = FleetWork(process).app(ledger)
     new = sum(app.enqueue("soaked", run_id, {"log": []}) for run_id in run_ids(process)[::2])
     new += app.enqueue_all("soaked", {key: {"log": []} for key in run_ids(process)})
@@ -65,7 +64,7 @@ def fleet_producer(process: Process) -> None:
 @program
 def fleet_worker(process: Process) -> None:
     """Work until it is told to stop."""
-    ledger = nt.open(open_store(process), clock=process.clock)
+    ledger = open_ledger(process)
     worker = nt.Worker(FleetWork(process).app(ledger), concurrency=process.plan.more["at_once"])
     signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
     process.say(started=True)
@@ -75,8 +74,8 @@ def fleet_worker(process: Process) -> None:
 @program
 def fleet_decider(process: Process) -> None:
     """Answer, look whether it happened, and tell every run to go on, until all are completed."""
-    store = open_store(process)
-    work, ledger = FleetWork(process), nt.open(store, clock=process.clock)
+    work, ledger = FleetWork(process), open_ledger(process)
+    store = ledger.store
     for run_id in run_ids(process):
         ledger.send(run_id, GO, event_id=GO)
     left = set(run_ids(process))
