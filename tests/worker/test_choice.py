@@ -121,3 +121,31 @@ def test_a_graph_that_is_not_here_is_asked_for_no_more(host: Host, ledger: Ledge
     choice = Choice(ledger, nt.App(graphs=[mine]))
     assert chosen(choice, 1) == ["r"]
     assert {run.graph_id for run in choice.strangers()} == {"other@1.0.0"}
+
+
+def test_a_run_that_this_process_could_not_give_up_is_taken_up_again(
+    host: Host, ledger: Ledger
+) -> None:
+    flow = flow_of()
+    enqueue(ledger, flow, "r", "over")
+    mine = ledger.store.holder().holder_id
+    for run_id in ("r", "over"):
+        host.data.runs[run_id] = replace(host.data.runs[run_id], epoch=1, holder_id=mine)
+    choice = Choice(ledger, nt.App(graphs=[flow]))
+    # Somebody else in this process may drive it.
+    assert chosen(choice, 9) == []
+    choice.suspect("r")
+    choice.suspect("over")
+    host.data.runs["over"] = replace(host.data.runs["over"], holder_id=None, epoch=2)
+    assert sorted(chosen(choice, 9)) == ["over", "r"]
+    host.data.runs["r"] = replace(host.data.runs["r"], status=RunStatus.COMPLETED)
+    assert chosen(choice, 9, "over") == []
+
+
+def test_a_graph_id_that_makes_no_sense_is_left_to_others(host: Host, ledger: Ledger) -> None:
+    flow = flow_of()
+    enqueue(ledger, flow, "r", "odd", "odd child")
+    host.data.runs["odd"] = replace(host.data.runs["odd"], graph_id="nonsense")
+    odd = replace(host.data.runs["odd child"], graph_id="flow@many", parent_id="r")
+    host.data.runs["odd child"] = odd
+    assert chosen(Choice(ledger, nt.App(graphs=[flow])), 9) == ["r"]

@@ -45,3 +45,9 @@ def test_what_is_put_off_is_counted_and_what_was_not_tried_again_is_forgotten() 
     assert patience.count(now=FIRST_SECONDS) == 1
     assert patience.count(now=10 * MOST_SECONDS) == 0
     assert patience.put_off("a", now=10 * MOST_SECONDS) == FIRST_SECONDS
+
+
+def test_a_run_that_somebody_else_was_faster_with_is_not_put_off_longer_every_time() -> None:
+    patience = Patience()
+    delays = [patience.put_off("r", now=0.0, longer=False) for _ in range(5)]
+    assert delays == [FIRST_SECONDS] * 5

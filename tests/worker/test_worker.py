@@ -14,6 +14,7 @@ import nottwice as nt
 from nottwice.errors import StoreError
 from nottwice.model.review import ReviewKind, Verb
 from nottwice.model.run import RunRecord, RunStatus
+from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
 from nottwice.worker import worker as module
 from tests.fakes import Host
@@ -215,6 +216,55 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(
     monkeypatch.setattr(MemoryStore, "ready_runs", sometimes)
     monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
     assert work(host, flow).completed == 1
+
+
+def test_a_run_whose_end_could_not_be_written_is_ended_by_the_same_worker(
+    host: Host, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = one_node(lambda state: effects.act("once") and None)
+    enqueue(host, flow, "r")
+    fails = iter([True] * 4)
+    commit = MemoryStore.commit
+
+    def sometimes(store: MemoryStore, given: Commit) -> None:
+        if given.run is not None and next(fails, False):
+            raise StoreError("the database is away")
+        commit(store, given)
+
+    monkeypatch.setattr(MemoryStore, "commit", sometimes)
+    with host.process() as ledger:
+        worker = nt.Worker(nt.App(graphs=[flow], store=ledger))
+        shift = module._Shift(worker, ledger, None)
+        while status(host) is not RunStatus.COMPLETED:
+            host.clock.advance(module.STRANGERS_SECONDS)
+            shift._take_up()
+            shift._hear(SECONDS)
+    assert effects.done == ["once"]
+    assert (worker.tally.put_off, worker.tally.completed) == (4, 1)
+
+
+def test_an_error_of_the_worker_itself_hands_everything_back_before_it_is_raised(
+    host: Host, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow, inside = graph(), threading.Event()
+
+    @flow.node
+    def a(state: Any) -> None:
+        inside.set()
+        effects.act("a")
+
+    flow.node(name="b")(lambda state: effects.act("b") and None)
+    enqueue(host, flow, "r")
+
+    def breaks(shift: Any, seconds: float) -> None:
+        assert inside.wait(SECONDS)
+        monkeypatch.undo()
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(module._Shift, "_hear", breaks)
+    with pytest.raises(RuntimeError, match="a bug"):
+        work(host, flow)
+    assert host.data.runs["r"].holder_id is None
 
 
 # Many at once

@@ -25,6 +25,8 @@ from nottwice.worker.patience import Patience
 
 log = logging.getLogger("nottwice")
 ONE_NEW_OF = 4
+MOST_JUST_STARTED = 16
+_OPEN = (RunStatus.RUNNING, RunStatus.WAITING)
 
 _Graph = Graph[Any]
 
@@ -54,6 +56,8 @@ class Choice:
         """Ids of graphs that this worker has no code for."""
         self._dead: set[str] = set()
         """Holders that were proven dead: they stay so."""
+        self._left_here: set[str] = set()
+        """Runs that this process may still hold, because it could not give them up."""
         self._others = 0
         """How many other holders were alive at the last look."""
         self._taken = 0
@@ -79,6 +83,11 @@ class Choice:
         own = [graph_id for graph_id in known if self._has(graph_id)]
         for begun in (True, False):
             yield from self._ledger.store.ready_runs(begun=begun, now=now, limit=100, without=own)
+        yield from (run for run, _ in self._abandoned() if run.graph_id not in own)
+
+    def suspect(self, run_id: str) -> None:
+        """A run ended here with an error that may have kept it from being given up."""
+        self._left_here.add(run_id)
 
     def task_of_parent(self, run: RunRecord) -> Task | None:
         """A run that this worker has the code for and that has spawned this one."""
@@ -86,7 +95,7 @@ class Choice:
             parent = self._ledger.store.load_run(run.parent_id)
             if parent is None or parent.status is not RunStatus.WAITING:
                 return None
-            graph = self.app.fitting(parent)
+            graph = self._graph_for(parent)
             if graph is not None and parent.holder_id is None:
                 return Task(parent, graph, f"its child run {run.workflow_id!r} can go on")
             run = parent
@@ -98,7 +107,8 @@ class Choice:
         Whoever looks at the same moment sees the same runs, and only one can have each.
         """
         most *= 1 + self._others
-        aside = len(unwanted) + self.patience.count(now=now)
+        # What is under way is held and not shown, but for what was started just now.
+        aside = min(len(unwanted), MOST_JUST_STARTED) + self.patience.count(now=now)
         while True:
             found = self._ledger.store.ready_runs(
                 begun=begun, now=now, limit=most + aside, without=self._foreign
@@ -119,6 +129,12 @@ class Choice:
         """Runs whose holder is not known to live. A live one is never overtaken."""
         store = self._ledger.store
         mine, others = store.holder().holder_id, 0
+        for run_id in list(self._left_here):
+            known = store.load_run(run_id)
+            if known is None or known.holder_id != mine or known.status not in _OPEN:
+                self._left_here.discard(run_id)
+            else:
+                yield known, "it could not be given up here"
         for holder_id in store.holders_of_runs():
             if holder_id == mine:
                 continue
@@ -129,7 +145,7 @@ class Choice:
                 others += 1
                 continue
             for run in store.runs_held_by(holder_id):
-                if run.status in (RunStatus.RUNNING, RunStatus.WAITING) and run.origin is None:
+                if run.status in _OPEN and run.origin is None:
                     yield run, f"its holder is {'dead' if life is Life.DEAD else 'gone, it seems'}"
         self._others = others
 
@@ -141,14 +157,16 @@ class Choice:
             run_id = run.workflow_id
             if run_id in unwanted or self.patience.is_put_off(run_id, now=now):
                 continue
-            graph = self.app.fitting(run)
+            graph = self._graph_for(run)
             task = Task(run, graph, why) if graph is not None else self.task_of_parent(run)
-            if graph is None:
-                # Whatever becomes of it, it is not looked at again at once.
+            if task is None:
                 self.patience.put_off(run_id, now=now)
-            if task is not None and task.run_id not in unwanted:
+            elif task.run_id not in unwanted and not self.patience.is_put_off(task.run_id, now=now):
                 unwanted.add(task.run_id)
                 yield task
+
+    def _graph_for(self, run: RunRecord) -> _Graph | None:
+        return self.app.fitting(run) if run.graph_id and self._has(run.graph_id) else None
 
     def _has(self, graph_id: str) -> bool:
         try:

@@ -23,9 +23,12 @@ class Patience:
     def __init__(self) -> None:
         self._delays: dict[str, _Delay] = {}
 
-    def put_off(self, run_id: str, *, now: float) -> float:
-        """Leave a run alone for twice as long as the last time; return for how long."""
-        known = self._delays.pop(run_id, None)
+    def put_off(self, run_id: str, *, now: float, longer: bool = True) -> float:
+        """Leave a run alone, for twice as long as the last time if ``longer``; return for how long.
+
+        Not longer where nothing is wrong with it: somebody else was only faster.
+        """
+        known = self._delays.get(run_id) if longer else None
         seconds = FIRST_SECONDS if known is None else min(known.seconds * 2, MOST_SECONDS)
         self._delays[run_id] = _Delay(now + seconds, seconds)
         return seconds

@@ -126,8 +126,8 @@ class Worker:
         log.info("worker started: %s at once, %s, in %s", self._concurrency, names, ledger.location)
         try:
             shift.work(until_idle=until_idle)
-        except KeyboardInterrupt:
-            # Once is a wish to end in order; whoever cannot wait for that presses it again.
+        except BaseException:
+            # Also Ctrl-C: whoever cannot wait for an end in order presses it again.
             self.stop()
             shift.drain()
             raise
@@ -229,19 +229,20 @@ class _Shift:
 
     def _note_error(self, task: Task, error: BaseException | None) -> None:
         if isinstance(error, RunBusy):
-            # Another worker was faster.
-            self._put_off(task, "somebody else drives it")
+            self._put_off(task, "somebody else drives it", longer=False)
             return
         left = self._load(task.run_id)
         if left is not None and left.status is RunStatus.FAILED:
             self._count(failed=1)
-            log.warning("run=%r failed: %s: %s", task.run_id, type(error).__name__, error)
+            log.warning("run=%r failed: %s: %r", task.run_id, type(error).__name__, str(error))
             return
-        log.warning("run=%r cannot go on here: %s", task.run_id, error)
+        log.warning("run=%r cannot go on here: %r", task.run_id, str(error))
+        self.choice.suspect(task.run_id)
         self._put_off(task, type(error).__name__)
 
-    def _put_off(self, task: Task, why: str) -> None:
-        seconds = self.choice.patience.put_off(task.run_id, now=self.ledger.clock.now())
+    def _put_off(self, task: Task, why: str, *, longer: bool = True) -> None:
+        now = self.ledger.clock.now()
+        seconds = self.choice.patience.put_off(task.run_id, now=now, longer=longer)
         self._count(put_off=1)
         _say(task, "put the run off", f"seconds={seconds:g} because={why!r}")
 
