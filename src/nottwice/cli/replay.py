@@ -33,7 +33,13 @@ Report = Callable[[int, int], None]
 
 @click.command(cls=Command, short_help="Resume recorded checkpoints with this code, for CI.")
 @click.argument("folder", metavar="FOLDER")
-@click.option("--record", "number", type=click.IntRange(1, 10_000), help="Record so many first.")
+@click.option(
+    "--record",
+    "number",
+    metavar="NUMBER",
+    type=click.IntRange(1, 10_000),
+    help="Record so many checkpoints of the ledger into FOLDER, instead of replaying.",
+)
 @click.option(
     "--secret",
     "secrets",
@@ -69,8 +75,8 @@ def replay(
     the arguments it had, nothing new is, and the run takes the way it took. Where the record ends,
     the replay ends.
 
-    With --record, checkpoints are taken from the ledger first, which is only read: the newest of
-    every graph, node and status, rare ones first. E-mail addresses, card numbers, tokens, keys and
+    With --record, checkpoints are taken from the ledger, which is only read: the newest of every
+    graph, node and status, rare ones first. E-mail addresses, card numbers, tokens, keys and
     what --secret names become pseudonyms. Those that even this code does not resume as recorded
     are left out, and left-out.json says why. Files of an earlier recording in FOLDER are replaced;
     those in folders inside of it are kept.

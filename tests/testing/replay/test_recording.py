@@ -221,3 +221,36 @@ def test_a_checkpoint_that_was_pruned_meanwhile_is_left_out(deployed: Deployment
 
     recorded = record(deployed.app, Pruned(deployed.host.data), deployed.checkpoints)
     assert [one.after for one in recorded.left_out] == ["plan"] * 4
+
+
+@pytest.mark.parametrize("where", ["agent.db", "file:runs"])
+def test_every_ledger_is_recorded_alike(tmp_path: Path, where: str) -> None:
+    place = Deployment(tmp_path)
+    (tmp_path / "runs").mkdir()
+    prefix, _, name = where.rpartition(":")
+    path = f"{prefix}:{tmp_path / name}" if prefix else str(tmp_path / name)
+    for number in (1, 2):
+        with nt.open(path) as ledger:
+            app = nt.App(graphs=place.app.graphs, store=ledger)
+            assert app.run("approval", f"t-{number}", {"order_id": number}).status == "waiting"
+    kept = []
+    for _ in range(2):
+        with nt.open(path, create=False) as ledger:
+            recorded = record(place.app, ledger.store, place.checkpoints)
+        assert recorded.left_out == ()
+        kept.append(files(place.checkpoints))
+    assert len(kept[0]) == 8
+    assert kept[0] == kept[1]
+    assert causes(place.replay()) == set()
+
+
+def test_graphs_that_the_app_does_not_have_are_told_once(deployed: Deployment) -> None:
+    other: nt.Graph[Any] = nt.Graph("other", version="1.0.0")
+    other.node(name="only")(lambda state: None)
+    with deployed.host.process() as ledger:
+        for number in range(3):
+            other.run(f"other-{number}", {}, store=ledger)
+    (left_out,) = deployed.record(number=5).left_out
+    assert (left_out.graph, left_out.why) == ("other@1.0.0", "graph version missing")
+    assert left_out.text.startswith("6 checkpoints: ")
+    assert len(deployed.replay()) == 5

@@ -25,10 +25,15 @@ from nottwice.model.call import (
     ReplayClass,
     ResultKind,
     StoredResult,
+    check_id,
 )
 from nottwice.model.failure import Failure
+from nottwice.model.fingerprint import Fingerprint
+from nottwice.model.graph import split_graph_id
+from nottwice.model.position import Position
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import EventRecord, RunStatus, StepRecord, StepStatus, Wait
+from nottwice.testing.replay.visits import Visits
 
 FORMAT = 1
 MARK = "nottwice_checkpoint"
@@ -170,7 +175,11 @@ def _invalid(where: str, why: object) -> InvalidFixture:
 
 def _read(plain: Mapping[str, Any]) -> Fixture:
     run, checkpoint = plain["run"], plain["checkpoint"]
-    run_id, at = _text(run["id"]), float(run["at"])
+    run_id, at = check_id(run["id"], what="The run id"), float(run["at"])
+    # Whoever reads on finds what these made, and need not doubt it.
+    split_graph_id(_text(plain["graph"]))
+    Visits(plain["graph"], Fingerprint.from_plain(plain["definition"]).graph)
+    _check_position(Position.from_plain(checkpoint["position"]))
     return Fixture(
         run_id=run_id,
         graph_id=_text(plain["graph"]),
@@ -188,6 +197,16 @@ def _read(plain: Mapping[str, Any]) -> Fixture:
         reviews=tuple(_read_review(run_id, one, at) for one in plain["reviews"]),
         events=tuple(_read_event(run_id, one) for one in plain["events"]),
     )
+
+
+def _check_position(position: Position) -> None:
+    for name in (position.node, *(branch.node for branch in position.branches)):
+        if name is not None:
+            _text(name)
+    if any(type(number) is not int for number in position.visits.values()):
+        raise TypeError("a visit has no number")
+    if any(type(branch.update) is not dict for branch in position.branches):
+        raise TypeError("a branch has changed nothing that can be read")
 
 
 def _text(value: object) -> str:
@@ -270,6 +289,8 @@ def _read_call(run_id: str, plain: Mapping[str, Any], at: float) -> CallRow:
 
 def _read_identity(run_id: str, plain: Mapping[str, Any]) -> CallIdentity:
     node, visit, tool, hashed = (_text(plain[key]) for key in ("node", "visit", "tool", "hash"))
+    if len(bytes.fromhex(hashed)) != 32:
+        raise ValueError(f"{hashed!r} is no hash")
     return CallIdentity(run_id, node, visit, tool, hashed)
 
 

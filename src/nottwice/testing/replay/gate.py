@@ -146,14 +146,13 @@ def observe(graph: Graph[Any], fixture: Fixture, terms: Terms) -> Trace:
 
 
 def _problems(graph: Graph[Any], fixture: Fixture, terms: Terms) -> Iterator[Problem]:
+    recorded, deployed = Fingerprint.from_plain(fixture.definition), graph.fingerprint()
+    position = Position.from_plain(fixture.position)
     try:
-        recorded = Fingerprint.from_plain(fixture.definition)
-        position = Position.from_plain(fixture.position)
-        deployed = graph.fingerprint()
-    except (AttributeError, KeyError, TypeError, ValueError, NottwiceError) as error:
-        yield Problem(Cause.UNREADABLE, f"it does not fit together ({error!r})")
+        changed = list(_changes(recorded, deployed, graph))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        yield Problem(Cause.UNREADABLE, f"its definition of the graph cannot be read ({error!r})")
         return
-    changed = list(_changes(recorded, deployed, graph))
     yield from (problem for problem in changed if problem.cause in _FIRST)
     due = [position.node, *(branch.node for branch in position.branches)]
     if all(name is None or deployed.graph.node(name) is not None for name in due):
@@ -224,7 +223,7 @@ def _version_missing(graphs: Iterable[Graph[Any]], fixture: Fixture) -> Problem:
         old = Fingerprint.from_plain(fixture.definition)
         bump = what_bump(old, versions[-1].fingerprint())
         diff = tuple(reason.text for reason in bump.reasons[:8])
-    more = "deploy the old one beside it, migrate its runs, or say --drains-elsewhere"
+    more = "deploy the old one beside it, nottwice migrate its runs, or say --drains-elsewhere"
     return Problem(Cause.VERSION_MISSING, f"{text}; {more}", None, diff)
 
 
