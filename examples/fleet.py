@@ -1,61 +1,81 @@
-"""A hundred orders, worked off by as many workers as you like; kill any of them, none ships twice.
+"""Four agents at once, handed their tasks by a fifth; kill the process, and each loses one beat.
 
-    python examples/fleet.py             # put the orders down; again: they are there already
-    nottwice worker --app examples/fleet.py:app --concurrency 16      # in as many windows
+    python examples/fleet.py     # kill it wherever you like, run it again: it goes on where it was
 
-Large orders wait for a person: `nottwice reviews`, `nottwice decide`. Parcels are lines in a file.
+Each worker writes ten comments to a tracker, a file here. The models are scripts.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import nottwice as nt
+from nottwice.agent.provider import ModelRequest
+from nottwice.agent.providers.scripted import requests_in
 
 FOLDER = Path(os.environ.get("EXAMPLE_FOLDER", "."))
-SHIPPED = FOLDER / "shipped.txt"
+TRACKER = FOLDER / "tracker.txt"
+REQUESTS = FOLDER / "requests.txt"
+COMMENTS = 10
+FILES = ("loop.py", "state.py", "tools.py", "tests.py")
 
 
-def shipped(call: nt.Call) -> nt.Verification:
-    """Every parcel carries the id of its call."""
-    lines = SHIPPED.read_text().splitlines() if SHIPPED.exists() else []
-    return nt.happened(None) if any(call.id in line for line in lines) else nt.did_not_happen()
+def in_tracker(call: nt.Call) -> nt.Verification:
+    """Every comment carries the id of its call."""
+    lines = TRACKER.read_text().splitlines() if TRACKER.exists() else []
+    return nt.happened("noted") if any(call.id in line for line in lines) else nt.did_not_happen()
 
 
-@nt.tool("unsafe_on_replay", verify=shipped, settles="1s")
-def ship(order: int) -> None:
-    """Ship one parcel."""
-    with SHIPPED.open("a") as file:
-        file.write(f"order-{order} {nt.current_call().id}\n")
+@nt.tool("unsafe_on_replay", verify=in_tracker, settles="1ms")
+def comment(file: str, number: int) -> str:
+    """Write a comment about a file to the tracker."""
+    with TRACKER.open("a") as tracker:
+        tracker.write(f"{file} {number} {nt.current_call().id}\n")
+    return "noted"
 
 
-flow = nt.Graph("order", version="1.0.0")
+def review(request: ModelRequest) -> Any:
+    """What a reviewer says: a comment in each turn, then that it is done."""
+    time.sleep(0.01)
+    file = request.messages[0].text.split()[3]
+    if request.turn <= COMMENTS:
+        return {"comment": {"file": file, "number": request.turn}}
+    return f"{file}: {COMMENTS} comments."
 
 
-@flow.node
-def check(state: dict[str, Any]) -> dict[str, Any] | None:
-    """Orders for more than 95 need a person."""
-    if state["worth"] > 95:
-        return {"answer": nt.ask(f"Ship for {state['worth']}?", options=["yes", "no"])}
-    return None
-
-
-@flow.node
-def send(state: dict[str, Any]) -> None:
-    if state.get("answer", "yes") == "yes":
-        ship(order=state["worth"])
-
-
-app = nt.App(graphs=[flow], store=FOLDER / "fleet.db")
+reviewer = nt.Agent(
+    "reviewer",
+    version="1.0.0",
+    provider=nt.providers.scripted(review, log=REQUESTS),
+    tools=[comment],
+    budget=nt.Budget(usd=1.00),
+)
+lead = nt.Agent(
+    "lead",
+    version="1.0.0",
+    provider=nt.providers.scripted(
+        [[{"reviewer": {"goal": f"review {file}"}} for file in FILES], "All files are reviewed."],
+        log=REQUESTS,
+    ),
+    tools=[reviewer],
+)
+app = nt.App(graphs=[lead, reviewer], store=FOLDER / "fleet.db")
 
 
 def main() -> None:
-    """Put a hundred orders down."""
-    orders = {f"order-{number}": {"worth": number} for number in range(1, 101)}
-    new = app.enqueue_all("order", orders)
-    print(f"{new} new orders, {len(orders) - new} were there already")
+    """Have everything reviewed, or what is left of it."""
+    began = time.perf_counter()
+    outcome = lead.run("review-1", goal="Have all files reviewed", store=FOLDER / "fleet.db")
+    lines = TRACKER.read_text().splitlines()
+    twice = len(lines) - len({tuple(line.split()[:2]) for line in lines})
+    reports = outcome.state.transcript[1].tool_results
+    print(f"{outcome.run_id} is {outcome.status}: {outcome.state.answer}")
+    print("\n".join(report.content for report in reports))
+    print(f"{len(lines)} comments, {twice} of them twice; {len(requests_in(REQUESTS))} requests")
+    print(f"it took {time.perf_counter() - began:.1f} s")
 
 
 if __name__ == "__main__":

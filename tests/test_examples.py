@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -142,3 +143,19 @@ def test_a_fleet_whose_worker_is_killed_ships_every_order_once(tmp_path: Path) -
     lines = [line.split()[0] for line in shipped.read_text().splitlines()]
     # The five largest wait for a person.
     assert sorted(lines) == sorted(f"order-{number}" for number in range(1, 96))
+
+
+def test_four_agents_at_once_lose_a_beat_each_when_their_host_dies(tmp_path: Path) -> None:
+    """Killed three times, at a time of chance, the last time perhaps while it resumes (P74)."""
+    requests, kills = tmp_path / "requests.txt", 3
+    chance = random.Random(os.environ.get("NOTTWICE_SEED"))
+    for kill in range(kills):
+        asked = len(requests.read_text().splitlines()) if requests.exists() else 0
+        kill_when("fleet", tmp_path, requests, lines=asked + chance.randint(1, 9 + kill))
+    output = run("fleet", tmp_path)
+    assert "review-1 is completed: All files are reviewed." in output
+    assert all(f"{file}: 10 comments." in output for file in ("loop.py", "tests.py"))
+    found = re.search(r"40 comments, 0 of them twice; (\d+) requests", output)
+    assert found is not None, output
+    # Ten comments and a last word of each worker, two replies of the lead; a beat each for a kill.
+    assert 46 <= int(found[1]) <= 46 + 5 * kills

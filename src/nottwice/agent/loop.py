@@ -8,7 +8,7 @@
     learn    keeps plan, evidence and memory; decides whether the task is done
 
 Each is a node of a graph like any other: it is handed what is on record, and returns what changes.
-Promises kept here: P67, P68.
+Promises kept here: P67, P68, P74.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 
 from nottwice.cli.demo_keys import Keyboard, somebody_is_there
+from nottwice.cli.demo_long import DIES_AT, STEPS, live_and_die_and_live
 from nottwice.cli.demo_screen import Line, Screen
 from nottwice.engine.blocking import call_text
 from nottwice.errors import NottwiceError
@@ -80,6 +81,7 @@ class Demo:
         self.kill_three_ways()
         decided = self.put_on_call()
         self.kill_everywhere(points)
+        self.kill_a_long_run()
         self.close(decided)
 
     def introduce(self) -> None:
@@ -186,6 +188,33 @@ class Demo:
             holds=broken.done_twice > 0,
             text=f"  [red]Done twice: {broken.done_twice}.[/] So this test can fail; "
             "the intents make it pass.",
+        )
+        self.screen.give_time_to_read()
+
+    def kill_a_long_run(self) -> None:
+        """Part 4: an agent that asks a model 160 times, killed at step 141."""
+        say, claim = self.screen.say, self.screen.claim
+        self.screen.title(f"4. Killed at 2 am, step {DIES_AT} of {STEPS}")
+        say(
+            "Another agent works through the night: it asks its model (a script), writes",
+            "a comment, asks again. It is killed right after a comment was written.",
+            "",
+        )
+        long = live_and_die_and_live(self.showcase.folder / "night-shift")
+        say(
+            f"  killed as {long.killed_as} with {long.done_before} comments in the tracker,",
+            f"  resumed as {long.resumed_as}: it asked its model again after "
+            f"{long.resume_seconds:.2f} s.",
+            f"  Comments: [bold]{long.comments}[/], twice: [bold]{long.twice}[/]. Tokens: "
+            f"{long.tokens:,}, spent again: [bold]{long.tokens_again}[/].",
+            "",
+        )
+        claim(
+            "The long run goes on at its step, pays for nothing twice, and does nothing twice.",
+            holds=long.status == "completed"
+            and (long.done_before, long.comments, long.twice) == (DIES_AT, STEPS, 0)
+            and long.requests == STEPS + 1,
+            text="Plan, transcript and money are in the ledger, not in the process.",
         )
         self.screen.give_time_to_read()
 
