@@ -48,13 +48,12 @@ def together(place: Workplace, *started: tuple[str, str, str]) -> list[int]:
     return [process.wait(timeout=60) for process in processes]
 
 
-def migrate(place: Workplace, run_id: str, *, kill: str = "") -> Ended:
-    line = (
+def _migration(run_id: str) -> str:
+    return (
         f"nottwice migrate {run_id} --to refund@2.0.0 --map notify=tell --map pay=pay --by ann"
         " --why 'the old code must go' --upgrade deployment:upgrade --app deployment:new"
         " --store agent.db"
     )
-    return place.process("/bin/sh", "-c", f"exec {line}", KILL=kill)
 
 
 def effects(place: Workplace) -> Counter[str]:
@@ -117,16 +116,22 @@ def test_a_killed_run_is_migrated_by_a_process_that_is_killed_as_well(place: Wor
     assert run(place, "old", "between", fail="between").exit_code == 1
     assert run(place, "old", "doubt", kill="after mail").exit_code == KILLED
     # Killed while it holds the run: the run is as it was, and typing the same again migrates it.
-    assert migrate(place, "between", kill="upgrade").exit_code == KILLED
+    ended = place.process("/bin/sh", "-c", f"exec {_migration('between')}", KILL="upgrade")
+    assert ended.exit_code == KILLED
     shown = {one["run_id"]: one["graph"] for one in place.json("runs")["runs"]}
     assert shown == {"between": "refund@1.0.0", "doubt": "refund@1.0.0"}
-    assert migrate(place, "between").exit_code == 0
-    refused = migrate(place, "doubt")
+    # The old deployment cannot touch what went over, and ends what was refused.
+    lines = (
+        _migration("between"),
+        _migration("doubt"),
+        _line("old", "between"),
+        _line("old", "doubt"),
+    )
+    migrated, refused, *old = place.lines(*(line.removeprefix("nottwice ") for line in lines))
+    assert migrated.exit_code == 0
     assert refused.exit_code == 3
     assert "happened is not known" in refused.stdout
-    # The old deployment cannot touch what went over, and ends what was refused.
-    assert run(place, "old", "between").exit_code == 1
-    assert run(place, "old", "doubt").exit_code == 0
+    assert [one.exit_code for one in old] == [1, 0]
     assert run(place, "new", "between", kill="before mail").exit_code == KILLED
     assert run(place, "new", "between").exit_code == 0
     assert effects(place) == {
