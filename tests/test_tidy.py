@@ -59,6 +59,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/people.py": _SUITE,
     "src/nottwice/testing/conformance/reads.py": _SUITE,
     "src/nottwice/testing/conformance/ready.py": _SUITE,
+    "src/nottwice/testing/conformance/removals.py": _SUITE,
     "src/nottwice/testing/conformance/samples.py": _SUITE,
     "src/nottwice/testing/conformance/suite.py": _SUITE,
     "src/nottwice/worker/crew.py": "tests/worker/test_worker.py: who does a worker's work",

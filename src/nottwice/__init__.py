@@ -20,6 +20,7 @@ from nottwice.agent.provider import Price
 from nottwice.agent.scratchpad import Scratchpad
 from nottwice.agent.state import RunState
 from nottwice.engine.dispatch import Receipt
+from nottwice.engine.retention import Removed
 from nottwice.errors import (
     Ambiguous,
     ApprovalNeeded,
@@ -56,6 +57,7 @@ from nottwice.errors import (
     RunAborted,
     RunBlocked,
     RunBusy,
+    RunRemoved,
     RunWaits,
     SchemaTooNew,
     SelfWait,
@@ -81,12 +83,14 @@ from nottwice.guard.ledger import Ledger, run, send
 from nottwice.guard.ledger import open_ledger as open
 from nottwice.guard.recorded import now, random, uuid
 from nottwice.guard.request import key_per_call
+from nottwice.guard.retention import remove_expired
 from nottwice.guard.run import Run
 from nottwice.guard.scopes import current_call, gather, map, step
 from nottwice.guard.waiting import ask, receive, sleep
 from nottwice.model.call import Call
 from nottwice.model.failure import RetryPolicy, single_request
 from nottwice.model.graph import END
+from nottwice.model.retention import Retention
 from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown
 from nottwice.reviews.inbox import Reviews
 from nottwice.versions.migrate import migrate, migrate_all
@@ -137,9 +141,11 @@ __all__ = [
     "Receipt",
     "Refused",
     "Rejected",
+    "Removed",
     "ReplayDriftError",
     "ReplayUnsafeError",
     "ResultNotKept",
+    "Retention",
     "RetryPolicy",
     "Retryable",
     "Reviews",
@@ -147,6 +153,7 @@ __all__ = [
     "RunAborted",
     "RunBlocked",
     "RunBusy",
+    "RunRemoved",
     "RunState",
     "RunWaits",
     "SchemaTooNew",
@@ -182,6 +189,7 @@ __all__ = [
     "providers",
     "random",
     "receive",
+    "remove_expired",
     "run",
     "send",
     "single_request",

@@ -14,6 +14,7 @@
     │   ├─ SelfWait              a call waits for itself (D13)
     │   ├─ UnknownReview         no review has this id
     │   ├─ UnknownRun            no run has this id
+    │   ├─ RunRemoved            retention has removed the run; its id stays taken (L8)
     │   ├─ NotPermitted          the app does not let this person do that (V4)
     │   ├─ InvalidGraph          a graph contradicts itself, or a node broke its contract
     │   └─ NewEffectInFork       a fork asks for an effect that its origin has no receipt of (L10)
@@ -134,6 +135,10 @@ class UnknownReview(UsageError):
 
 class UnknownRun(UsageError):
     """No run has this id."""
+
+
+class RunRemoved(UsageError):
+    """The run is over and retention has removed it, or a part of it. Its id stays taken."""
 
 
 class NotPermitted(UsageError):

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 
 import click
 
-from nottwice.cli import documents, graph_documents
+from nottwice.cli import documents, graph_documents, keeping_documents
 from nottwice.cli.main import main
 from nottwice.cli.settings import COMMON
 from tests.tidy.source import ROOT
 
-DOCUMENTS = {**documents.DOCUMENTS, **graph_documents.DOCUMENTS}
-FIELDS = {**documents.FIELDS, **graph_documents.FIELDS}
+DOCUMENTS = {**documents.DOCUMENTS, **graph_documents.DOCUMENTS, **keeping_documents.DOCUMENTS}
+FIELDS = {**documents.FIELDS, **graph_documents.FIELDS, **keeping_documents.FIELDS}
 PAGE = ROOT / "docs" / "reference" / "cli.md"
 
 INTRODUCTION = """\

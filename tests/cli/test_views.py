@@ -60,6 +60,7 @@ def test_the_overview_counts_runs_reviews_and_doubts(ledger: Ledger) -> None:
         "completed": 1,
         "failed": 0,
         "aborted": 0,
+        "removed": 0,
     }
     assert len(overview.open_cases) == 3
     assert overview.decided_cases == []

@@ -100,7 +100,7 @@ def ledger_url(name: object, **words: object) -> str:
     return with_words(url(), schema=schema_for(name), **words)
 
 
-USERS = ("reader", "operator", "writer")
+USERS = ("reader", "operator", "writer", "keeper")
 
 
 @functools.cache
@@ -156,6 +156,7 @@ class Ledgers:
             connection.execute(roles_script(schema))
             for one in USERS:
                 connection.execute(f"GRANT nottwice_{one} TO test_{one}")
+            connection.execute("GRANT nottwice_writer TO test_keeper")
         return schema
 
 

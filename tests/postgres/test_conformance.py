@@ -1,16 +1,22 @@
 """Does the PostgreSQL ledger keep the claims that every store keeps? (B3, B4, P22)
 
-It does so as a user who may drive runs and nothing else (P60).
+It does so as a user who may drive runs and nothing else (P60); to remove takes one more role.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+import nottwice as nt
 from nottwice.store.interface import Store
 from nottwice.store.postgres import PostgresStore
-from nottwice.testing.conformance import StoreConformance
+from nottwice.testing.conformance import StoreConformance, claims_of
+from nottwice.testing.conformance.removals import Removals
+from tests.fakes import FakeClock
 from tests.postgres import server
+from tests.store.samples import NOW
 
 
 class TestPostgres(StoreConformance):
@@ -20,3 +26,38 @@ class TestPostgres(StoreConformance):
     def teardown_method(self) -> None:
         super().teardown_method()
         server.LEDGERS.give_back()
+
+
+class TestRemovals(Removals):
+    def open_store(self, place: Path, now: float) -> Store:
+        return PostgresStore(server.LEDGERS.url("keeper", place), now=now)
+
+    def teardown_method(self) -> None:
+        super().teardown_method()
+        server.LEDGERS.give_back()
+
+
+for _claim in claims_of(TestRemovals):
+    # Not what a writer may do.
+    setattr(TestPostgres, _claim, None)
+
+
+def test_who_drives_runs_cannot_remove_them(tmp_path: Path) -> None:
+    store = PostgresStore(server.LEDGERS.url("writer", tmp_path), now=NOW)
+    clock = FakeClock(NOW)
+    with nt.open(store, clock=clock) as ledger:
+        with ledger.run("run"):
+            look(what="it")
+        clock.advance(100 * 86_400)
+        with pytest.raises(nt.StoreError, match="nottwice_keeper"):
+            nt.remove_expired(ledger)
+        assert len(store.calls("run")) == 1
+        run = store.load_run("run")
+        assert run is not None
+        assert run.status.value == "completed"
+    server.LEDGERS.give_back()
+
+
+@nt.tool("pure", name="postgres_look")
+def look(what: str) -> str:
+    return what

@@ -23,10 +23,18 @@ import pytest
 from nottwice.errors import CommitUnknown, Fenced, UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.run import CheckpointRecord, GraphRecord, Life, RunRecord, WaitKind
+from nottwice.model.run import (
+    CheckpointRecord,
+    GraphRecord,
+    Life,
+    RunRecord,
+    RunStatus,
+    WaitKind,
+)
 from nottwice.store.interface import Blocked, CallWrite, Claim, Commit, Outdated, Store
 from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryData, MemoryStore
+from nottwice.store.rules import apply
 from nottwice.store.sqlite import SqliteStore
 from nottwice.testing.conformance import (
     NotConforming,
@@ -354,6 +362,36 @@ class ServesTheLastFirst(MemoryStore):
         return super().ready_runs(**asked)[::-1]
 
 
+class RemovesWhatIsOpen(MemoryStore):
+    def commit(self, commit: Commit) -> None:
+        removal = commit.removal
+        if removal is None:
+            super().commit(commit)
+            return
+        known = self.data.runs.get(removal.run.workflow_id)
+        if known is None or known.epoch not in (removal.after_epoch, removal.run.epoch):
+            raise Outdated("another epoch")
+        apply(self.data, commit)
+
+
+class RemovesOtherRuns(MemoryStore):
+    def commit(self, commit: Commit) -> None:
+        super().commit(commit)
+        if commit.removal is not None and commit.removal.rest:
+            self.data.reviews.clear()
+
+
+class StartsRemovedRunsAgain(MemoryStore):
+    def commit(self, commit: Commit) -> None:
+        wanted = commit.claim
+        if wanted is not None:
+            known = self.data.runs.get(wanted.run.workflow_id)
+            if known is not None and known.status is RunStatus.REMOVED:
+                self.data.runs.pop(wanted.run.workflow_id)
+                commit = replace(commit, claim=Claim(wanted.run))
+        super().commit(commit)
+
+
 class ForgetsHolders(MemoryStore):
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
         alive = self.life_of(holder_id) is Life.ALIVE
@@ -421,6 +459,9 @@ BROKEN = {
     LosesChildren: "test_the_children_of_a_run_come_oldest_first",
     OverhearsEvents: "test_what_is_told_at_the_moment_a_run_is_given_up_is_not_missed",
     ServesTheLastFirst: "test_new_runs_come_in_their_turn_and_no_more_than_asked_for",
+    RemovesWhatIsOpen: "test_only_a_run_that_is_over_and_as_it_was_seen_is_removed",
+    RemovesOtherRuns: "test_what_is_removed_is_gone_and_the_rest_stays",
+    StartsRemovedRunsAgain: "test_a_removed_run_is_never_claimed_again",
     ForgetsHolders: "test_who_holds_runs_of_graphs_is_known_also_when_he_is_dead",
     NeverDies: "test_a_killed_holder_is_never_called_alive_and_its_commits_stay",
     CallsTheLivingDead: "test_a_live_holder_elsewhere_is_alive_and_known",

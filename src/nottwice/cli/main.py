@@ -22,6 +22,7 @@ from nottwice.cli import (
     check,
     decide,
     fork,
+    gc,
     history,
     lock,
     migrate,
@@ -130,6 +131,7 @@ for _command in (
     check.check,
     lock.lock,
     migrate.migrate,
+    gc.gc,
 ):
     main.add_command(_command)
 

@@ -323,7 +323,7 @@ def _tell(ledger: Ledger, run_id: str, settings: Settings, *, of_agent: bool) ->
 def _commands(standing: Standing, reasons: list[Reason], settings: Settings) -> list[str]:
     """What to type next: what ends the waits, then what goes on from there."""
     run = standing.view.run
-    if run.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+    if run.status.is_final:
         return []
     found = [reason.command for reason in reasons if reason.command is not None]
     return [*found, settings.resume_command(run.root_id or run.workflow_id)]

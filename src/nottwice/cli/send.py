@@ -11,7 +11,7 @@ from nottwice.cli.output import safe, show_json, show_line, show_note
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.waits import resume_command
 from nottwice.guard.sending import tell
-from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.run import RunRecord
 
 
 @click.command(cls=Command, short_help="Tell a run of an event that it waits for.")
@@ -87,7 +87,7 @@ def _show_next(run_id: str, run: RunRecord | None, settings: Settings) -> None:
     if run is None:
         show_note(f"There is no run {run_id!r} yet. It finds the event when it asks for it.")
         return
-    if run.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+    if run.status.is_final:
         show_note(f"Run {run_id!r} is {run.status.value}: nothing in it takes the event any more.")
         return
     command = resume_command(run, settings)

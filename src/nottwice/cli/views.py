@@ -51,6 +51,7 @@ STATES = (
     "completed",
     "failed",
     "aborted",
+    "removed",
 )
 MOST_NAMES = 5
 

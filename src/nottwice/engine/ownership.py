@@ -31,6 +31,7 @@ from nottwice.store.interface import (
     ReviewWrite,
     RunUpdate,
     Store,
+    check_not_removed,
 )
 
 log = logging.getLogger("nottwice")
@@ -131,6 +132,7 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             )
         if run is not None and opening.bound not in (None, run.graph_id):
             raise Rebound(f"run {run_id!r} is bound to {run.graph_id}")
+        check_not_removed(run)
         if run is not None and run.status is RunStatus.ABORTED:
             raise RunAborted(
                 f"Run {run_id!r} was aborted. Nothing was sent. Start a run with another id if it "

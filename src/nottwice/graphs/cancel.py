@@ -20,8 +20,6 @@ from nottwice.model.review import AuditEntry
 from nottwice.model.run import CANCEL, EventRecord, RunStatus
 from nottwice.store.interface import Commit, EventWrite
 
-_OVER = (RunStatus.COMPLETED, RunStatus.ABORTED)
-
 
 def cancel(ledger: Ledger, run_id: str, *, by: str, why: str) -> bool:
     """Abort a run and its children. False: somebody drives it, and was told to stop.
@@ -35,7 +33,7 @@ def cancel(ledger: Ledger, run_id: str, *, by: str, why: str) -> bool:
     known = ledger.store.load_run(run_id)
     if known is None:
         raise UnknownRun(f"No run {run_id!r} is in {ledger.location}. Nothing was done.")
-    if known.status in _OVER:
+    if known.status.is_final:
         raise UsageError(f"Run {run_id!r} is {known.status.value} already. Nothing was done.")
     return drive(cancelling(ledger, run_id, by=by, why=why), ledger)
 
@@ -71,7 +69,7 @@ def cancel_children(seat: Seat, run_id: str, *, by: str, why: str) -> Doing[None
         if child.status is RunStatus.ABORTED:
             # Whoever aborted it may have died before it came to the children.
             yield from cancel_children(seat, child.workflow_id, by=by, why=why)
-        elif child.status is not RunStatus.COMPLETED:
+        elif not child.status.is_final:
             try:
                 yield from cancelling(seat, child.workflow_id, by=by, why=why)
             except RunAborted:

@@ -23,7 +23,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model.call import CallRow, check_id
 from nottwice.model.checkpoint import restore, save
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
-from nottwice.store.interface import CallWrite, Store
+from nottwice.store.interface import CallWrite, Store, check_not_removed
 
 
 def fork(
@@ -68,6 +68,7 @@ def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
     origin = store.load_run(run_id)
     if origin is None:
         raise UnknownRun(f"No run {run_id!r} is in {store.location}. Nothing was forked.")
+    check_not_removed(origin)
     check_bound(store, graph, origin)
     known = store.load_run(to)
     if known is not None and (known.origin != run_id or store.checkpoint_chain(to)):

@@ -12,7 +12,7 @@ from nottwice.store.interface import Store
 def is_ready(store: Store, run_id: str, *, now: float) -> bool:
     """Whether a run can go on: it waits for nothing, or for something that has come."""
     run = store.load_run(run_id)
-    if run is None or run.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+    if run is None or run.status.is_final:
         return False
     if run.status is not RunStatus.WAITING:
         return True
@@ -31,7 +31,7 @@ def _has_come(store: Store, run_id: str, wait: Wait, now: float) -> bool:
             return any(event.received_by is None for event in events)
         case WaitKind.CHILD:
             child = store.load_run(wait.subject)
-            if child is None or child.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+            if child is None or child.status.is_final:
                 return True
             if child.holder_id is not None and store.life_of(child.holder_id) is Life.ALIVE:
                 # Somebody else drives it; its parent would only find it busy again.

@@ -42,7 +42,7 @@ from nottwice.model.run import (
     Wait,
 )
 from nottwice.model.tool import parse_duration
-from nottwice.store.interface import Store
+from nottwice.store.interface import Store, check_not_removed
 
 POLL_SECONDS = 0.2
 
@@ -221,6 +221,7 @@ def beginning(
     if known is None:
         first = graph.state.first(asked.input)
         return ownership.Beginning(record, values.encode(first), asked.parent)
+    check_not_removed(known)
     check_bound(store, graph, known)
     assert known.input_json is not None
     if asked.input is not None:
@@ -274,6 +275,7 @@ def outcome_of(
         raise UnknownRun(
             f"No run {run_id!r} is in {store.location}. Start it with graph.run({run_id!r}, ...)."
         )
+    check_not_removed(known)
     check_bound(store, graph, known)
     if landing is not None and landing.state is not None:
         plain, version = landing.state, landing.version

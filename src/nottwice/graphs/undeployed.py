@@ -30,7 +30,7 @@ from nottwice.model.graph import split_graph_id
 from nottwice.model.mapping import nodes_at
 from nottwice.model.position import Position, start
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
-from nottwice.model.run import Life, RunRecord, RunStatus
+from nottwice.model.run import Life, RunRecord
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
 
@@ -143,7 +143,7 @@ def _abort(seat: Seat, run: RunRecord, review: Review) -> Doing[NottwiceError | 
 
 def _needs_nobody(run: RunRecord) -> Doing[bool]:
     """Whether the run is over, or some process that has its code drives it right now."""
-    if run.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+    if run.status.is_final:
         return True
     if run.holder_id is None:
         return False

@@ -10,7 +10,7 @@ from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.run import EventRecord
-from nottwice.store.interface import Commit, EventWrite, Store
+from nottwice.store.interface import Commit, EventWrite, Store, check_not_removed
 
 
 def tell(
@@ -36,6 +36,7 @@ def tell(
         sent_at=clock.now(),
         sent_by=check_id(by, what="The sender"),
     )
+    check_not_removed(store.load_run(event.workflow_id))
     known = _known(store, event)
     if known is None:
         store.commit(Commit(workflow_id=event.workflow_id, events=(EventWrite(event),)))

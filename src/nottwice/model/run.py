@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import shlex
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from nottwice.model.failure import Failure
@@ -14,13 +16,23 @@ CANCEL: Final = "nottwice.cancel"
 
 
 class RunStatus(enum.Enum):
-    """Where a run stands. A RUNNING run whose holder is dead was interrupted."""
+    """Where a run stands. A RUNNING run whose holder is dead was interrupted.
+
+    REMOVED is the tombstone of a run that retention has removed, or a part of it: it can never be
+    opened again, because its receipts are gone and its effects would be made a second time (L8).
+    """
 
     RUNNING = "running"
     WAITING = "waiting"
     COMPLETED = "completed"
     FAILED = "failed"
     ABORTED = "aborted"
+    REMOVED = "removed"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing can ever happen in it again; a failed run can be resumed."""
+        return self in (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.REMOVED)
 
 
 class StepStatus(enum.Enum):
@@ -193,3 +205,14 @@ class Fence:
 
     holder_id: str
     epoch: int
+
+
+def removed_text(run: RunRecord) -> str:
+    """What to tell someone who asks for a run that retention has removed."""
+    ended = datetime.fromtimestamp(run.updated_at, UTC)
+    return (
+        f"Run {run.workflow_id!r} ended on {ended:%Y-%m-%d} and was removed by retention since. "
+        "Nothing was done: its receipts are gone, so whatever it did would be done a second time. "
+        "To do it once more on purpose, start a run with another id. See what is left: nottwice "
+        f"show {shlex.quote(run.workflow_id)}"
+    )

@@ -85,7 +85,7 @@ class Tool:
     approval_seconds: float | None = None
     """How long an approval counts; None: until it is used."""
     keep_seconds: float | None = None
-    """How long its rows are needed. Recorded now, enforced by retention."""
+    """How long its rows are kept after their run has ended; None: as its class says."""
     rate_class: str | None = None
     """The name of its rate-limit class. Recorded now, enforced by the policy gate."""
 

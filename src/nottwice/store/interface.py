@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from nottwice.errors import UsageError
+from nottwice.errors import RunRemoved, UsageError
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import Failure
 from nottwice.model.records import light_record
@@ -29,6 +29,7 @@ from nottwice.model.run import (
     RunStatus,
     StepRecord,
     Wait,
+    removed_text,
 )
 
 
@@ -82,10 +83,35 @@ class EventWrite:
     event: EventRecord
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Take away what nobody needs any more of a run that is over, if its epoch is as it was seen.
+
+    ``run`` is what is left of it: its tombstone. The first removal raises the epoch, so that who
+    was about to claim the run has to look again. Audit entries are never removed.
+    """
+
+    run: RunRecord
+    after_epoch: int
+    calls: tuple[CallIdentity, ...] = ()
+    steps: tuple[tuple[str, str], ...] = ()
+    """Visits of steps: the node and the checkpoint of each."""
+    rest: bool = False
+    """Also its checkpoints, events, reviews and evidence, and the steps that are left."""
+
+    def __post_init__(self) -> None:
+        if self.run.status is not RunStatus.REMOVED or self.run.holder_id is not None:
+            raise UsageError(
+                f"Only a tombstone can be left of run {self.run.workflow_id!r}, and nobody holds "
+                "one. Nothing was removed."
+            )
+
+
 @light_record(frozen=True, slots=True, kw_only=True)
 class Commit:
     """One transaction. Without a fence only new runs, reviews, evidence, audit, new events and
-    graphs may be written: what others than the holder may say is a short list (B4)."""
+    graphs may be written, and what retention removes of runs that are over: what others than the
+    holder may say is a short list (B4)."""
 
     workflow_id: str
     fence: Fence | None = None
@@ -104,6 +130,7 @@ class Commit:
     events: tuple[EventWrite, ...] = ()
     graph: GraphRecord | None = None
     """Recorded if the ledger does not know its id; a known one is left as it is."""
+    removal: Removal | None = None
 
     def __post_init__(self) -> None:
         if self.fence is None and (
@@ -116,6 +143,9 @@ class Commit:
         # Plain loops: this runs twice in every call, and all but one of these are empty.
         run = self.workflow_id
         strangers = self.claim is not None and self.claim.run.workflow_id != run
+        if self.removal is not None:
+            strangers |= self.removal.run.workflow_id != run
+            strangers |= any(one.workflow_id != run for one in self.removal.calls)
         for write in self.calls:
             strangers |= write.row.identity.workflow_id != run
         for review_write in self.reviews:
@@ -259,6 +289,15 @@ class Store(Protocol):
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
         """The runs of graphs that somebody holds, or held when he died, oldest claim first."""
 
+    def expired_runs(
+        self, *, ended_before: float, due_before: float, limit: int, after: str = ""
+    ) -> list[RunRecord]:
+        """Runs that retention should look at, without those that others have spawned, by id.
+
+        Those that are over and did not change since ``ended_before``, and tombstones of which
+        something is left that was due before ``due_before``. ``after``: only greater ids.
+        """
+
     def close(self) -> None: ...
 
 
@@ -282,6 +321,21 @@ def both_pure(known: CallRow, row: CallRow) -> bool:
     last: such a row must never be the reason why the receipt of an effect is refused.
     """
     return not (known.replay_class.effectful or row.replay_class.effectful)
+
+
+def check_not_removed(known: RunRecord | None) -> None:
+    """Refuse to claim a tombstone: its receipts are gone, so its effects would be made again."""
+    if known is not None and known.status is RunStatus.REMOVED:
+        raise RunRemoved(removed_text(known), run_id=known.workflow_id)
+
+
+def may_be_removed(known: RunRecord | None, removal: Removal) -> bool:
+    """Whether a run is over and as it was seen, or was removed by this very commit before."""
+    if known is None or known.status in (RunStatus.RUNNING, RunStatus.WAITING):
+        return False
+    if known.status is RunStatus.REMOVED and known.epoch == removal.run.epoch:
+        return True
+    return known.epoch == removal.after_epoch
 
 
 def may_take(known: EventRecord, event: EventRecord) -> bool:

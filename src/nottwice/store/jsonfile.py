@@ -191,6 +191,13 @@ class JsonFileStore:
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
         return self._view(None).runs_held_by(holder_id)
 
+    def expired_runs(
+        self, *, ended_before: float, due_before: float, limit: int, after: str = ""
+    ) -> list[RunRecord]:
+        return self._view(None).expired_runs(
+            ended_before=ended_before, due_before=due_before, limit=limit, after=after
+        )
+
     def close(self) -> None:
         """Give back what is held open. What was reported durable stays so."""
         if self._pid == os.getpid():
@@ -378,7 +385,7 @@ class JsonFileStore:
             # Every run keeps a copy of its graph, always the one that was there first.
             known = whole.graphs.get(commit.graph.graph_id, commit.graph)
             commit = replace(commit, graph=known)
-        if commit.fence is None and commit.claim is None:
+        if commit.fence is None and commit.claim is None and commit.removal is None:
             self._append(commit, file.folded + 1)
         else:
             self._replace(commit, file)

@@ -275,7 +275,7 @@ def read_line(line: bytes, *, where: str) -> tuple[int, Commit]:
 
 def as_stored(commit: Commit) -> Commit:
     """The commit as it will be read again, so that a repeated one meets its equal (P7)."""
-    claim, graph = commit.claim, commit.graph
+    claim, graph, removal = commit.claim, commit.graph, commit.removal
     return replace(
         commit,
         claim=None if claim is None else Claim(RUNS.as_stored(claim.run), claim.after_epoch),
@@ -290,6 +290,7 @@ def as_stored(commit: Commit) -> Commit:
         checkpoints=tuple(map(CHECKPOINTS.as_stored, commit.checkpoints)),
         events=tuple(EventWrite(EVENTS.as_stored(one.event)) for one in commit.events),
         graph=None if graph is None else GRAPHS.as_stored(graph),
+        removal=None if removal is None else replace(removal, run=RUNS.as_stored(removal.run)),
     )
 
 

@@ -18,6 +18,7 @@ from nottwice.model.run import RunStatus, StepRecord, StepStatus
 from nottwice.store.rules import MemoryData
 
 PENDING = "pending"
+_ENDED = (RunStatus.COMPLETED, RunStatus.REMOVED)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -62,7 +63,7 @@ def _phases(data: MemoryData) -> dict[str, Any]:
         else:
             # The last visit counts: a node of a loop is in progress again.
             phases[phase] = _mark(step)
-    if any(run.status is RunStatus.COMPLETED for run in data.runs.values()):
+    if any(run.status in _ENDED for run in data.runs.values()):
         # A branch that was not taken is not still to come.
         inner = {phase: _begun(steps) for phase, steps in inner.items() if _begun(steps)}
         phases = {phase: phases[phase] for phase in phases if phase in inner | _begun(phases)}

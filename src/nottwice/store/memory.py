@@ -28,7 +28,7 @@ from nottwice.model.run import (
 )
 from nottwice.store.interface import Commit
 from nottwice.store.rules import MemoryData as MemoryData
-from nottwice.store.rules import apply, check, open_reviews, ready_since
+from nottwice.store.rules import apply, check, is_expired, open_reviews, ready_since
 
 
 class MemoryStore:
@@ -230,6 +230,18 @@ class MemoryStore:
             runs = list(self.data.runs.values())
         held = [run for run in runs if run.holder_id == holder_id and run.graph_id is not None]
         return sorted(held, key=lambda run: (run.claimed_at or 0.0, run.workflow_id))
+
+    def expired_runs(
+        self, *, ended_before: float, due_before: float, limit: int, after: str = ""
+    ) -> list[RunRecord]:
+        with self.data.guard:
+            found = [
+                run
+                for run in self.data.runs.values()
+                if run.workflow_id > after
+                and is_expired(run, ended_before=ended_before, due_before=due_before)
+            ]
+        return sorted(found, key=lambda run: run.workflow_id)[:limit]
 
     def close(self) -> None:
         """The holder is gone; the data stays for whoever has it."""

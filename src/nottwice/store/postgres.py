@@ -240,6 +240,13 @@ class PostgresStore:
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
         return [rows.run_from_sql(row) for row in self._read(reads.RUNS_HELD, (holder_id,))]
 
+    def expired_runs(
+        self, *, ended_before: float, due_before: float, limit: int, after: str = ""
+    ) -> list[RunRecord]:
+        moments = rows.micros(ended_before), rows.micros(due_before)
+        found = self._read(reads.EXPIRED_RUNS, (after, *moments, limit))
+        return [rows.run_from_sql(row) for row in found]
+
     def close(self) -> None:
         """Close the connections. What was reported durable stays so; a later use opens others.
 

@@ -148,7 +148,8 @@ def store_error(error: BaseException, place: Place) -> StoreError:
     if isinstance(cause, psycopg.errors.InsufficientPrivilege):
         return StoreError(
             f"This user may not do that in {place.location} ({text}). Nothing was written. "
-            "Connect as a user with the role nottwice_writer."
+            "Connect as a user with the role nottwice_writer; to remove runs it takes the role "
+            "nottwice_keeper, too."
         )
     if isinstance(error, Lost):
         return StoreError(

@@ -42,6 +42,11 @@ def _ready(which: str) -> str:
 
 READY_RUNS = _ready(_BEGUN)
 QUEUED_RUNS = _ready(_QUEUED)
+EXPIRED_RUNS = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE root_id IS NULL AND workflow_id > %s"
+    " AND ((status IN ('completed', 'failed', 'aborted') AND updated_at < %s)"
+    " OR (status = 'removed' AND wake_at <= %s)) ORDER BY workflow_id LIMIT %s"
+)
 HOLDERS_OF_RUNS = """
 SELECT DISTINCT holder_id FROM nottwice.runs
  WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id

@@ -20,7 +20,7 @@ from nottwice.model.call import CallRow
 from nottwice.model.review import AuditEntry, Evidence
 from nottwice.model.run import RunStatus
 from nottwice.store import graph_rows, rows
-from nottwice.store.interface import Blocked, CallWrite, Commit, Outdated, RunUpdate
+from nottwice.store.interface import Blocked, CallWrite, Commit, Outdated, Removal, RunUpdate
 from nottwice.store.postgres_schema import lock_number
 from nottwice.store.rules import MemoryData, apply, check
 
@@ -135,6 +135,26 @@ _CHECKPOINT_KNOWN = (
 )
 PUT_CHECKPOINT = _insert("checkpoints", graph_rows.CHECKPOINT_COLUMNS) + _CHECKPOINT_KNOWN
 DROP_CHECKPOINT = "DELETE FROM nottwice.checkpoints WHERE workflow_id = %s AND version = %s"
+
+REMOVE_CALLS = """
+DELETE FROM nottwice.tool_call_results AS t
+ USING unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
+       AS w(workflow_id, node_id, checkpoint_id, tool_name, input_hash)
+ WHERE (t.workflow_id, t.node_id, t.checkpoint_id, t.tool_name, t.input_hash)
+     = (w.workflow_id, w.node_id, w.checkpoint_id, w.tool_name, w.input_hash)
+"""
+REMOVE_STEPS = """
+DELETE FROM nottwice.steps AS s
+ USING unnest(%s::text[], %s::text[]) AS w(node_id, checkpoint_id)
+ WHERE s.workflow_id = %s AND (s.node_id, s.checkpoint_id) = (w.node_id, w.checkpoint_id)
+"""
+REMOVE_REST = (
+    "DELETE FROM nottwice.steps WHERE workflow_id = %s",
+    "DELETE FROM nottwice.checkpoints WHERE workflow_id = %s",
+    "DELETE FROM nottwice.events WHERE workflow_id = %s",
+    "DELETE FROM nottwice.reviews WHERE workflow_id = %s",
+    "DELETE FROM nottwice.evidence WHERE workflow_id = %s",
+)
 
 
 def _insert_all(table: str, columns: str, given_by: str) -> str:
@@ -305,6 +325,8 @@ class Plan:
         if commit.claim is not None:
             yield PUT_RUN, rows.run_to_sql(commit.claim.run)
             self._in_doubt_from.setdefault(commit.workflow_id, 0)
+        if commit.removal is not None:
+            yield from _removal(commit.removal)
         for write in commit.calls:
             if write.row.identity in self._data.calls:
                 yield UPDATE_CALL, rows.call_changes_to_sql(write.row)
@@ -375,6 +397,18 @@ def _of_graphs(commit: Commit) -> Iterator[Statement]:
         yield ADD_GRAPH, graph_rows.graph_to_sql(commit.graph)
 
 
+def _removal(removal: Removal) -> Iterator[Statement]:
+    run = removal.run.workflow_id
+    yield PUT_RUN, rows.run_to_sql(removal.run)
+    if removal.calls:
+        yield REMOVE_CALLS, _columns(removal.calls, 5)
+    if removal.steps:
+        yield REMOVE_STEPS, (*_columns(removal.steps, 2), run)
+    if removal.rest:
+        for statement in REMOVE_REST:
+            yield statement, (run,)
+
+
 def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
     failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
     at = rows.micros(update.at)
@@ -409,7 +443,10 @@ def _as_stored(commit: Commit) -> Commit:
         replace(write, review=rows.review_from_sql(storable(rows.review_to_sql(write.review))))
         for write in commit.reviews
     )
-    return replace(commit, claim=claim, calls=calls, reviews=reviews)
+    removal = commit.removal
+    if removal is not None:
+        removal = replace(removal, run=rows.run_from_sql(rows.run_to_sql(removal.run)))
+    return replace(commit, claim=claim, calls=calls, reviews=reviews, removal=removal)
 
 
 def storable(parameters: Sequence[Any]) -> Sequence[Any]:
@@ -435,7 +472,7 @@ def _key_use(row: CallRow) -> tuple[str, str, str]:
 
 
 def _held_runs(commits: Iterable[Commit]) -> list[str]:
-    return sorted({one.workflow_id for one in commits if one.fence or one.claim})
+    return sorted({one.workflow_id for one in commits if one.fence or one.claim or one.removal})
 
 
 def _careful_runs(commits: Iterable[Commit]) -> list[str]:

@@ -33,9 +33,12 @@ from nottwice.store.interface import (
     Commit,
     EventWrite,
     Outdated,
+    Removal,
     ReviewWrite,
     both_pure,
+    check_not_removed,
     key_conflict_text,
+    may_be_removed,
     may_take,
 )
 
@@ -70,6 +73,8 @@ def check(data: MemoryData, commit: Commit) -> None:
             raise Blocked(waiting)
     if commit.claim is not None:
         _check_claim(data, commit.claim)
+    if commit.removal is not None:
+        _check_removal(data, commit.removal)
     for write in commit.calls:
         _check_call(data, write)
     for review_write in commit.reviews:
@@ -93,6 +98,13 @@ def _check_claim(data: MemoryData, claim: Claim) -> None:
     epoch = None if run is None else run.epoch
     if epoch != claim.after_epoch and run != claim.run:
         raise Outdated(f"epoch {epoch}")
+    check_not_removed(run)
+
+
+def _check_removal(data: MemoryData, removal: Removal) -> None:
+    run = data.runs.get(removal.run.workflow_id)
+    if not may_be_removed(run, removal):
+        raise Outdated(f"run {removal.run.workflow_id} is not as it was")
 
 
 def _check_call(data: MemoryData, write: CallWrite) -> None:
@@ -163,6 +175,29 @@ def apply(data: MemoryData, commit: Commit) -> None:
             waits=update.waits,
             graph_id=run.graph_id if update.graph_id is None else update.graph_id,
         )
+    if commit.removal is not None:
+        _remove(data, commit.removal)
+
+
+def _remove(data: MemoryData, removal: Removal) -> None:
+    run = removal.run.workflow_id
+    data.runs[run] = removal.run
+    for identity in removal.calls:
+        data.calls.pop(identity, None)
+    for node_id, checkpoint_id in removal.steps:
+        data.steps.pop((run, node_id, checkpoint_id), None)
+    if not removal.rest:
+        return
+    for step in [key for key in data.steps if key[0] == run]:
+        del data.steps[step]
+    for checkpoint in [key for key in data.checkpoints if key[0] == run]:
+        del data.checkpoints[checkpoint]
+    for event in [key for key in data.events if key[0] == run]:
+        del data.events[event]
+    for review in [one for one in data.reviews.values() if one.identity.workflow_id == run]:
+        del data.reviews[review.review_id]
+    for item in [one for one in data.evidence if one.workflow_id == run]:
+        del data.evidence[item]
 
 
 def _mark(data: MemoryData, step: StepRecord) -> None:
@@ -203,7 +238,7 @@ def open_reviews(data: MemoryData, workflow_id: str | None) -> list[Review]:
     return sorted(found, key=lambda review: (review.opened_at, review.review_id))
 
 
-_OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED)
+_OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED, RunStatus.REMOVED)
 
 
 def ready_since(data: MemoryData, run: RunRecord, *, now: float) -> float | None:
@@ -223,6 +258,15 @@ def ready_since(data: MemoryData, run: RunRecord, *, now: float) -> float | None
         # A run that was given up has heard of nothing since.
         return run.updated_at
     return run.wake_at if run.wake_at is not None and run.wake_at <= now else None
+
+
+def is_expired(run: RunRecord, *, ended_before: float, due_before: float) -> bool:
+    """Whether retention should look at a run, and with it at those that it has spawned."""
+    if run.root_id is not None or run.status not in _OVER:
+        return False
+    if run.status is RunStatus.REMOVED:
+        return run.wake_at is not None and run.wake_at <= due_before
+    return run.updated_at < ended_before
 
 
 def _has_come(data: MemoryData, run: RunRecord, wait: Wait) -> bool:

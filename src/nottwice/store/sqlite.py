@@ -131,6 +131,11 @@ _TIMED_RUNS = _CAN_GO_ON + " AND ready_at = wake_at AND ready_at <= ?3" + _IN_TU
 _READY_RUNS = "".join(
     ("SELECT * FROM (", _TOLD_RUNS, ") UNION ALL SELECT * FROM (", _TIMED_RUNS, ")", _IN_TURN)
 )
+_EXPIRED_RUNS = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE root_id IS NULL AND workflow_id > ?"
+    " AND ((status IN ('completed', 'failed', 'aborted') AND updated_at < ?)"
+    " OR (status = 'removed' AND wake_at <= ?)) ORDER BY workflow_id LIMIT ?"
+)
 _HOLDERS_OF_RUNS = (
     "SELECT DISTINCT holder_id FROM runs"
     " WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id"
@@ -314,6 +319,13 @@ class SqliteStore:
 
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
         return [rows.run_from_sql(row) for row in self._read(_HELD_RUNS, (holder_id,))]
+
+    def expired_runs(
+        self, *, ended_before: float, due_before: float, limit: int, after: str = ""
+    ) -> list[RunRecord]:
+        moments = rows.micros(ended_before), rows.micros(due_before)
+        found = self._read(_EXPIRED_RUNS, (after, *moments, limit))
+        return [rows.run_from_sql(row) for row in found]
 
     def close(self) -> None:
         """Close the files. What was reported durable stays so; a later use opens them again."""

@@ -23,10 +23,13 @@ from nottwice.store.interface import (
     Commit,
     EventWrite,
     Outdated,
+    Removal,
     ReviewWrite,
     RunUpdate,
     both_pure,
+    check_not_removed,
     key_conflict_text,
+    may_be_removed,
     may_take,
 )
 
@@ -122,6 +125,16 @@ UPDATE events SET received_by = ?, received_at = ? WHERE workflow_id = ? AND eve
 EVENT = "SELECT " + graph_rows.EVENT_COLUMNS + " FROM events WHERE workflow_id = ? AND event_id = ?"
 ADD_GRAPH = _insert("graphs", graph_rows.GRAPH_COLUMNS) + " ON CONFLICT DO NOTHING"
 
+REMOVE_CALL = "DELETE FROM tool_call_results" + _THIS_CALL
+REMOVE_STEP = "DELETE FROM steps WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ?"
+REMOVE_REST = (
+    "DELETE FROM steps WHERE workflow_id = ?",
+    "DELETE FROM checkpoints WHERE workflow_id = ?",
+    "DELETE FROM events WHERE workflow_id = ?",
+    "DELETE FROM reviews WHERE workflow_id = ?",
+    "DELETE FROM evidence WHERE workflow_id = ?",
+)
+
 DOUBT_AGAIN = "UPDATE runs SET in_doubt_from = ? WHERE workflow_id = ?"
 DOUBT_BEGINS = """
 UPDATE runs SET in_doubt_from = coalesce(
@@ -204,6 +217,8 @@ def plan(connection: sqlite3.Connection, commit: Commit) -> list[Statement]:
     statements: list[Statement] = []
     if commit.claim is not None:
         statements.extend(_claim(connection, commit.claim))
+    if commit.removal is not None:
+        statements.extend(_removal(connection, commit.removal))
     for write in commit.calls:
         statements.append(_call(connection, write))
     statements.extend(_doubt(commit, in_doubt_from))
@@ -264,7 +279,24 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Iterator[Statement]:
     epoch = None if found is None else rows.run_from_sql(found).epoch
     if epoch != claim.after_epoch and found != written:
         raise Outdated(f"epoch {epoch}")
+    check_not_removed(None if found is None else rows.run_from_sql(found))
     yield PUT_RUN, written
+
+
+def _removal(connection: sqlite3.Connection, removal: Removal) -> Iterator[Statement]:
+    run = removal.run.workflow_id
+    found = connection.execute(RUN, (run,)).fetchone()
+    known = None if found is None else rows.run_from_sql(found)
+    if not may_be_removed(known, removal):
+        raise Outdated(f"run {run} is not as it was")
+    yield PUT_RUN, rows.run_to_sql(removal.run)
+    for identity in removal.calls:
+        yield REMOVE_CALL, identity
+    for node_id, checkpoint_id in removal.steps:
+        yield REMOVE_STEP, (run, node_id, checkpoint_id)
+    if removal.rest:
+        for statement in REMOVE_REST:
+            yield statement, (run,)
 
 
 def _call(connection: sqlite3.Connection, write: CallWrite) -> Statement:

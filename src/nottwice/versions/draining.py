@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from nottwice.model.graph import Version, split_graph_id
 from nottwice.model.run import RunRecord, RunStatus
 
-_OVER = (RunStatus.COMPLETED, RunStatus.ABORTED)
-
 
 class Removal(enum.Enum):
     """Whether the code of a version can be taken out of the deployment."""
@@ -56,7 +54,7 @@ def drains(runs: Iterable[RunRecord], *, deployed: Sequence[str] | None) -> list
     open_ids = {
         graph_id
         for graph_id, found in by_graph.items()
-        if any(run.status not in _OVER for run in found)
+        if any(not run.status.is_final for run in found)
     }
     return [
         _view(graph_id, by_graph[graph_id], deployed, open_ids)
@@ -79,7 +77,7 @@ def taker_of(graph_id: str, deployed: Iterable[str]) -> str | None:
 def _view(
     graph_id: str, runs: list[RunRecord], deployed: Sequence[str] | None, open_ids: set[str]
 ) -> VersionView:
-    still = [run for run in runs if run.status not in _OVER]
+    still = [run for run in runs if not run.status.is_final]
     waits = Counter(text for run in still for text in _waits(run))
     return VersionView(
         graph_id=graph_id,

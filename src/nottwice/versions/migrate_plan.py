@@ -42,7 +42,7 @@ from nottwice.store.interface import Commit, ReviewWrite, RunUpdate, Store
 from nottwice.versions.migrate_hindrances import Hindrances, find_hindrances
 
 Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
-OVER = (RunStatus.COMPLETED, RunStatus.ABORTED)
+OVER = (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.REMOVED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

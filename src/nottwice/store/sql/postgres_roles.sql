@@ -8,6 +8,8 @@
 -- nottwice_writer     drives runs: agents and workers. What identifies a call, its arguments, class
 --                     and key cannot be changed by it once they were written (P9); evidence, audit
 --                     and graphs can only be added to
+-- nottwice_keeper     may remove what is expired, and nothing by itself: for whoever runs nottwice gc,
+--                     together with nottwice_writer
 -- (the owner)         whoever made the schema: changes it when nottwice is upgraded
 --
 -- Roles are groups without a login: GRANT nottwice_writer TO my_agent;
@@ -16,7 +18,8 @@ DO $$
 DECLARE
   name text;
 BEGIN
-  FOREACH name IN ARRAY ARRAY['nottwice_reader', 'nottwice_operator', 'nottwice_writer'] LOOP
+  FOREACH name IN ARRAY ARRAY['nottwice_reader', 'nottwice_operator', 'nottwice_writer',
+                              'nottwice_keeper'] LOOP
     BEGIN
       EXECUTE format('CREATE ROLE %I NOLOGIN', name);
     EXCEPTION WHEN duplicate_object OR unique_violation THEN
@@ -28,8 +31,9 @@ $$;
 
 REVOKE ALL ON SCHEMA nottwice FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA nottwice
-  FROM PUBLIC, nottwice_reader, nottwice_operator, nottwice_writer;
-GRANT USAGE ON SCHEMA nottwice TO nottwice_reader, nottwice_operator, nottwice_writer;
+  FROM PUBLIC, nottwice_reader, nottwice_operator, nottwice_writer, nottwice_keeper;
+GRANT USAGE ON SCHEMA nottwice
+  TO nottwice_reader, nottwice_operator, nottwice_writer, nottwice_keeper;
 GRANT SELECT ON ALL TABLES IN SCHEMA nottwice
   TO nottwice_reader, nottwice_operator, nottwice_writer;
 
@@ -50,3 +54,7 @@ GRANT DELETE ON nottwice.checkpoints TO nottwice_writer;
 GRANT UPDATE (status, finished_at, failure_json) ON nottwice.steps TO nottwice_writer;
 GRANT UPDATE (received_by, received_at) ON nottwice.events TO nottwice_writer;
 GRANT UPDATE (lease_until) ON nottwice.holders TO nottwice_writer;
+
+-- Removing. Audit entries and tombstones can be removed by nobody.
+GRANT DELETE ON nottwice.tool_call_results, nottwice.steps, nottwice.reviews, nottwice.evidence,
+  nottwice.checkpoints, nottwice.events TO nottwice_keeper;

@@ -17,9 +17,10 @@ from nottwice.testing.conformance.holders import Holders
 from nottwice.testing.conformance.people import People
 from nottwice.testing.conformance.reads import Reads
 from nottwice.testing.conformance.ready import Ready
+from nottwice.testing.conformance.removals import Removals
 
 
-class StoreConformance(Commits, Holders, Calls, People, Graphs, Ready, Reads, Endurance):
+class StoreConformance(Commits, Holders, Calls, People, Graphs, Ready, Removals, Reads, Endurance):
     """All claims. Derive from it, define ``open_store``, and let pytest collect it.
 
     A claim that needs a capability which your store does not have is not collected.

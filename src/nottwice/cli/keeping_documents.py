@@ -1,0 +1,60 @@
+"""What do `gc` and `backup` print with `--json`? Their shapes, with the meaning of every field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nottwice.cli.output import iso_text
+from nottwice.engine.retention import Removed, RemovedRun
+
+_LEDGER = "the absolute path of the ledger"
+
+DOCUMENTS: dict[str, dict[str, str]] = {
+    "gc": {
+        "ledger": _LEDGER,
+        "dry_run": "whether nothing was removed, and the rest says what would be",
+        "families": "how many runs were looked at, each with those that it has spawned",
+        "removed": "how many `runs` became tombstones, and how many `calls` and `checkpoints` went",
+        "still_open": "how many families are old enough, but for a review, a doubt or a process",
+        "unknown_tools": "rows that are due and were kept, by the name of their tool: nobody here "
+        "knows its `keep`",
+        "runs": "the runs that something was removed of, up to a thousand; see removed run",
+    },
+}
+
+FIELDS: dict[str, dict[str, str]] = {
+    "removed run": {
+        "run_id": "its id, which stays taken",
+        "ended_as": "completed, failed, aborted, or removed: an earlier sweep took a part of it",
+        "ended_at": "when it ended",
+        "calls": "how many rows of it went",
+        "calls_left": "how many rows are kept for longer",
+        "due_at": "when the next of them may go, or null",
+    },
+}
+
+
+def removed_document(removed: Removed) -> dict[str, Any]:
+    return {
+        "dry_run": removed.dry_run,
+        "families": removed.families,
+        "removed": {
+            "runs": removed.runs,
+            "calls": removed.calls,
+            "checkpoints": removed.checkpoints,
+        },
+        "still_open": removed.still_open,
+        "unknown_tools": dict(sorted(removed.unknown_tools.items())),
+        "runs": [_run_document(run) for run in removed.named],
+    }
+
+
+def _run_document(run: RemovedRun) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "ended_as": run.ended_as,
+        "ended_at": iso_text(run.ended_at),
+        "calls": run.calls,
+        "calls_left": run.calls_left,
+        "due_at": iso_text(run.due_at),
+    }

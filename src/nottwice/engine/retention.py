@@ -1,0 +1,286 @@
+"""What of a ledger does nobody need any more, and how is it removed while others work? (L8)
+
+A run and those that it has spawned are one family, and nothing of it is removed while any of them
+is open. First each becomes a tombstone, the root before its children, which no one can claim any
+more: from then on nothing that is still there can be taken for all there was. Then rows go, a few
+in each commit. Whoever is killed in between leaves tombstones, and the next one goes on from there.
+Promises kept here: P88 (nothing of an open run is removed), P89 (a removed run never starts again).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from nottwice.engine import history
+from nottwice.engine.clock import Clock
+from nottwice.engine.session import FindTool
+from nottwice.errors import RunBusy
+from nottwice.model.call import ROOT_NODE, CallRow
+from nottwice.model.retention import Retention
+from nottwice.model.review import AuditEntry, ReviewStatus
+from nottwice.model.run import Life, RunRecord, RunStatus, Wait, WaitKind
+from nottwice.model.tool import OWN_PREFIX
+from nottwice.store.interface import Commit, Outdated, Removal, Store
+
+T = TypeVar("T")
+MOST_RUNS = 200
+MOST_ROWS = 500
+"""In one commit: a holder who wants to write waits for a few milliseconds."""
+MOST_NAMED = 1_000
+PAUSE_SECONDS = 0.005
+_FAR_AWAY = 1e11
+AUDITED_AS = "gc"
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedRun:
+    """One run of which something was removed, or would be."""
+
+    run_id: str
+    ended_as: str
+    ended_at: float
+    calls: int
+    calls_left: int
+    due_at: float | None
+    """When the next part of it may go; None: nothing is left but its tombstone."""
+
+
+@dataclass(slots=True)
+class Removed:
+    """What was removed, or would be: ``dry_run`` tells which."""
+
+    dry_run: bool
+    families: int = 0
+    """Runs that were looked at, each with those that it has spawned."""
+    runs: int = 0
+    calls: int = 0
+    checkpoints: int = 0
+    still_open: int = 0
+    """Families that are over long enough, but for a review, a doubt or a process."""
+    unknown_tools: Counter[str] = field(default_factory=Counter)
+    """Rows that are due and were kept, because nobody here knows how long their tool needs them."""
+    named: list[RemovedRun] = field(default_factory=list)
+    """The first runs, up to a thousand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What somebody wants to have removed."""
+
+    store: Store
+    clock: Clock
+    find_tool: FindTool
+    retention: Retention
+    by: str
+    dry_run: bool = False
+    unknown_tools: bool = False
+    """Also rows of tools that are not declared here, by their class."""
+    on_progress: Callable[[Removed], None] = lambda removed: None
+
+
+def remove_expired(sweep: Sweep) -> Removed:
+    """Remove what is due. Durable: each part when it is done; safe to kill and to repeat."""
+    removed = Removed(sweep.dry_run)
+    now = sweep.clock.now()
+    # What is left of a removed run was dated by the usual periods; others mean another look.
+    usual = sweep.retention == Retention()
+    last = ""
+    while True:
+        roots = sweep.store.expired_runs(
+            ended_before=now - sweep.retention.shortest_seconds,
+            due_before=now if usual else _FAR_AWAY,
+            limit=MOST_RUNS,
+            after=last,
+        )
+        if not roots:
+            return removed
+        for root in roots:
+            removed.families += 1
+            _look_at(sweep, list(_family(sweep.store, root)), removed, now)
+            sweep.on_progress(removed)
+        last = roots[-1].workflow_id
+
+
+def _family(store: Store, run: RunRecord) -> Iterator[RunRecord]:
+    """A run and all that it has spawned, directly or not; a parent before its children."""
+    yield run
+    for child in store.children(run.workflow_id):
+        yield from _family(store, child)
+
+
+def _look_at(sweep: Sweep, family: Sequence[RunRecord], removed: Removed, now: float) -> None:
+    ended_at = max(run.updated_at for run in family)
+    if now < ended_at + sweep.retention.shortest_seconds:
+        return
+    if any(_is_open(sweep.store, run) for run in family):
+        removed.still_open += 1
+        return
+    failed = any(run.status is RunStatus.FAILED for run in family)
+    if not failed or now >= ended_at + float(sweep.retention.failed):
+        family = [_thinned(sweep, run, removed) for run in family]
+        parts = [_part(sweep, run, removed, now, ended_at) for run in family]
+        is_old = now >= ended_at + float(sweep.retention.pure)
+        if any(part.due for part in parts) or (is_old and not any(part.left for part in parts)):
+            _remove(sweep, parts, removed, now)
+
+
+def _is_open(store: Store, run: RunRecord) -> bool:
+    """Whether anybody may still do something in a run, or wants to know something about it."""
+    if run.status in (RunStatus.RUNNING, RunStatus.WAITING):
+        return True
+    if run.holder_id is not None and store.life_of(run.holder_id) is not Life.DEAD:
+        return True
+    final = run.status in (RunStatus.ABORTED, RunStatus.REMOVED)
+    for review in store.open_reviews(run.workflow_id):
+        # Nobody will use what was decided about a run that can never be opened again.
+        if not final or review.status is ReviewStatus.OPEN:
+            return True
+    if final:
+        return False
+    return any(row.replay_class.effectful for row in store.calls_in_doubt(run.workflow_id))
+
+
+def _thinned(sweep: Sweep, run: RunRecord, removed: Removed) -> RunRecord:
+    """Remove all versions of a run but the last, from which it can still be told how it ended."""
+    if run.status is RunStatus.REMOVED:
+        return run
+    versions = [one.version for one in sweep.store.checkpoints(run.workflow_id)[:-1]]
+    if not versions:
+        return run
+    if not sweep.dry_run:
+        try:
+            history.prune(sweep.store, run.workflow_id, versions=versions)
+        except RunBusy:
+            return run
+        sweep.clock.pause(PAUSE_SECONDS)
+    removed.checkpoints += len(versions)
+    return sweep.store.load_run(run.workflow_id) or run
+
+
+@dataclass(slots=True)
+class _Part:
+    """One run of a family, and what of it is due."""
+
+    run: RunRecord
+    due: list[CallRow]
+    left: list[tuple[float, CallRow]]
+    gone: int = 0
+    """How many of those that are due went together with the burial."""
+
+    @property
+    def next_at(self) -> float | None:
+        return min((due_at for due_at, _ in self.left), default=None)
+
+
+def _part(sweep: Sweep, run: RunRecord, removed: Removed, now: float, ended_at: float) -> _Part:
+    part = _Part(run, [], [])
+    for row in sweep.store.calls(run.workflow_id):
+        name = row.identity.tool_name
+        tool = sweep.find_tool(name)
+        due_at = sweep.retention.due_at(row, tool=tool, ended_at=ended_at)
+        known = sweep.unknown_tools or tool is not None or name.startswith(OWN_PREFIX)
+        if due_at <= now and known:
+            part.due.append(row)
+        else:
+            part.left.append((due_at, row))
+            if due_at <= now:
+                removed.unknown_tools[name] += 1
+    return part
+
+
+def _remove(sweep: Sweep, parts: Sequence[_Part], removed: Removed, now: float) -> None:
+    for part in parts:
+        removed.runs += part.run.status is not RunStatus.REMOVED
+        removed.calls += len(part.due)
+        if len(removed.named) < MOST_NAMED:
+            removed.named.append(_named(part))
+    if sweep.dry_run:
+        return
+    try:
+        for part in parts:
+            part.run = _buried(sweep, part, now)
+        for part in parts:
+            for rows in _few(part.due[part.gone :]):
+                calls = tuple(row.identity for row in rows)
+                _commit(sweep, Removal(part.run, part.run.epoch, calls=calls))
+        # The root last: it is by the root that the next sweep finds what is left.
+        for part in reversed(parts):
+            _date(sweep, part, parts, now)
+    except Outdated:
+        # Somebody opened a failed run at this very moment, or sweeps here as well.
+        return
+
+
+def _buried(sweep: Sweep, part: _Part, now: float) -> RunRecord:
+    """Leave a tombstone. Durable: when it returns; from then on nobody can claim the run."""
+    run = part.run
+    if run.status is RunStatus.REMOVED:
+        return run
+    tombstone = replace(
+        run, status=RunStatus.REMOVED, epoch=run.epoch + 1, holder_id=None, waits=(_until(now),)
+    )
+    ended = datetime.fromtimestamp(run.updated_at, UTC)
+    calls = len(part.due) + len(part.left)
+    why = f"retention: {run.status.value} since {ended:%Y-%m-%d}, {calls} calls"
+    entry = AuditEntry(run.workflow_id, now, sweep.by, AUDITED_AS, f"run {run.workflow_id}", why)
+    # Who may not remove anything is told so before anything has changed.
+    first = tuple(row.identity for row in part.due[:MOST_ROWS])
+    _commit(sweep, Removal(tombstone, run.epoch, calls=first), audit=entry)
+    part.gone = len(first)
+    return tombstone
+
+
+def _date(sweep: Sweep, part: _Part, parts: Sequence[_Part], now: float) -> None:
+    """Write into a tombstone when to look again; or, if no row is left, remove the rest."""
+    run = part.run
+    next_at = part.next_at
+    if run.root_id is None:
+        # Tombstones of children are found by that of their root.
+        next_at = min((one.next_at for one in parts if one.next_at is not None), default=None)
+    waits = () if next_at is None else (_until(max(next_at, now)),)
+    if part.left:
+        _commit(sweep, Removal(replace(run, waits=waits), run.epoch))
+        return
+    bare = replace(run, waits=waits, input_json=None, failure=None)
+    if bare != run:
+        _remove_steps(sweep, run)
+        _commit(sweep, Removal(bare, run.epoch, rest=True))
+
+
+def _remove_steps(sweep: Sweep, run: RunRecord) -> None:
+    steps = [(step.node_id, step.checkpoint_id) for step in sweep.store.steps(run.workflow_id)]
+    for some in _few(steps):
+        _commit(sweep, Removal(run, run.epoch, steps=tuple(some)))
+
+
+def _few(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """As many at a time as one commit may hold."""
+    return (items[start : start + MOST_ROWS] for start in range(0, len(items), MOST_ROWS))
+
+
+def _commit(sweep: Sweep, removal: Removal, *, audit: AuditEntry | None = None) -> None:
+    entries = () if audit is None else (audit,)
+    run_id = removal.run.workflow_id
+    sweep.store.commit(Commit(workflow_id=run_id, removal=removal, audit=entries))
+    # Others who write have their turn.
+    sweep.clock.pause(PAUSE_SECONDS)
+
+
+def _until(moment: float) -> Wait:
+    return Wait(WaitKind.TIMER, "retention", ROOT_NODE, moment)
+
+
+def _named(part: _Part) -> RemovedRun:
+    run = part.run
+    return RemovedRun(
+        run_id=run.workflow_id,
+        ended_as=run.status.value,
+        ended_at=run.updated_at,
+        calls=len(part.due),
+        calls_left=len(part.left),
+        due_at=part.next_at,
+    )

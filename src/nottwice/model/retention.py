@@ -1,0 +1,100 @@
+"""How long is kept what a run leaves behind? (L8)
+
+Everything is counted from the end of a run, or of the last run of its family: a run and those that
+it has spawned are kept and removed together. So a row outlives its run, however long that was, by
+at least the longest pause that somebody may make before he opens the run again. The row of a key
+also outlives the upstream's memory of it. Promise kept here: P87.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from nottwice.errors import InvalidTool, UsageError
+from nottwice.model.call import CallRow, ReplayClass, stricter
+from nottwice.model.tool import Tool, parse_duration
+
+LONGEST_PAUSE_SECONDS = 14 * 86_400.0
+"""A run that waits on people may rest this long, and nobody has to say so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long things are kept after their run has ended; each at least 14 days.
+
+    ``checkpoints``: all versions but the last; ``pure``, ``keyed``, ``unsafe``: the rows of a
+    class, where their tool does not say ``keep=``; ``failed``: anything of a run that failed and
+    could be resumed. Durations such as ``"90d"``, or seconds.
+    """
+
+    checkpoints: str | float = "30d"
+    pure: str | float = "60d"
+    keyed: str | float = "180d"
+    unsafe: str | float = "365d"
+    failed: str | float = "90d"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, _period(field.name, getattr(self, field.name)))
+        shortest = min((float(self.pure), "pure"), (float(self.keyed), "keyed"))
+        shortest = min(shortest, (float(self.unsafe), "unsafe"))
+        if float(self.checkpoints) > shortest[0]:
+            raise UsageError(
+                f"Checkpoints would be kept longer than rows ({shortest[1]}), and a checkpoint "
+                "without its receipts would make effects a second time. Nothing was removed. Keep "
+                "rows at least as long."
+            )
+
+    @staticmethod
+    def of(period: str | float) -> Retention:
+        """The same for everything, whatever its class."""
+        seconds = _period("older than", period)
+        return Retention(
+            checkpoints=seconds, pure=seconds, keyed=seconds, unsafe=seconds, failed=seconds
+        )
+
+    @property
+    def shortest_seconds(self) -> float:
+        """Before this nothing at all is due."""
+        return float(self.checkpoints)
+
+    def due_at(self, row: CallRow, *, tool: Tool | None, ended_at: float) -> float:
+        """From when on a row may go, if its family ended then."""
+        kind = row.replay_class if tool is None else stricter(row.replay_class, tool.replay_class)
+        if row.status.in_doubt and kind.effectful:
+            # Nobody knows whether it happened: it is kept as long as the gravest of all.
+            kind = ReplayClass.UNSAFE_ON_REPLAY
+        seconds = self._seconds_of(kind)
+        if tool is not None and tool.keep_seconds is not None:
+            seconds = max(tool.keep_seconds, LONGEST_PAUSE_SECONDS)
+        return max(ended_at + seconds, _window_closes_at(row, tool))
+
+    def _seconds_of(self, kind: ReplayClass) -> float:
+        periods = {
+            ReplayClass.PURE: self.pure,
+            ReplayClass.IDEMPOTENT_WITH_KEY: self.keyed,
+            ReplayClass.UNSAFE_ON_REPLAY: self.unsafe,
+        }
+        return float(periods[kind])
+
+
+def _window_closes_at(row: CallRow, tool: Tool | None) -> float:
+    """Until when the upstream may know the key; some count from its last use."""
+    if row.key is None:
+        return 0.0
+    declared = 0.0 if tool is None else tool.window_seconds or 0.0
+    return max(row.key_since or 0.0, row.started_at) + max(row.window_seconds or 0.0, declared)
+
+
+def _period(name: str, given: str | float) -> float:
+    try:
+        seconds = parse_duration(given, what=name)
+    except InvalidTool as error:
+        raise UsageError(f"{error} Nothing was removed.") from None
+    if seconds < LONGEST_PAUSE_SECONDS:
+        raise UsageError(
+            f"{name}={given!r} is too short: a run that waits on people may rest for 14 days "
+            "before somebody opens it again, and would then do everything once more. Nothing was "
+            "removed. Keep things for at least 14d."
+        )
+    return seconds
