@@ -81,7 +81,7 @@ bench: .venv/.dev
 	.venv/bin/python bench/worker.py
 	.venv/bin/python bench/agent.py
 
-bench-peers: .venv/.place
+bench-peers: .venv/.dev
 	.venv/bin/python bench/peers.py
 	.venv/bin/python bench/graph_peers.py
 	.venv/bin/python bench/agent.py --peer

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 
 from nottwice.engine import ownership, steps, stops
 from nottwice.engine.asks import Doing, Join, Outcome, Read, Together, Visit
+from nottwice.engine.cancelled import stop_if_cancelled
 from nottwice.engine.session import Scope, Session
-from nottwice.errors import InvalidGraph, NottwiceError, RunAborted, RunBlocked, RunWaits
+from nottwice.errors import InvalidGraph, NottwiceError, RunBlocked, RunWaits
 from nottwice.model import position as positions
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
@@ -28,7 +29,7 @@ from nottwice.model.failure import Failure, classify
 from nottwice.model.graph import GraphDefinition, Node
 from nottwice.model.mapping import nodes_at
 from nottwice.model.position import Position
-from nottwice.model.run import CANCEL, EventRecord, RunStatus, StepRecord
+from nottwice.model.run import RunStatus, StepRecord
 
 
 class Cadence(enum.Enum):
@@ -266,13 +267,7 @@ def _stop_if_told(session: Session) -> Doing[None]:
     """Between two nodes: its driver is to stop; or somebody cancelled it and left word."""
     if session.told_to_stop():
         raise HandedBack(session.run_id)
-    told: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, CANCEL))
-    if told:
-        why = values.decode(told[0].json)
-        raise RunAborted(
-            f"Run {session.run_id!r} was cancelled by {why['by']}: {why['why']}. Nothing more was "
-            "sent. Start a run with another id if it should be done after all."
-        )
+    yield from stop_if_cancelled(session)
 
 
 def _visit_next(flight: Flight) -> Doing[None]:

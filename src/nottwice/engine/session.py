@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -226,6 +227,9 @@ class Session:
         self.expects_new = False
         """Whether the last call that was looked up was new: then the next one will be, too."""
         self.next_ordinal: int | None = None
+        self.looked_for_word = (-math.inf, 0)
+        """When it was last looked for word of somebody who cancelled the run; see cancelled.py."""
+        self._visited: set[tuple[str, str]] = set()
         self.told_to_stop: Callable[[], bool] = _never
         """Whether its driver wants to hand the run back between two nodes."""
         self.depth = 1
@@ -233,6 +237,13 @@ class Session:
         self.thread_id = threading.get_ident()
         self.closed = False
         self.when_idle: Callable[[], None] | None = None
+
+    def is_first_visit(self, node_id: str, checkpoint_id: str) -> bool:
+        """Whether a step cannot be on record: nobody but this session has ever driven the run."""
+        visit = (node_id, checkpoint_id)
+        seen = visit in self._visited
+        self._visited.add(visit)
+        return not seen and (self.found is None or self.found.epoch == 0)
 
     # Attempts in flight
 

@@ -39,8 +39,9 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
     session = scope.session
     node_id = child_node(scope.node_id, name)
     checkpoint_id = child_checkpoint(scope.checkpoint_id, at)
+    is_first = session.is_first_visit(node_id, checkpoint_id)
     record = session.riding.find_step(node_id, checkpoint_id)
-    if record is None:
+    if record is None and not is_first:
         record = yield Read(lambda store: store.load_step(session.run_id, node_id, checkpoint_id))
     if record is None:
         ordinal = yield from _next_ordinal(session)

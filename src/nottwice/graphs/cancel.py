@@ -1,14 +1,16 @@
 """Stop a run for good, and the runs that it has spawned.
 
 Only its holder may change a run. Whoever cancels a run that nobody holds becomes its holder for
-that moment; a run that somebody drives is told, and stops before its next node. What has happened
-stays on record; nothing is undone.
+that moment; a run that somebody drives is told, and stops before its next node, or, if its nodes
+take a few milliseconds only, before one of the next. What has happened stays on record; nothing is
+undone.
 """
 
 from __future__ import annotations
 
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
+from nottwice.engine.cancelled import left_word
 from nottwice.engine.drivers import Seat, drive
 from nottwice.engine.session import Session
 from nottwice.errors import RunAborted, RunBusy, UnknownRun, UsageError
@@ -50,6 +52,7 @@ def cancelling(seat: Seat, run_id: str, *, by: str, why: str) -> Doing[bool]:
     except RunBusy:
         told = EventRecord(run_id, CANCEL, CANCEL, values.encode({"by": by, "why": why}), now, by)
         yield Write(Commit(workflow_id=run_id, events=(EventWrite(told),), audit=(entry,)))
+        left_word()
         return False
     try:
         # The children first: whoever dies now finds the run not cancelled, and does it again.
