@@ -83,7 +83,7 @@ def replay(
 
     \b
     Told of a checkpoint that fails: its file, what is in it, the cause and the smallest difference:
-      arguments changed, new effect, effect no longer asked for, new pure call,
+      arguments changed, new effect, effect no longer asked for, effects reordered, new pure call,
       state no longer loads, result no longer loads, node renamed without mapping,
       node removed, route changed, tool missing, tool reclassified, graph version missing,
       graph changed in place, question changed, new wait, node raises

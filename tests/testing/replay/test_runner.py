@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -239,3 +241,87 @@ def test_a_call_that_was_killed_must_be_asked_for_again(tmp_path: Path) -> None:
     assert causes(place.replay()) == {"effect no longer asked for"}
     place.deploy(patch, (mail, f"pay_refund(order_id=1, cents=1)\n    {mail}"))
     assert causes(place.replay()) == {"new effect"}
+
+
+class Trouble(Exception):
+    """What a node may raise."""
+
+
+@nt.tool("unsafe_on_replay")
+def troubled(word: str) -> str:
+    if word == "refused":
+        raise nt.Poison("no such address")
+    return word
+
+
+def in_trouble(version: str, *words: str, raises: type[Exception] | None = None) -> nt.Graph[Any]:
+    flow: nt.Graph[Any] = nt.Graph("trouble", version=version)
+
+    @flow.node(name="try")
+    def try_all(state: dict[str, Any]) -> None:
+        for word in words:
+            troubled(word)
+        if raises is not None:
+            raise raises("on purpose")
+
+    return flow
+
+
+def told(old: nt.Graph[Any], new: nt.Graph[Any], folder: Path) -> set[str]:
+    """What is said about new code after the old one has run, by a clock that moves."""
+    with nt.open(":memory:") as ledger:
+        with contextlib.suppress(Trouble, nt.Poison):
+            old.run("r", {}, store=ledger)
+        assert record(nt.App(graphs=[old]), ledger.store, folder).left_out == ()
+    return causes(replay_folder(new, folder))
+
+
+def test_a_run_that_failed_is_resumed_to_the_same_failure(tmp_path: Path) -> None:
+    failed = in_trouble("0.0.1", "a", raises=Trouble)
+    assert told(failed, failed, tmp_path) == set()
+    assert told(failed, in_trouble("0.0.1", "a", raises=KeyError), tmp_path) == {"node raises"}
+    # Whoever mends it is not stopped.
+    assert told(failed, in_trouble("0.0.1", "a"), tmp_path) == set()
+    assert told(failed, in_trouble("0.0.1", "a", "b"), tmp_path) == set()
+    refused = in_trouble("0.0.1", "a", "refused")
+    assert told(refused, refused, tmp_path) == set()
+
+
+def test_effects_that_change_places_are_found(tmp_path: Path) -> None:
+    """A run that was killed between them would be asked for the second before the first."""
+    old = in_trouble("0.0.1", "a", "b", "c")
+    assert told(old, old, tmp_path) == set()
+    assert told(old, in_trouble("0.0.1", "a", "c", "b"), tmp_path) == {"effects reordered"}
+
+
+def test_effects_that_were_made_at_once_have_no_order(tmp_path: Path) -> None:
+    @nt.tool("unsafe_on_replay")
+    async def at_once(word: str) -> str:
+        await asyncio.sleep(0.01)
+        return word
+
+    def flow(*words: str) -> nt.Graph[Any]:
+        made: nt.Graph[Any] = nt.Graph("at-once", version="0.0.1")
+
+        @made.node(name="try")
+        async def try_all(state: dict[str, Any]) -> None:
+            await asyncio.gather(*(at_once(word) for word in words))
+
+        return made
+
+    assert told(flow("a", "b"), flow("b", "a"), tmp_path) == set()
+
+
+def test_a_draft_whose_node_is_gone_is_no_pass(tmp_path: Path) -> None:
+    def flow(*names: str) -> nt.Graph[Any]:
+        made: nt.Graph[Any] = nt.Graph("draft", version="0.0.1")
+        for name in names:
+            made.node(name=name)(lambda state: None)
+        return made
+
+    assert told(flow("a", "b"), flow("a", "b"), tmp_path) == set()
+    assert told(flow("a", "b", "c"), flow("a", "d", "c"), tmp_path) == {
+        "node renamed without mapping",
+        "route changed",
+    }
+    assert told(flow("a", "b", "c"), flow("a", "c"), tmp_path) == {"node removed", "route changed"}

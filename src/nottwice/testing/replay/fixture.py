@@ -141,8 +141,11 @@ def is_fixture(path: Path) -> bool:
         return False
 
 
-def nameless(row: CallRow, *, at: float) -> CallRow:
-    """A row without who made it and when; what a resume needs of it stays."""
+def nameless(row: CallRow, *, order: int, at: float) -> CallRow:
+    """A row without who made it and when; what a resume needs of it stays.
+
+    ``order`` takes the place of its time: calls of one place that have the same were made at once.
+    """
     return CallRow(
         row.identity,
         row.identity.call_id,
@@ -152,8 +155,8 @@ def nameless(row: CallRow, *, at: float) -> CallRow:
         "",
         "",
         row.args_json,
-        at,
-        at,
+        float(order),
+        float(order),
         finished_at=None if row.status.in_doubt else at,
         result=row.result,
         failure=row.failure,
@@ -253,6 +256,7 @@ def _call_to_plain(row: CallRow) -> dict[str, Any]:
         "tool": tool,
         "class": row.replay_class.value,
         "status": row.status.value,
+        "order": int(row.created_at),
         "args": values.decode(row.args_json),
     }
     if row.label is not None:
@@ -277,8 +281,8 @@ def _read_call(run_id: str, plain: Mapping[str, Any], at: float) -> CallRow:
         "",
         "",
         values.encode(dict(plain["args"])),
-        at,
-        at,
+        float(plain["order"]),
+        float(plain["order"]),
         finished_at=None if CallStatus(plain["status"]).in_doubt else at,
         result=_read_result(plain.get("result")),
         failure=Failure.from_plain(plain["failure"]) if "failure" in plain else None,

@@ -150,12 +150,15 @@ def _problems(graph: Graph[Any], fixture: Fixture, terms: Terms) -> Iterator[Pro
     position = Position.from_plain(fixture.position)
     try:
         changed = list(_changes(recorded, deployed, graph))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         yield Problem(Cause.UNREADABLE, f"its definition of the graph cannot be read ({error!r})")
         return
     yield from (problem for problem in changed if problem.cause in _FIRST)
     due = [position.node, *(branch.node for branch in position.branches)]
-    if all(name is None or deployed.graph.node(name) is not None for name in due):
+    gone = [name for name in due if name is not None and deployed.graph.node(name) is None]
+    if gone:
+        yield from _node_gone(gone[0], recorded, deployed)
+    else:
         yield from _replayed(graph, fixture, recorded, deployed, terms)
     yield from (problem for problem in changed if problem.cause not in _FIRST)
 
@@ -174,6 +177,18 @@ def _replayed(
         return
     trace = observe(graph, fixture, terms)
     yield from judge(fixture, trace, recorded.graph, deployed.graph, answered=terms.answers.keys())
+
+
+def _node_gone(name: str, recorded: Fingerprint, deployed: Fingerprint) -> Iterator[Problem]:
+    """The run stands at a node that is not there; of a draft nothing else says so."""
+    cause, text = (
+        Cause.NODE_REMOVED,
+        "the run is to be resumed here, and the graph has no such node",
+    )
+    for reason in what_bump(recorded, deployed).reasons:
+        if reason.text.startswith(f'node "{name}" renamed to '):
+            cause, text = Cause.NODE_RENAMED, f"the run is to be resumed here: {reason.text}"
+    yield Problem(cause, text, name)
 
 
 def _changes(old: Fingerprint, new: Fingerprint, graph: Graph[Any]) -> Iterator[Problem]:

@@ -105,6 +105,7 @@ class _Verdict:
         for visit, misses in by_visit.items():
             yield from self._dispatches_of(visit, misses)
         yield from self._gone_from_the_run()
+        yield from self._reordered()
 
     def _dispatches_of(self, visit: Visit | None, misses: list[Miss]) -> Iterator[Problem]:
         unasked = [
@@ -139,6 +140,23 @@ class _Verdict:
                 unasked = row.identity not in self._trace.asked.keys() | self._paired
                 if unasked and _is_effect(row):
                     yield self._effect_gone(None, row)
+
+    def _reordered(self) -> Iterator[Problem]:
+        """Effects of one place that are asked for in another order than they were made in.
+
+        A run that was killed between them would be asked for the second before the first.
+        """
+        recorded = {row.identity: row for row in self._fixture.calls if _is_effect(row)}
+        last: dict[tuple[str, ...], CallRow] = {}
+        for identity in self._trace.asked:
+            row = recorded.get(identity)
+            if row is None:
+                continue
+            before = last.get(identity[:3])
+            if before is not None and row.created_at < before.created_at:
+                text = f"{_call_of(before)} is asked for before {_call_of(row)}, which came first"
+                yield self._problem(Cause.REORDERED, text, self._visit_of(row))
+            last[identity[:3]] = row
 
     def _arguments_changed(self, visit: Visit | None, row: CallRow, miss: Miss) -> Problem:
         before = values.decode(row.args_json)

@@ -27,6 +27,7 @@ class Cause(enum.Enum):
     ARGUMENTS_CHANGED = "arguments changed"
     NEW_EFFECT = "new effect"
     EFFECT_GONE = "effect no longer asked for"
+    REORDERED = "effects reordered"
     NEW_PURE_CALL = "new pure call"
     QUESTION_CHANGED = "question changed"
     NEW_WAIT = "new wait"

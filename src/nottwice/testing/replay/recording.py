@@ -205,7 +205,10 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
             for step in store.steps(run_id)
             if comes_after(step.node_id, step.checkpoint_id)
         ),
-        calls=tuple(nameless(row, at=run.updated_at) for row in rows),
+        calls=tuple(
+            nameless(row, order=order, at=run.updated_at)
+            for row, order in zip(rows, _orders(rows), strict=True)
+        ),
         reviews=tuple(
             _anonymous(review)
             for review in store.open_reviews(run_id)
@@ -238,6 +241,20 @@ def _inner(rows: Sequence[CallRow]) -> Iterator[CallIdentity]:
         for row in together:
             if any(_was_under_way(outer, row) for outer in together if outer is not row):
                 yield row.identity
+
+
+def _orders(rows: Sequence[CallRow]) -> Iterator[int]:
+    """Which calls of a place came after which: a new number where all before it had ended."""
+    ended: dict[tuple[str, ...], float] = {}
+    orders: dict[tuple[str, ...], int] = {}
+    for row in rows:
+        place = row.identity[:3]
+        if row.created_at > ended.get(place, float("inf")):
+            orders[place] += 1
+        orders.setdefault(place, 0)
+        until = float("inf") if row.finished_at is None else row.finished_at
+        ended[place] = max(ended.get(place, 0.0), until)
+        yield orders[place]
 
 
 def _was_under_way(outer: CallRow, row: CallRow) -> bool:
