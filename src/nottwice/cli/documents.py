@@ -95,8 +95,8 @@ DOCUMENTS: dict[str, dict[str, str]] = {
 # What those documents are made of.
 FIELDS: dict[str, dict[str, str]] = {
     "format": {
-        "location": "the absolute path of the ledger",
-        "kind": "schema for a SQLite file, format for JSON files",
+        "location": "where the ledger is",
+        "kind": "schema of a database, format of JSON files",
         "found": "its number; 0 if nothing is in it yet",
         "known": "the number that this nottwice writes, to which the next open brings it",
     },

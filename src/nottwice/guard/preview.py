@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from nottwice.errors import NoLedger
+from nottwice.errors import NoLedger, UsageError
 from nottwice.guard.ledger import FOLDER
 from nottwice.store import jsonfile_document as document
 from nottwice.store.jsonfile import OWN_FOLDER
+from nottwice.store.postgres_place import is_postgres, read_place
 from nottwice.store.sqlite_schema import known_scripts, peek
+
+CONNECT_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class LedgerFormat:
 
     location: str
     kind: str
-    """What is numbered: the ``schema`` of a SQLite file, the ``format`` of JSON files."""
+    """What is numbered: the ``schema`` of a database, the ``format`` of JSON files."""
     found: int
     """0: nothing is in it yet."""
     known: int
@@ -43,13 +46,10 @@ class LedgerFormat:
         return f"{self.location}: {self.kind} {self.found}, as this nottwice writes it"
 
 
-def preview_ledger(store: str | Path) -> LedgerFormat | None:
-    """Look at a ledger without changing anything; SchemaTooNew if it is newer than we know.
-
-    None for what is not in a file: whoever is asked over a network is not only looked at.
-    """
-    if "://" in str(store):
-        return None
+def preview_ledger(store: str | Path) -> LedgerFormat:
+    """Look at a ledger without changing anything; SchemaTooNew if it is newer than we know."""
+    if is_postgres(store):
+        return _on_postgres(str(store))
     path = Path(str(store).removeprefix(FOLDER)).expanduser()
     if not path.exists():
         raise NoLedger(f"There is no ledger at {path}. Nothing was created.")
@@ -61,3 +61,27 @@ def preview_ledger(store: str | Path) -> LedgerFormat | None:
         raise NoLedger(f"There is no ledger in {path}. Nothing was created. Write {FOLDER}FOLDER.")
     number = document.check_mark(mark.read_bytes(), where=str(mark))
     return LedgerFormat(str(path), "format", number, document.FORMAT)
+
+
+def _on_postgres(url: str) -> LedgerFormat:
+    place = read_place(url)
+    try:
+        # Here, because the driver is only there for those who asked for it.
+        import psycopg
+
+        from nottwice.store import postgres_schema
+        from nottwice.store.postgres_connections import store_error
+    except ImportError:
+        raise UsageError(
+            "A ledger on PostgreSQL needs its driver, which is not installed. Nothing was opened. "
+            "Install it: pip install 'nottwice[postgres]'"
+        ) from None
+    known = postgres_schema.known_scripts()[-1].number
+    try:
+        words = {"connect_timeout": CONNECT_SECONDS, **place.connection}
+        with psycopg.connect(**words) as connection:  # type: ignore[arg-type]
+            connection.read_only = True
+            found = postgres_schema.version_of(connection, place)
+    except psycopg.Error as error:
+        raise store_error(error, place) from error
+    return LedgerFormat(place.location, "schema", found, known)
