@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import nottwice as nt
 from nottwice import recipes
 from nottwice.guard.declare import SyncTool
 from nottwice.store import confined_files, jsonfile_disk
-from tests.recipes.killing import AROUND_THE_EFFECT, kill_at, kill_at_lines, work_on
+from tests.recipes.killing import AROUND_THE_EFFECT, fork, kill_at, kill_at_lines, work_on
 
 LINES = int(os.environ.get("RECIPE_LINES", "3"))
 Write = SyncTool[..., recipes.Written]
@@ -99,6 +100,36 @@ def test_killed_at_any_line_the_file_is_the_old_one_or_the_new_one(
     assert deaths > 10
 
 
+def kill_at_rename(ledger: Path, work: Callable[[], Any]) -> None:
+    """The new content is there, under another name."""
+
+    def child() -> None:
+        os.rename = lambda *more, **words: os.kill(os.getpid(), signal.SIGKILL)
+        work_on(ledger, work)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(fork(child), 0)[1]) == -signal.SIGKILL
+
+
+def _age_folder(folder: Path) -> None:
+    for each in folder.iterdir():
+        _age(each)
+
+
+def test_a_file_that_was_written_just_before_needs_nobody(
+    write: Write, folder: Path, ledger: Path
+) -> None:
+    """Two writes in a row, killed in the second: no clock can tell which came first."""
+    folder.mkdir()
+
+    def work() -> Any:
+        return write.receipt(path="c.txt", text="new")
+
+    (folder / "c.txt").write_text("old")
+    kill_at_rename(ledger, work)
+    assert work_on(ledger, work).attempts == 2
+    assert (folder / "c.txt").read_text() == "new"
+
+
 def _age(path: Path) -> None:
     """Wait until the file is a little older than the clock's resolution."""
     before = path.stat().st_ctime
@@ -109,13 +140,18 @@ def _age(path: Path) -> None:
             return
 
 
+@pytest.mark.parametrize("line", [None, "rename"], ids=["after its effect", "before its effect"])
 def test_what_somebody_wrote_in_the_meantime_is_not_overwritten(
-    write: Write, folder: Path, ledger: Path
+    write: Write, folder: Path, ledger: Path, line: str | None
 ) -> None:
     def work() -> Any:
         return write(path="c.txt", text="new")
 
-    kill_at("before result", ledger, work)
+    if line is None:
+        kill_at("before result", ledger, work)
+    else:
+        kill_at_rename(ledger, work)
+    _age_folder(folder)
     (folder / "c.txt").write_text("edited by ann")
     with pytest.raises(nt.ReplayUnsafeError):
         work_on(ledger, work)

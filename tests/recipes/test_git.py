@@ -169,7 +169,7 @@ def test_a_git_that_outlives_its_agent_is_waited_for(
     )
 
     def work() -> Any:
-        return commit(message="ours", paths=["ours.txt"])
+        return commit.receipt(message="ours", paths=["ours.txt"])
 
     pid = os.fork()
     if pid == 0:
@@ -177,10 +177,11 @@ def test_a_git_that_outlives_its_agent_is_waited_for(
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
     opener = subprocess.Popen(["sh", "-c", f"sleep 0.7; touch {gate}"])
-    made = work_on(ledger, work)
+    receipt = work_on(ledger, work)
     opener.wait()
     assert repository.commits == ["ours"]
-    assert made["commit"] == repository.git("rev-parse", "HEAD").strip()
+    assert receipt.value["commit"] == repository.git("rev-parse", "HEAD").strip()
+    assert (receipt.attempts, receipt.settled_by) == (1, "verify")
     assert len(pids.read_text().split()) == 1
 
 

@@ -118,7 +118,8 @@ def test_a_second_attempt_sends_the_same_bytes(mailbox: Mailbox, ledger: Path) -
         security="none",
         sender=SENDER,
         sent=lambda message_id: len(mailbox.mails) > 1,
-        settles="10ms",
+        # Long enough for another second to begin, which is what a Date can tell.
+        settles="1100ms",
         name="wrong_mail",
     )
     kill_at("before result", ledger, lambda: mail_to(wrong, "ann@example.com"))

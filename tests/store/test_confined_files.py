@@ -18,7 +18,7 @@ def replace(root: Path, path: str, content: bytes) -> None:
 
 def read(root: Path, path: str) -> bytes:
     with confined_files.folder_of(str(root), path, make=False) as (where, leaf):
-        return confined_files.read(where, leaf)[0]
+        return confined_files.read(where, leaf)
 
 
 def test_what_was_put_in_is_read_again(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def _put(root: str, name: str, key: str, text: str, *, replacing: bool) -> _Put:
 def _load(root: str, name: str) -> _Note | None:
     try:
         with confined_files.folder_of(root, name + _ENDING, make=False) as (where, leaf):
-            content = confined_files.read(where, leaf)[0].decode("utf-8", "replace")
+            content = confined_files.read(where, leaf).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     # A person may have written the file, or edited it: then there are fewer keys, or none.

@@ -58,18 +58,13 @@ def write_file(
         path, content = call.args["path"], call.args["text"].encode()
         try:
             with confined_files.folder_of(root, path, make=False) as (where, leaf):
-                if confined_files.exists(where, _beside(call)):
-                    # The step that makes the new content show takes this name away.
-                    return did_not_happen()
-                found, changed_at = confined_files.read(where, leaf)
-                if found == content:
+                if confined_files.read(where, leaf) == content:
                     # It may have died before this was done.
                     sync(where)
                     return happened(_written(path, content))
+                return did_not_happen() if _is_untouched(where, leaf, call) else unknown()
         except FileNotFoundError:
             return did_not_happen()
-        untouched = changed_at < call.first_started_at - _STAMP_LAG_SECONDS
-        return did_not_happen() if untouched else unknown()
 
     protected: SyncTool[..., Written] = declare(
         write,
@@ -96,6 +91,17 @@ def _in_our_words() -> Iterator[None]:
         if error.errno in _PASSING:
             raise Retryable(text) from error
         raise Poison(text) from error
+
+
+def _is_untouched(where: int, leaf: str, call: Call) -> bool:
+    """Whether a file was last changed before the call, or before the attempt left its part behind.
+
+    The step that makes the new content show takes the part away; while it is there, the content
+    has not shown.
+    """
+    changed_at = confined_files.changed_at(where, leaf) or 0.0
+    left_at = confined_files.changed_at(where, _beside(call)) or 0.0
+    return changed_at <= max(left_at, call.first_started_at - _STAMP_LAG_SECONDS)
 
 
 def _beside(call: Call) -> str:

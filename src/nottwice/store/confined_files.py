@@ -74,22 +74,21 @@ def replace(where: int, leaf: str, content: bytes, *, beside: str) -> None:
         raise Unsynced(str(error)) from error
 
 
-def read(where: int, leaf: str) -> tuple[bytes, float]:
-    """What a file holds, and when it was last changed, by whatever means."""
+def read(where: int, leaf: str) -> bytes:
+    """What a file holds."""
     if _permissions(where, leaf) is None:
         raise FileNotFoundError(errno.ENOENT, "there is no such file", leaf)
     descriptor = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=where)
     with open(descriptor, "rb") as file:
-        return file.read(), os.fstat(descriptor).st_ctime
+        return file.read()
 
 
-def exists(where: int, leaf: str) -> bool:
-    """Whether a folder has an entry of this name."""
+def changed_at(where: int, leaf: str) -> float | None:
+    """When an entry of a folder was last changed, by whatever means; None: there is none."""
     try:
-        os.stat(leaf, dir_fd=where, follow_symlinks=False)
+        return os.stat(leaf, dir_fd=where, follow_symlinks=False).st_ctime
     except FileNotFoundError:
-        return False
-    return True
+        return None
 
 
 def _make_root(root: Path) -> None:
