@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from nottwice.cli.demo_keys import Keyboard, somebody_is_there
-from nottwice.cli.demo_long import DIES_AT, STEPS, live_and_die_and_live
+from nottwice.cli.demo_long import DIES_AT, SHORT, STEPS, live_and_die_and_live
 from nottwice.cli.demo_screen import Line, Screen
 from nottwice.engine.blocking import call_text
 from nottwice.errors import NottwiceError
@@ -81,7 +81,8 @@ class Demo:
         self.kill_three_ways()
         decided = self.put_on_call()
         self.kill_everywhere(points)
-        self.kill_a_long_run()
+        # Who wants fewer kills wants a shorter night, too.
+        self.kill_a_long_run(*((STEPS, DIES_AT) if points is None else SHORT))
         self.close(decided)
 
     def introduce(self) -> None:
@@ -191,16 +192,17 @@ class Demo:
         )
         self.screen.give_time_to_read()
 
-    def kill_a_long_run(self) -> None:
+    def kill_a_long_run(self, steps: int, dies_at: int) -> None:
         """Part 4: an agent that asks a model 160 times, killed at step 141."""
         say, claim = self.screen.say, self.screen.claim
-        self.screen.title(f"4. Killed at 2 am, step {DIES_AT} of {STEPS}")
+        self.screen.title(f"4. Killed at 2 am, step {dies_at} of {steps}")
         say(
             "Another agent works through the night: it asks its model (a script), writes",
             "a comment, asks again. It is killed right after a comment was written.",
             "",
         )
-        long = live_and_die_and_live(self.showcase.folder / "night-shift")
+        folder = self.showcase.folder / "night-shift"
+        long = live_and_die_and_live(folder, steps=steps, dies_at=dies_at)
         say(
             f"  killed as {long.killed_as} with {long.done_before} comments in the tracker,",
             f"  resumed as {long.resumed_as}: it asked its model again after "
@@ -212,8 +214,8 @@ class Demo:
         claim(
             "The long run goes on at its step, pays for nothing twice, and does nothing twice.",
             holds=long.status == "completed"
-            and (long.done_before, long.comments, long.twice) == (DIES_AT, STEPS, 0)
-            and long.requests == STEPS + 1,
+            and (long.done_before, long.comments, long.twice) == (dies_at, steps, 0)
+            and long.requests == steps + 1,
             text="Plan, transcript and money are in the ledger, not in the process.",
         )
         self.screen.give_time_to_read()
