@@ -21,6 +21,7 @@ from tests.kill.soak import EFFECTS, Work, decide
 
 FLEET_EFFECTS = (*EFFECTS, "mail child", "charge child", "post heard")
 GO = "go"
+MOST_STARTS = 300
 
 
 class FleetWork(Work):
@@ -43,7 +44,14 @@ class FleetWork(Work):
 
 
 def open_ledger(process: Process) -> Ledger:
-    """Whatever the plan names: a file, or a database."""
+    """Whatever the plan names: a file, or a database, which may be starting at this very moment.
+
+    Whoever starts workers starts one again that could not reach its ledger.
+    """
+    for _ in range(MOST_STARTS):
+        with contextlib.suppress(nt.StoreError):
+            return nt.open(process.plan.ledger, clock=process.clock)
+        process.clock.pause(0.1)
     return nt.open(process.plan.ledger, clock=process.clock)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.guard.ledger import Ledger
-from nottwice.model.run import RunStatus
+from nottwice.model.run import RunStatus, Wait, WaitKind
 from nottwice.worker.choice import ONE_NEW_OF, Choice
 from tests.fakes import Host
 from tests.graphs.effects import graph
@@ -149,3 +149,19 @@ def test_a_graph_id_that_makes_no_sense_is_left_to_others(host: Host, ledger: Le
     odd = replace(host.data.runs["odd child"], graph_id="flow@many", parent_id="r")
     host.data.runs["odd child"] = odd
     assert chosen(Choice(ledger, nt.App(graphs=[flow])), 9) == ["r"]
+
+
+def test_a_child_does_not_make_its_parent_be_tried_that_was_put_off(
+    host: Host, ledger: Ledger
+) -> None:
+    flow = flow_of()
+    enqueue(ledger, flow, "parent", "child")
+    parent = replace(host.data.runs["parent"], status=RunStatus.WAITING, epoch=1)
+    host.data.runs["parent"] = replace(parent, waits=(Wait(WaitKind.CHILD, "child", "a"),))
+    unknown = replace(host.data.runs["child"], graph_id="unknown@1.0.0", parent_id="parent")
+    host.data.runs["child"] = unknown
+    choice = Choice(ledger, nt.App(graphs=[flow]))
+    assert chosen(choice, 9) == ["parent"]
+    assert chosen(choice, 9) == ["parent"]
+    choice.patience.put_off("parent", now=ledger.clock.now())
+    assert chosen(choice, 9) == []
