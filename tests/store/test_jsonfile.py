@@ -30,7 +30,8 @@ from nottwice.errors import (
 )
 from nottwice.model.run import Life
 from nottwice.store import filesystem
-from nottwice.store.interface import Commit, ReviewWrite
+from nottwice.store import jsonfile_disk as disk
+from nottwice.store.interface import Claim, Commit, ReviewWrite
 from nottwice.store.jsonfile import JsonFileStore
 from tests.store.machine import ROOT
 from tests.store.samples import (
@@ -47,6 +48,7 @@ from tests.store.samples import (
     noted,
     pending,
     review,
+    run_record,
     told,
 )
 
@@ -497,3 +499,37 @@ def test_readers_are_never_kept_waiting(folder: JsonFileStore) -> None:
         reader.start()
         reader.join(timeout=30)
     assert seen == [[1]]
+
+
+def test_a_worker_that_looks_again_reads_only_what_has_changed_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JsonFileStore(tmp_path / "runs", now=NOW)
+    other = JsonFileStore(tmp_path / "runs", now=NOW)
+
+    def enqueue(run: str) -> None:
+        record = run_record(run, epoch=0, holder_id=None, graph_id="refund@1.0.0")
+        other.commit(Commit(workflow_id=run, claim=Claim(record)))
+
+    def look(now: float) -> list[str]:
+        store.holders_of_runs()
+        return [run.workflow_id for run in store.ready_runs(begun=False, now=now, limit=9)]
+
+    enqueue("a")
+    assert look(NOW) == look(NOW + 1) == ["a"]
+    reads: list[Path] = []
+    read = disk.read
+
+    def noted(path: Path) -> bytes | None:
+        reads.append(path)
+        return read(path)
+
+    monkeypatch.setattr(disk, "read", noted)
+    assert look(NOW + 2) == look(NOW + 3) == ["a"]
+    assert reads == []
+    enqueue("b")
+    for moment in (4, 4, 4.5, 5, 6):
+        assert look(NOW + moment) == ["a", "b"]
+    assert reads != []
+    other.commit(note(1, "a"))
+    assert look(NOW + 7) == ["a", "b"]

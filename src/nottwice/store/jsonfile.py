@@ -16,7 +16,7 @@ import threading
 import weakref
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nottwice.errors import NoLedger, NottwiceError, StoreError
@@ -43,6 +43,7 @@ from nottwice.store.shared import SharedCommits
 
 BUSY_SECONDS = 30.0
 MOST_REMEMBERED = 64
+SETTLED_SECONDS = 1.0
 OWN_FOLDER = ".nottwice"
 _WRITING_PLACE = (1 << 62) + 2
 
@@ -57,6 +58,7 @@ class JsonFileStore:
     _shared: SharedCommits
     _registered: bool
     _remembered: dict[str, tuple[bytes, RunFile]]
+    _glanced: _Glance | None
 
     def __init__(
         self,
@@ -182,14 +184,14 @@ class JsonFileStore:
     def ready_runs(
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
     ) -> list[RunRecord]:
-        whole = self._view(None)
+        whole = self._glance(now)
         return whole.ready_runs(begun=begun, now=now, limit=limit, without=without)
 
     def holders_of_runs(self) -> list[str]:
-        return self._view(None).holders_of_runs()
+        return self._glance().holders_of_runs()
 
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
-        return self._view(None).runs_held_by(holder_id)
+        return self._glance().runs_held_by(holder_id)
 
     def expired_runs(
         self, *, ended_before: float, due_before: float, limit: int, after: str = ""
@@ -217,6 +219,7 @@ class JsonFileStore:
             document.check_mark(disk.read(mark) or b"", where=str(mark))
             self._lock = locks.hold(self._own / "holders.lock", now=self._now)
         self._remembered = {}
+        self._glanced = None
         self._registered = False
         self._shared = SharedCommits(self._commit_many)
         # Last: whoever sees this process's number here finds everything in place.
@@ -257,6 +260,26 @@ class JsonFileStore:
             if workflow_id is None:
                 return MemoryStore(self._everything())
             return MemoryStore(self._run(workflow_id).data)
+
+    def _glance(self, now: float | None = None) -> MemoryStore:
+        """All runs, for workers, which look several times a second: read again if a file changed.
+
+        Two changes in one tick of the file system's clock may look alike, so what was read counts
+        only if nothing had changed for a while before.
+        """
+        self._in_this_process()
+        with self._reading():
+            looks, last = disk.looks_of(self._folder), self._glanced
+            if last is not None and last.looks == looks:
+                if last.settled:
+                    return last.view
+                since = now if last.since is None else last.since
+            else:
+                since = now
+            settled = now is not None and since is not None and now - since >= SETTLED_SECONDS
+            view = MemoryStore(self._everything())
+            self._glanced = _Glance(looks, since, settled, view)
+            return view
 
     def _run(self, workflow_id: str) -> RunFile:
         file = self._load(disk.name_of(workflow_id))
@@ -405,6 +428,18 @@ class JsonFileStore:
         # If it stays, or is back after a crash, the numbers of its lines tell that they are in.
         with contextlib.suppress(OSError):
             disk.remove(self._folder / (name + disk.INBOX))
+
+
+@dataclass(frozen=True, slots=True)
+class _Glance:
+    """What all runs were like when the folder looked like this."""
+
+    looks: frozenset[tuple[str, int, int, int]]
+    since: float | None
+    """Since when it has looked so; by the clock of whoever looked."""
+    settled: bool
+    """It had looked so for a while when it was read."""
+    view: MemoryStore
 
 
 _stores: weakref.WeakSet[JsonFileStore] = weakref.WeakSet()

@@ -48,6 +48,14 @@ def names_in(folder: Path) -> list[str]:
     return sorted({file.name[: -len(file.suffix)] for file in files if file.suffix in (RUN, INBOX)})
 
 
+def looks_of(folder: Path) -> frozenset[tuple[str, int, int, int]]:
+    """What tells at a glance that a file here was replaced, has grown, is new or gone."""
+    with os.scandir(folder) as entries:
+        files = [entry for entry in entries if not entry.name.startswith(".")]
+        seen = [(entry.name, entry.stat()) for entry in files]
+    return frozenset((name, one.st_ino, one.st_size, one.st_mtime_ns) for name, one in seen)
+
+
 def read(path: Path) -> bytes | None:
     """The content of a file; None if there is no such file."""
     try:
