@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -220,3 +222,39 @@ def test_a_link_in_the_place_of_an_inbox_is_not_followed(tmp_path: Path) -> None
     with pytest.raises(OSError):
         disk.append(tmp_path / "a.inbox", b"line")
     assert (tmp_path / "elsewhere").read_bytes() == b""
+
+
+def test_a_folder_looks_otherwise_when_a_run_is_replaced_grows_comes_or_goes(
+    tmp_path: Path,
+) -> None:
+    looks = [disk.looks_of(tmp_path)]
+    for change in (
+        lambda: disk.replace(tmp_path / "a.json", b"{}"),
+        lambda: disk.replace(tmp_path / "a.json", b"[]"),
+        lambda: disk.append(tmp_path / "a.inbox", b"one"),
+        lambda: disk.append(tmp_path / "a.inbox", b"two"),
+        lambda: disk.remove(tmp_path / "a.inbox"),
+    ):
+        change()
+        looks.append(disk.looks_of(tmp_path))
+    assert all(one != other for one, other in itertools.pairwise(looks))
+    (tmp_path / "a.json.new").write_bytes(b"half")
+    (tmp_path / "notes.txt").write_text("not ours")
+    assert disk.looks_of(tmp_path) == looks[-1]
+
+
+def test_a_file_that_is_gone_at_the_second_look_is_not_missed(tmp_path: Path) -> None:
+    """Others replace and remove files while somebody looks at the folder."""
+    over = threading.Event()
+
+    def disturb() -> None:
+        while not over.is_set():
+            disk.append(tmp_path / "a.inbox", b"line")
+            disk.remove(tmp_path / "a.inbox")
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    for _ in range(200):
+        disk.looks_of(tmp_path)
+    over.set()
+    thread.join()

@@ -50,10 +50,15 @@ def names_in(folder: Path) -> list[str]:
 
 def looks_of(folder: Path) -> frozenset[tuple[str, int, int, int]]:
     """What tells at a glance that a file here was replaced, has grown, is new or gone."""
+    seen: set[tuple[str, int, int, int]] = set()
     with os.scandir(folder) as entries:
-        files = [entry for entry in entries if not entry.name.startswith(".")]
-        seen = [(entry.name, entry.stat()) for entry in files]
-    return frozenset((name, one.st_ino, one.st_size, one.st_mtime_ns) for name, one in seen)
+        for entry in entries:
+            if entry.name.endswith((RUN, INBOX)):
+                # It may be gone by now.
+                with contextlib.suppress(FileNotFoundError):
+                    now = entry.stat()
+                    seen.add((entry.name, now.st_ino, now.st_size, now.st_mtime_ns))
+    return frozenset(seen)
 
 
 def read(path: Path) -> bytes | None:
