@@ -37,7 +37,7 @@ def proxy() -> Iterator[Cutter]:
 @pytest.fixture(scope="module")
 def behind(proxy: Cutter) -> Iterator[PostgresStore]:
     """A ledger behind the proxy, which loses patience soon."""
-    store = PostgresStore(proxy.url(__name__), now=NOW, patience_seconds=0.1)
+    store = PostgresStore(proxy.url(__name__, lease_seconds=99999), now=NOW, patience_seconds=0.1)
     yield store
     proxy.mend()
     store.close()
@@ -191,7 +191,9 @@ def test_no_effect_is_fired_while_its_intent_is_unknown(
     caplog.set_level(logging.CRITICAL, logger="nottwice")
     watched_schema = server.schema_for(tmp_path)
     flight, proxied = 1, True
-    with nt.open(PostgresStore(proxy.url(tmp_path), now=NOW, patience_seconds=0.02)) as ledger:
+    with nt.open(
+        PostgresStore(proxy.url(tmp_path, lease_seconds=99999), now=NOW, patience_seconds=0.02)
+    ) as ledger:
         while proxied:
             fired.clear()
             seen_from_inside.clear()

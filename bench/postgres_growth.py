@@ -1,0 +1,126 @@
+"""Does a call cost more when the ledger is large? Closed runs should cost nothing.
+
+Two ledgers on one server: a small one, and one filled with closed runs by the server itself. Calls
+of a new run are made in both, in turns, and the ratio is printed. Ten million rows take about ten
+gigabytes and a good while to make; the default is smaller.
+
+    python bench/postgres_growth.py [--rows 1000000] [--small 10000] [--rounds 5] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import psycopg
+
+import nottwice as nt
+from nottwice.store.postgres_schema import in_schema
+from tests.postgres.server import Server, with_words
+
+CALLS_A_RUN = 10
+CALLS = 200
+ROUND_ROWS = 200_000
+
+
+@nt.tool("unsafe_on_replay", name="bench_send")
+def send(number: int) -> str:
+    return "x" * 200
+
+
+_RUNS = """
+INSERT INTO nottwice.runs (workflow_id, status, epoch, created_at, updated_at, graph_id)
+SELECT 'old-' || md5(n::text), 'completed', 1, n, n, 'bench@1.0.0'
+  FROM generate_series(%s::bigint, %s::bigint) AS n
+"""
+_CALLS = """
+INSERT INTO nottwice.tool_call_results (workflow_id, node_id, checkpoint_id, tool_name, input_hash,
+       created_at, call_id, status, replay_class, attempt, attempt_id, holder_id, started_at,
+       finished_at, args_json, result_kind, result_json)
+SELECT 'old-' || md5((n / %s)::text), '/', 'start', 'bench_send', md5(n::text) || md5('a' || n),
+       n, left(md5('c' || n), 32), 'DONE', 'unsafe_on_replay', 1, md5('t' || n), 'holder', n, n,
+       '{"number":1}', 'plain', '"' || repeat('x', 200) || '"'
+  FROM generate_series(%s::bigint, %s::bigint) AS n
+"""
+
+
+def fill(url: str, schema: str, rows: int) -> None:
+    """Closed runs of ten calls each, made by the server, a round at a time."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for start in range(0, rows, ROUND_ROWS):
+            last = min(start + ROUND_ROWS, rows) - 1
+            runs = (start // CALLS_A_RUN, last // CALLS_A_RUN)
+            connection.execute(in_schema(_RUNS, schema) + " ON CONFLICT DO NOTHING", runs)
+            connection.execute(in_schema(_CALLS, schema), (CALLS_A_RUN, start, last))
+            print(f"\r{schema}: {last + 1:,} of {rows:,} rows", end="", file=sys.stderr)
+        connection.execute(in_schema("ANALYZE nottwice.tool_call_results", schema))
+        connection.execute(in_schema("ANALYZE nottwice.runs", schema))
+        connection.execute("CHECKPOINT")
+    print(file=sys.stderr)
+
+
+def call_seconds(ledger: nt.Ledger, run: str) -> float:
+    """How long a call of a new run takes."""
+    with ledger.run(run):
+        send(-1)
+        began = time.perf_counter()
+        for number in range(CALLS):
+            send(number)
+        return (time.perf_counter() - began) / CALLS
+
+
+def resume_seconds(ledger: nt.Ledger, run: str) -> float:
+    """How long it takes to open a run again and to hand its receipts out."""
+    began = time.perf_counter()
+    with ledger.run(run):
+        for number in range(20):
+            send(number)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="calls in a small ledger and in a large one")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--small", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    server = Server()
+    try:
+        ledgers = {}
+        for schema, rows in (("small", options.small), ("large", options.rows)):
+            ledgers[schema] = nt.open(with_words(server.url, schema=schema))
+            fill(server.url, schema, rows)
+        took: dict[str, list[float]] = {"small": [], "large": []}
+        resumed: dict[str, list[float]] = {"small": [], "large": []}
+        for number in range(options.rounds):
+            for schema, ledger in ledgers.items():
+                took[schema].append(call_seconds(ledger, f"new {number}"))
+                resumed[schema].append(resume_seconds(ledger, f"new {number}"))
+        for ledger in ledgers.values():
+            ledger.close()
+    finally:
+        server.end()
+    figures = {
+        "rows": options.rows,
+        "against": options.small,
+        "call in microseconds": {name: round(median(s) * 1e6) for name, s in took.items()},
+        "ratio of a call": _ratio(took),
+        "ratio of a resume": _ratio(resumed),
+    }
+    print(json.dumps(figures, indent=None if options.json else 2))
+
+
+def _ratio(took: dict[str, list[float]]) -> float:
+    pairs = zip(took["large"], took["small"], strict=True)
+    return round(median(large / small for large, small in pairs), 2)
+
+
+if __name__ == "__main__":
+    main()
