@@ -329,6 +329,9 @@ class PostgresStore:
 
     def _read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
         self._in_this_process()
+        if any(isinstance(one, str) and "\0" in one for one in parameters):
+            # What cannot be stored is not stored.
+            return []
         wanted = self._sql(sql)
 
         def ask() -> list[Any]:
@@ -338,7 +341,6 @@ class PostgresStore:
         try:
             return self._retrying(ask)
         except UnicodeEncodeError:
-            # What cannot be stored is not stored.
             return []
 
     def _retrying(self, action: Callable[[], T]) -> T:

@@ -122,7 +122,6 @@ def patiently(action: Callable[[], T], *, patience_seconds: float) -> T:
 
     Raises the last Lost when the database stays away for longer than this.
     """
-    nobody = threading.Event()
     left_seconds = patience_seconds
     pauses = iter(_PAUSES_SECONDS)
     while True:
@@ -133,7 +132,7 @@ def patiently(action: Callable[[], T], *, patience_seconds: float) -> T:
                 raise
         pause_seconds = next(pauses, _PAUSES_SECONDS[-1])
         left_seconds -= pause_seconds
-        nobody.wait(pause_seconds)
+        threading.Event().wait(pause_seconds)
 
 
 def store_error(error: BaseException, place: Place) -> StoreError:
