@@ -100,10 +100,18 @@ def test_killed_at_any_line_the_file_is_the_old_one_or_the_new_one(
     assert deaths > 10
 
 
-def kill_at_rename(ledger: Path, work: Callable[[], Any]) -> None:
-    """The new content is there, under another name."""
+def kill_at_rename(
+    ledger: Path, work: Callable[[], Any], first: Callable[[], Any] = lambda: None
+) -> None:
+    """The new content is there, under another name. ``first`` is done after the intent."""
+    look = confined_files._permissions
+
+    def done_first(where: int, leaf: str) -> int | None:
+        first()
+        return look(where, leaf)
 
     def child() -> None:
+        confined_files._permissions = done_first
         os.rename = lambda *more, **words: os.kill(os.getpid(), signal.SIGKILL)
         work_on(ledger, work)
 
@@ -118,14 +126,14 @@ def _age_folder(folder: Path) -> None:
 def test_a_file_that_was_written_just_before_needs_nobody(
     write: Write, folder: Path, ledger: Path
 ) -> None:
-    """Two writes in a row, killed in the second: no clock can tell which came first."""
+    """Two writes in a row, killed in the second: no clock can tell which came first, but the part
+    that it left behind can."""
     folder.mkdir()
 
     def work() -> Any:
         return write.receipt(path="c.txt", text="new")
 
-    (folder / "c.txt").write_text("old")
-    kill_at_rename(ledger, work)
+    kill_at_rename(ledger, work, first=lambda: (folder / "c.txt").write_text("old"))
     assert work_on(ledger, work).attempts == 2
     assert (folder / "c.txt").read_text() == "new"
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import nottwice as nt
 from nottwice import recipes
 from nottwice.guard.declare import SyncTool
 from nottwice.recipes import git as git_module
-from tests.recipes.killing import AROUND_THE_EFFECT, kill_at, kill_at_lines, work_on
+from tests.recipes.killing import AROUND_THE_EFFECT, fork, kill_at, kill_at_lines, work_on
 
 Commit = SyncTool[..., recipes.Committed]
 ANN = ("Ann", "ann@example.com")
@@ -312,6 +313,39 @@ def test_a_folder_that_is_no_repository_is_told(tmp_path: Path, ledger: Path) ->
     commit = recipes.git_commit(tmp_path, name="commit_nowhere")
     with pytest.raises(nt.Poison, match="not a git repository"):
         work_on(ledger, lambda: commit(message="ours", paths=["ours.txt"]))
+
+
+def test_many_agents_commit_to_one_repository_at_once(
+    repository: Repository, commit: Commit, ledger: Path
+) -> None:
+    names = [f"{agent}-{number}.txt" for agent in range(3) for number in range(3)]
+    for name in names:
+        (repository.path / name).write_text(name)
+
+    def work(agent: int) -> None:
+        with nt.run(f"agent {agent}", store=str(ledger)):
+            for name in names[agent * 3 : agent * 3 + 3]:
+                commit(message=name, paths=[name])
+
+    agents = [fork(partial(work, agent)) for agent in range(3)]
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in agents] == [0, 0, 0]
+    assert sorted(repository.commits) == sorted(names)
+    for revision in range(len(names)):
+        (name,) = repository.committed(f"HEAD~{revision}")
+        assert repository.git("log", "-1", "--format=%s", f"HEAD~{revision}").strip() == name
+    assert repository.staged == []
+
+
+@pytest.mark.parametrize(
+    "name", ["-rf.txt", "a b.txt", "grüße.txt", "[a-z]*.txt", ":(top)x", "'q\".txt"]
+)
+def test_odd_names_are_names(
+    repository: Repository, commit: Commit, ledger: Path, name: str
+) -> None:
+    (repository.path / name).write_text("odd")
+    work_on(ledger, lambda: commit(message="odd", paths=[name]))
+    shown = repository.git("show", "-z", "--format=", "--name-only", "HEAD")
+    assert shown.rstrip("\0") == name
 
 
 def test_a_commit_that_was_taken_back_since_is_not_made_again(
