@@ -56,6 +56,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/graphs.py": _SUITE,
     "src/nottwice/testing/conformance/holders.py": _SUITE,
     "src/nottwice/testing/conformance/others.py": _SUITE,
+    "src/nottwice/testing/conformance/charges.py": _SUITE,
     "src/nottwice/testing/conformance/people.py": _SUITE,
     "src/nottwice/testing/conformance/reads.py": _SUITE,
     "src/nottwice/testing/conformance/ready.py": _SUITE,

@@ -29,6 +29,7 @@ from nottwice.errors import (
     CommitUnknown,
     ContextTooLong,
     DecisionConflict,
+    Denied,
     EventTimeout,
     Fenced,
     GraphChangedInPlace,
@@ -47,6 +48,7 @@ from nottwice.errors import (
     NotPlainData,
     NottwiceError,
     Poison,
+    PolicyFailed,
     QuestionOpen,
     Refused,
     Rejected,
@@ -57,6 +59,7 @@ from nottwice.errors import (
     RunAborted,
     RunBlocked,
     RunBusy,
+    RunDenied,
     RunRemoved,
     RunWaits,
     SchemaTooNew,
@@ -98,6 +101,7 @@ from nottwice.versions.migrate_plan import Migration
 from nottwice.worker.worker import Tally, Worker
 
 if TYPE_CHECKING:
+    from nottwice import policy as policy
     from nottwice import recipes as recipes
 
 __all__ = [
@@ -114,6 +118,7 @@ __all__ = [
     "Context",
     "ContextTooLong",
     "DecisionConflict",
+    "Denied",
     "EventTimeout",
     "Fenced",
     "Graph",
@@ -136,6 +141,7 @@ __all__ = [
     "NottwiceError",
     "Outcome",
     "Poison",
+    "PolicyFailed",
     "Price",
     "QuestionOpen",
     "Receipt",
@@ -153,6 +159,7 @@ __all__ = [
     "RunAborted",
     "RunBlocked",
     "RunBusy",
+    "RunDenied",
     "RunRemoved",
     "RunState",
     "RunWaits",
@@ -203,7 +210,7 @@ __all__ = [
 ]
 
 # Rooms that most programs do without, imported when they are first asked for.
-_ON_DEMAND = {"recipes": "nottwice.recipes"}
+_ON_DEMAND = {"policy": "nottwice.policy", "recipes": "nottwice.recipes"}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,7 @@
     │   ├─ UnknownRun            no run has this id
     │   ├─ RunRemoved            retention has removed the run; its id stays taken (L8)
     │   ├─ NotPermitted          the app does not let this person do that (V4)
+    │   ├─ PolicyFailed          a policy raised, hung, or said nothing that counts (L9)
     │   ├─ InvalidGraph          a graph contradicts itself, or a node broke its contract
     │   └─ NewEffectInFork       a fork asks for an effect that its origin has no receipt of (L10)
     ├─ StoreError              the ledger could not do what was asked
@@ -32,6 +33,7 @@
     │   ├─ QuestionOpen          a question to a person has no answer yet (H1)
     │   ├─ BudgetSpent           a budget does not allow the next request to a model (A4)
     │   └─ RunAborted            a person decided to abort the run
+    ├─ RunDenied               a policy stopped the run; nothing was sent (L9)
     ├─ RunWaits                the run waits for time, an event or a child run; open it again later
     ├─ VersionError            a run and the deployed graph do not fit together
     │   ├─ WorkflowVersionMismatch  the run is bound to another version (V2)
@@ -42,6 +44,7 @@
     │   ├─ Retryable             nothing took effect; trying again may help
     │   ├─ Poison                nothing took effect; trying again cannot help
     │   ├─ Ambiguous             it may or may not have taken effect
+    │   ├─ Denied                a policy refused to let the call be made (L9)
     │   ├─ Rejected              a person refused to let the call be made (H3)
     │   ├─ EventTimeout          the event did not come in time
     │   ├─ ContextTooLong        a conversation does not fit into the model's window
@@ -145,6 +148,10 @@ class NotPermitted(UsageError):
     """The app does not let this person do that, or does not say who may."""
 
 
+class PolicyFailed(UsageError):
+    """A policy raised, hung, or said nothing that counts; the call was not made."""
+
+
 class InvalidGraph(UsageError):
     """A graph contradicts itself, or one of its nodes broke the graph's contract."""
 
@@ -222,6 +229,12 @@ class RunAborted(RunBlocked):
     """A person decided to abort this run."""
 
 
+class RunDenied(NottwiceError):
+    """A policy stopped the run. Nothing more is sent in it until it is opened again."""
+
+    non_retryable = True
+
+
 class RunWaits(NottwiceError):
     """The run waits for time, an event or a child run. Open it again when that has come.
 
@@ -279,6 +292,10 @@ class Poison(ToolFailure):
 
 class Ambiguous(ToolFailure):
     """It may or may not have taken effect. Tools may raise it."""
+
+
+class Denied(Poison):
+    """A policy refused to let this call be made."""
 
 
 class Rejected(Poison):

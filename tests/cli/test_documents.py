@@ -30,6 +30,7 @@ SHAPES = {
     "checkpoints": "checkpoint",
     "events": "told",
     "children": "run",
+    "entries": "entry",
     "versions": "version",
     "changes": "change",
     "worker": "worker",
@@ -86,6 +87,7 @@ def _graph_documents(place: Workplace) -> dict[str, Any]:
         "worker": "worker --until-idle --app flows",
         "lock": "lock --app flows",
         "cancel": "cancel told-1 --why x",
+        "audit": "audit --action cancel",
         "migrate": "migrate order-1 nobody --to order@1.0.0 --by ann --why x --app flows",
     }
     place.lines("send told-1 news --data 7 --store agent.db")

@@ -113,7 +113,8 @@ def users() -> None:
 
 
 TABLES = (
-    "tool_call_results runs steps reviews evidence audit checkpoints events graphs holders".split()
+    "tool_call_results runs steps reviews evidence audit checkpoints events graphs holders"
+    " charges".split()
 )
 
 

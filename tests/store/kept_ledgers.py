@@ -1,6 +1,6 @@
 """Ledgers of every schema there ever was, kept as SQL, and the agent that left them behind.
 
-``python -m tests.store.kept_ledgers 3`` makes the one of a new schema, once, when its script is
+``python -m tests.store.kept_ledgers 4`` makes the one of a new schema, once, when its script is
 finished: a run that is done, one that waits for a person, one whose process died in the middle of
 an effect, and from schema 2 on a graph that waits for an answer. What was released is not made
 again: it is what lies on somebody's disk.

@@ -1,7 +1,7 @@
 """Do imports point one way? From the outer rooms to the inner ones, never back, never around.
 
     errors <- model <- store <- engine <- guard <- graphs
-           <- versions, reviews, agent, recipes, worker <- adapters, testing, cli, web
+           <- versions, reviews, agent, policy, recipes, worker <- adapters, testing, cli, web
 
 An import inside a function or below `TYPE_CHECKING` counts like any other: it is the reader who has
 to follow it.
@@ -23,7 +23,7 @@ TIERS = (
     ("engine",),
     ("guard",),
     ("graphs",),
-    ("versions", "reviews", "agent", "recipes", "worker"),
+    ("versions", "reviews", "agent", "policy", "recipes", "worker"),
     ("adapters", "testing", "cli", "web", "__main__"),
 )
 TIER = {room: number for number, rooms in enumerate(TIERS) for room in rooms}

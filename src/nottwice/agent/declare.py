@@ -22,7 +22,7 @@ from nottwice.agent.state import AgentState, RunState
 from nottwice.agent.toolbox import Toolbox
 from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing
-from nottwice.engine.drivers import Seat, drive, drive_async
+from nottwice.engine.drivers import drive, drive_async
 from nottwice.errors import UsageError
 from nottwice.graphs import running
 from nottwice.graphs.binding import check_unchanged
@@ -222,7 +222,7 @@ class Agent(Graph[RunState]):
 
 
 def _conversing(
-    seat: Seat, asked: running.Asked, message: str | None, message_id: str | None
+    seat: running.PolicedSeat, asked: running.Asked, message: str | None, message_id: str | None
 ) -> Doing[Outcome[Any]]:
     """Take part in a conversation: say something, and advance the run until it has answered."""
     store, graph, run_id = seat.store, asked.graph, check_id(asked.run_id, what="The run id")

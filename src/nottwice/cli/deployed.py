@@ -27,7 +27,8 @@ class Deployed:
 
     def in_ledger(self, ledger: Ledger) -> App:
         """The same graphs in this ledger."""
-        return App(graphs=self.app.graphs, store=ledger, admins=self.app.admins)
+        app = self.app
+        return App(graphs=app.graphs, store=ledger, admins=app.admins, policy=app.policies)
 
 
 def need_app(settings: Settings, *, what_for: str) -> Deployed:

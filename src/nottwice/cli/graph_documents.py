@@ -51,6 +51,10 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "run": "the run as it is now; see run",
         "stopped": "false if somebody drives it, and was told to stop before the next node",
     },
+    "audit": {
+        "ledger": _LEDGER,
+        "entries": "what was done, oldest first; see entry, which --lines prints one a line",
+    },
     "history": {
         "ledger": _LEDGER,
         "run_id": "the run",
@@ -86,6 +90,14 @@ DOCUMENTS: dict[str, dict[str, str]] = {
 
 # What those documents are made of.
 FIELDS: dict[str, dict[str, str]] = {
+    "entry": {
+        "at": "when it was done",
+        "run_id": "to which run",
+        "who": "a person, or `policy` and its name",
+        "action": "what was done: `decide approve`, `deny`, `migrate` and so on",
+        "subject": "what it is about: a review, a call",
+        "why": "the reason that was given",
+    },
     "version": {
         "graph": "name@version",
         "runs": "how many runs are bound to it",

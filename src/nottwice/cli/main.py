@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from nottwice.cli import (
+    audit,
     cancel,
     check,
     decide,
@@ -122,6 +123,7 @@ for _command in (
     status.runs,
     show.show,
     history.history,
+    audit.audit,
     reviews.reviews,
     decide.decide,
     reviews.recheck,

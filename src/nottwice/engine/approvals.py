@@ -27,10 +27,11 @@ _REJECTED = f"{Rejected.__module__}.{Rejected.__qualname__}"
 
 
 def authorise(
-    scope: Scope, tool: Tool, intent: CallRow, *, before: CallRow | None
+    scope: Scope, tool: Tool, intent: CallRow, *, before: CallRow | None, why: str = ""
 ) -> Doing[tuple[ReviewWrite, ...] | None]:
     """What the commit of ``intent`` must write so that it is allowed; ApprovalNeeded if it is not.
 
+    ``why``: the reason that a policy gives for asking.
     None: a person rejected the call, which is on record now. Raises Outdated if somebody decides
     at this very moment, and Blocked while the run waits for something that may have happened.
     """
@@ -39,7 +40,7 @@ def authorise(
     if last is None and (yield from _is_covered(scope, before)):
         return ()
     if last is None:
-        raise (yield from _need(scope, tool, intent, expired=None))
+        raise (yield from _need(scope, tool, intent, expired=None, why=why))
     decision = last.decision
     if decision is None:
         raise _still_open(scope, last)
@@ -50,7 +51,7 @@ def authorise(
         yield from reconcile.abort_if_decided(session)
         raise Outdated(f"review {last.review_id} was decided otherwise")
     if _is_void(decision, tool, now=session.clock.now()):
-        raise (yield from _need(scope, tool, intent, expired=last))
+        raise (yield from _need(scope, tool, intent, expired=last, why=why))
     stops.go_on(session, identity)
     session.say("use the approval", intent, f"review={last.review_id}")
     return (ReviewWrite(last.used(now=session.clock.now()), last.version),)
@@ -80,7 +81,7 @@ def _is_void(decision: Decision, tool: Tool, *, now: float) -> bool:
 
 
 def _need(
-    scope: Scope, tool: Tool, intent: CallRow, *, expired: Review | None
+    scope: Scope, tool: Tool, intent: CallRow, *, expired: Review | None, why: str
 ) -> Doing[BaseException]:
     """Ask for approval: the review, and the run's reason to wait, in one commit."""
     session, now = scope.session, scope.session.clock.now()
@@ -91,6 +92,8 @@ def _need(
         lasts_seconds=tool.approval_seconds,
     )
     summary = f"{blocking.call_text(intent)} needs approval"
+    if why:
+        summary += f" ({why})"
     writes: tuple[ReviewWrite, ...] = ()
     if expired is not None:
         assert expired.decision is not None

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from nottwice.engine.in_flight import InFlight
 from nottwice.model.call import Call
+from nottwice.model.policy import ProposedCall
 from nottwice.model.records import light_record
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Commit, Store
@@ -50,6 +51,15 @@ class Verify:
 
     tool: Tool
     call: Call
+
+
+@light_record(frozen=True, slots=True)
+class Rule:
+    """Ask a policy about a call that is not made yet. Answer: an :class:`Outcome`."""
+
+    policy: Callable[[ProposedCall], Any]
+    call: ProposedCall
+    limit_seconds: float
 
 
 @light_record(frozen=True, slots=True)
@@ -106,5 +116,5 @@ class Together:
     doings: tuple[Doing[Any], ...]
 
 
-Ask = Read | Write | Fire | Verify | CanInvoke | Pause | Join | Visit | Together
+Ask = Read | Write | Fire | Verify | Rule | CanInvoke | Pause | Join | Visit | Together
 Doing = Generator[Ask, Any, T]

@@ -26,7 +26,14 @@ from nottwice.model.records import light_record
 from nottwice.model.review import Evidence, ReviewKind
 from nottwice.model.run import RunStatus
 from nottwice.model.tool import Tool
-from nottwice.store.interface import CallWrite, Commit, Outdated, ReviewWrite, RunUpdate
+from nottwice.store.interface import (
+    CallWrite,
+    ChargeWrite,
+    Commit,
+    Outdated,
+    ReviewWrite,
+    RunUpdate,
+)
 
 Invocation = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -57,6 +64,7 @@ def attempt(
     invocation: Invocation,
     failed: int = 0,
     reviews: tuple[ReviewWrite, ...] = (),
+    charges: tuple[ChargeWrite, ...] = (),
     expected: bool = False,
 ) -> Doing[Attempted]:
     """Record ``intent``, invoke the tool, record what came of it.
@@ -71,6 +79,7 @@ def attempt(
         run=RunUpdate(RunStatus.RUNNING, intent.started_at) if reviews else None,
         # Another attempt at a call in doubt is not a new effect; a review of it is no obstacle.
         unless_blocked=before is None or not before.status.in_doubt,
+        charges=charges,
     )
     mine.row = intent
     if expected:

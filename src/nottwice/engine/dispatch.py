@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, Generic, TypeVar
 
-from nottwice.engine import approvals, blocking, reconcile, steps, stops
+from nottwice.engine import blocking, gate, reconcile, steps, stops
 from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
 from nottwice.engine.in_flight import InFlight
@@ -18,6 +18,7 @@ from nottwice.errors import (
     Ambiguous,
     ChildFailed,
     ContextTooLong,
+    Denied,
     EventTimeout,
     Poison,
     Refused,
@@ -45,7 +46,7 @@ from nottwice.model.failure import FailureClass, classify, is_interruption
 from nottwice.model.records import light_record
 from nottwice.model.review import Review
 from nottwice.model.tool import Tool
-from nottwice.store.interface import Blocked, CallWrite, Outdated, ReviewWrite
+from nottwice.store.interface import Blocked, CallWrite, Outdated
 
 T = TypeVar("T")
 _WITHOUT_ROW = {kind: Facts(replay_class=kind, status=None) for kind in ReplayClass}
@@ -177,7 +178,7 @@ class _Dispatch:
         session, tool = self.session, self.tool
         if not session.expects_new or self.retry or not tool.replay_class.effectful:
             return False
-        if tool.approve or session.stops or session.run.origin is not None:
+        if tool.approve or session.policies or session.stops or session.run.origin is not None:
             # A new effect may be refused, or a person asked about it; a receipt is handed out.
             return False
         open_steps = self.request.scope.steps
@@ -202,6 +203,8 @@ class _Dispatch:
         row = self.row
         match action:
             case Action.RUN:
+                if self.session.policies and not (yield from self._may_run_pure()):
+                    return None
                 return (yield from self._run_pure())
             case Action.RECORD_AND_RUN:
                 return (yield from self.record_and_run())
@@ -257,12 +260,12 @@ class _Dispatch:
         session, row = self.session, self.row
         intent = yield from self._next_intent(row)
         try:
-            licence: tuple[ReviewWrite, ...] | None = ()
-            if self.tool.approve:
+            permit: gate.Permit | None = gate.FREE
+            if self.tool.approve or session.policies:
                 scope = self.request.scope
-                licence = yield from approvals.authorise(scope, self.tool, intent, before=row)
-            if licence is None:
-                # Rejected, and on record as a failure: look at the row again.
+                permit = yield from gate.admit(scope, self.tool, intent, before=row)
+            if permit is None:
+                # Denied or rejected, and on record as a failure: look at the row again.
                 self.retry = False
                 yield from self.load()
                 return None
@@ -274,7 +277,8 @@ class _Dispatch:
                 before=row,
                 invocation=self._invocation(row),
                 failed=self.failed,
-                reviews=licence,
+                reviews=permit.reviews,
+                charges=permit.charges,
                 expected=not self.looked and row is None,
             )
         except Blocked as blocked:
@@ -356,6 +360,26 @@ class _Dispatch:
             trace_id=request.trace_id,
         )
 
+    def _may_run_pure(self) -> Doing[bool]:
+        """Whether policies allow a pure call; False: look at the row again."""
+        session, row = self.session, self.row
+        intent = self._blank_row(session.clock.now(), key=self.request.key)
+        try:
+            permit = yield from gate.admit(self.request.scope, self.tool, intent, before=row)
+            if permit is not None:
+                yield from gate.use_up(session, permit)
+                return True
+        except Blocked as blocked:
+            yield from reconcile.raise_if_blocked(session)
+            raise blocking.blocked_by(session, blocked.reviews[0]) from None
+        except Outdated:
+            # Somebody decides, or charges a meter, at this very moment.
+            yield from self.load()
+            return False
+        self.retry = False
+        yield from self.load()
+        return False
+
     def _run_pure(self) -> Doing[Attempted]:
         """Run a pure tool; its result rides in the next commit, of whatever kind."""
         session, tool, request, before = self.session, self.tool, self.request, self.row
@@ -433,7 +457,7 @@ def _is_no_failure(error: BaseException) -> bool:
 
 _OWN_FAILURES: dict[str, type[ToolFailure]] = {
     f"{kind.__module__}.{kind.__qualname__}": kind
-    for kind in (ChildFailed, ContextTooLong, EventTimeout, Refused, Rejected)
+    for kind in (ChildFailed, ContextTooLong, Denied, EventTimeout, Refused, Rejected)
 }
 
 

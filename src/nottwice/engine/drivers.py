@@ -27,6 +27,7 @@ from nottwice.engine.asks import (
     Outcome,
     Pause,
     Read,
+    Rule,
     Together,
     Verify,
     Visit,
@@ -99,6 +100,8 @@ def _answer(ask: Ask, seat: Seat) -> Any:
             # Verify has no effect, so nobody must wait for one that hangs: not even the process.
             limit = ask.tool.verify_limit_seconds
             return _limited(_verifier(ask), None, limit, lambda late: None, daemon=True)
+        case Rule():
+            return _limited(_ruler(ask), None, ask.limit_seconds, lambda late: None, daemon=True)
         case CanInvoke():
             return not _is_async(ask.tool) or not loop_is_running()
         case Pause():
@@ -133,6 +136,10 @@ async def _answer_async(ask: Ask, seat: Seat) -> Any:
             if inspect.iscoroutinefunction(verify):
                 limit = ask.tool.verify_limit_seconds
                 return await _await(lambda: verify(ask.call), None, limit)
+            return await _in_thread(_answer, ask, seat)
+        case Rule():
+            if _is_coroutine_function(ask.policy):
+                return await _await(lambda: _ruled(ask), None, ask.limit_seconds)
             return await _in_thread(_answer, ask, seat)
         case CanInvoke():
             return True
@@ -277,6 +284,31 @@ def _verifier(ask: Verify) -> Callable[[], Any]:
     if inspect.iscoroutinefunction(verify):
         return lambda: asyncio.run(_coroutine(verify(ask.call)))
     return lambda: verify(ask.call)
+
+
+def _ruler(ask: Rule) -> Callable[[], Any]:
+    """A policy on its own: outside of the run, whose tools it is not to call."""
+
+    def rule() -> Any:
+        current_scope.set(None)
+        if _is_coroutine_function(ask.policy):
+            return asyncio.run(_coroutine(ask.policy(ask.call)))
+        return ask.policy(ask.call)
+
+    return rule
+
+
+async def _ruled(ask: Rule) -> Any:
+    token = current_scope.set(None)
+    try:
+        return await ask.policy(ask.call)
+    finally:
+        current_scope.reset(token)
+
+
+def _is_coroutine_function(policy: Any) -> bool:
+    made = getattr(policy, "__call__", None)  # noqa: B004 - an object may have an async one
+    return inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(made)
 
 
 async def _coroutine(awaitable: Any) -> Any:

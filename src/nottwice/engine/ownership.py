@@ -18,10 +18,10 @@ from nottwice.engine import reconcile, said, stops
 from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
-from nottwice.engine.session import FindTool, Session
+from nottwice.engine.session import FindTool, Policy, Session
 from nottwice.errors import RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.call import check_id
-from nottwice.model.failure import Failure
+from nottwice.model.failure import Failure, classify
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord, RunStatus, Wait
 from nottwice.store.interface import (
@@ -61,6 +61,7 @@ class Opening:
     find_tool: FindTool
     wait_seconds: float = 0.0
     patience_seconds: float = 60.0
+    policies: tuple[Policy, ...] = ()
     begins: Beginning | None = None
     """What a run of a graph is created with; a run that exists keeps what it has."""
     plain: bool = False
@@ -161,6 +162,7 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             find_tool=opening.find_tool,
             patience_seconds=opening.patience_seconds,
             found=run,
+            policies=opening.policies,
         )
 
 
@@ -319,6 +321,10 @@ def _give_up_as_it_is(
 ) -> Doing[RunStatus | None]:
     """Find out how the run stands, and give it up so. None: it changed meanwhile; look again."""
     reviews = yield Read(lambda store: store.open_reviews(session.run_id))
+    if error is None and session.denied is not None:
+        # A policy stopped the run, whoever swallowed that.
+        error = session.denied
+        failure = classify(error, effectful=False, now=session.clock.now())
     waits = _last_waits(session, reviews, error)
     if waits and stops.is_wait(error):
         # Nothing failed: the run only waits.

@@ -19,7 +19,7 @@ from nottwice.engine import said
 from nottwice.engine.asks import Ask, Doing, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.in_flight import InFlight, check_no_circle
-from nottwice.errors import NotInRun, NottwiceError
+from nottwice.errors import NotInRun, NottwiceError, RunDenied
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
     ROOT_NODE,
@@ -27,6 +27,7 @@ from nottwice.model.call import (
     CallRow,
 )
 from nottwice.model.decision import Action
+from nottwice.model.policy import ProposedCall
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -39,10 +40,19 @@ from nottwice.model.run import (
     Wait,
 )
 from nottwice.model.tool import Tool
-from nottwice.store.interface import CallWrite, Commit, EventWrite, ReviewWrite, RunUpdate, Store
+from nottwice.store.interface import (
+    CallWrite,
+    ChargeWrite,
+    Commit,
+    EventWrite,
+    ReviewWrite,
+    RunUpdate,
+    Store,
+)
 
 MOST_RIDING = 200
 FindTool = Callable[[str], Tool | None]
+Policy = Callable[[ProposedCall], Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -197,6 +207,7 @@ class Session:
         find_tool: FindTool,
         patience_seconds: float,
         found: RunRecord | None = None,
+        policies: tuple[Policy, ...] = (),
     ) -> None:
         self.store = store
         self.clock = clock
@@ -208,6 +219,10 @@ class Session:
         self.fence = Fence(holder.holder_id, run.epoch)
         self.find_tool = find_tool
         self.patience_seconds = patience_seconds
+        self.policies = policies
+        """Who is asked before every call that has no receipt yet; see ``gate.py``."""
+        self.denied: RunDenied | None = None
+        """What a policy stopped the whole run with: nothing new happens behind it."""
         self.riding = Riding()
         self.unrecorded: dict[CallIdentity, CallWrite] = {}
         """Outcomes that are known here but could not be written; tried again before doubting."""
@@ -300,6 +315,7 @@ class Session:
         evidence: tuple[Evidence, ...] = (),
         audit: tuple[AuditEntry, ...] = (),
         events: tuple[EventWrite, ...] = (),
+        charges: tuple[ChargeWrite, ...] = (),
     ) -> Iterable[Ask]:
         """Write as the holder, with everything that rides: ``yield from session.commit(...)``.
 
@@ -321,6 +337,7 @@ class Session:
             audit=audit,
             checkpoints=aboard.checkpoints,
             events=events,
+            charges=charges,
         )
         if rides:
             return self._commit_riding(commit)

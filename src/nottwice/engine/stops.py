@@ -50,8 +50,13 @@ def go_on(session: Session, identity: CallIdentity) -> None:
 
 
 def raise_if_stopped(scope: Scope, *, but: CallIdentity | None = None) -> None:
-    """Refuse to go on behind a wait; ``but`` is who asks, and is not stopped by its own wait."""
+    """Refuse to go on behind a wait, or in a run that a policy has stopped.
+
+    ``but`` is who asks, and is not stopped by its own wait.
+    """
     session = scope.session
+    if session.denied is not None:
+        raise session.denied.with_traceback(None)
     if not session.stops:
         return
     with session.guard:

@@ -15,6 +15,7 @@ from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.undeployed import parking, version_mismatch
 from nottwice.guard.ledger import Ledger, ledger_of
+from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.model.graph import split_graph_id
 from nottwice.model.run import RunRecord
 
@@ -23,11 +24,17 @@ class App:
     """What is deployed together. A graph may be there in several versions at once (V3).
 
     ``admins``: who may migrate its runs (``nt.migrate``), as names or as a function of a name;
-    without it nobody may.
+    without it nobody may. ``policy``: a function, or several, that see every call before it is
+    made, and may refuse it, wherever the app runs; those of its ledger are asked as well.
     """
 
     def __init__(
-        self, *, graphs: Iterable[Graph[Any]], store: AnyStore = None, admins: Admins = None
+        self,
+        *,
+        graphs: Iterable[Graph[Any]],
+        store: AnyStore = None,
+        admins: Admins = None,
+        policy: Policies = None,
     ) -> None:
         if isinstance(graphs, Graph):
             raise UsageError(
@@ -36,6 +43,9 @@ class App:
         self.graphs = tuple(graphs)
         self.store = store
         self.admins = read_admins(admins)
+        of_ledger = store.policies if isinstance(store, Ledger) else ()
+        self.policies = joined(of_ledger, read_policies(policy))
+        """Who is asked before every call, also when somebody names another ledger."""
         self._versions_checked = False
         seen: dict[str, Graph[Any]] = {}
         for graph in self.graphs:
@@ -52,7 +62,7 @@ class App:
     @property
     def ledger(self) -> Ledger:
         """The ledger of this app."""
-        return ledger_of(self.store)
+        return ledger_of(self.store).with_policies(self.policies)
 
     def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
         """Start a run, resume it, or return its finished result (see ``Graph.run``)."""

@@ -12,6 +12,7 @@ from nottwice.engine import ownership
 from nottwice.engine.advance import Cadence, Landing, NodeCode, Plan, conduct
 from nottwice.engine.asks import Doing, Pause
 from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
+from nottwice.engine.session import Policy
 from nottwice.errors import (
     RunAborted,
     UnknownRun,
@@ -45,6 +46,13 @@ from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store, check_not_removed
 
 POLL_SECONDS = 0.2
+
+
+class PolicedSeat(Seat, Protocol):
+    """Where a driver sits, and who is asked about the calls that it makes."""
+
+    @property
+    def policies(self) -> tuple[Policy, ...]: ...
 
 
 class Runnable(Printed, Protocol):
@@ -100,7 +108,7 @@ def check_no_loop(graph: Runnable, instead: str) -> None:
         )
 
 
-def running(seat: Seat, asked: Asked) -> Doing[Outcome[Any]]:
+def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
     """The same for the engine: whoever drives this drives the run."""
     store, clock, graph = seat.store, seat.clock, asked.graph
     run_id = check_id(asked.run_id, what="The run id")
@@ -146,7 +154,7 @@ class Left(NamedTuple):
     waits: tuple[Wait, ...] = ()
 
 
-def advancing(seat: Seat, asked: Asked) -> Doing[Left]:
+def advancing(seat: PolicedSeat, asked: Asked) -> Doing[Left]:
     """Advance a run that is there as far as it goes now, and say no more than how it was left.
 
     For whoever advances many and looks at none of them.
@@ -175,7 +183,7 @@ def advancing(seat: Seat, asked: Asked) -> Doing[Left]:
 
 
 def _advance(
-    seat: Seat, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
+    seat: PolicedSeat, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
 ) -> Doing[Landing]:
     """Drive the run as far as it goes now."""
     graph = asked.graph
@@ -189,6 +197,7 @@ def _advance(
         find_tool=registry.find_tool,
         wait_seconds=asked.wait_seconds,
         patience_seconds=parse_duration(asked.patience, what="patience"),
+        policies=seat.policies,
         begins=begins,
         bound=bound,
     )

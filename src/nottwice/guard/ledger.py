@@ -13,7 +13,9 @@ from types import TracebackType
 from typing import Any
 
 from nottwice.engine.clock import Clock, SystemClock
+from nottwice.engine.session import Policy
 from nottwice.errors import StoreError, UsageError
+from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
 from nottwice.model.tool import parse_duration
@@ -45,24 +47,46 @@ os.register_at_fork(after_in_child=_renew_after_fork)
 class Ledger:
     """An open ledger. Use it as a context manager, or close it."""
 
-    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, store: Store, *, clock: Clock | None = None, policy: Policies = None
+    ) -> None:
         self.store = store
         self.clock = clock or SystemClock()
+        self.policies = read_policies(policy)
+        """Who is asked before every call of its runs (L9)."""
 
     @property
     def location(self) -> str:
         """Where the ledger is."""
         return self.store.location
 
-    def run(self, run_id: str, *, wait_seconds: float = 0.0, patience: str | float = 60) -> Run:
-        """A run of this ledger, to be entered with ``with`` or ``async with``."""
+    def run(
+        self,
+        run_id: str,
+        *,
+        wait_seconds: float = 0.0,
+        patience: str | float = 60,
+        policy: Policies = None,
+    ) -> Run:
+        """A run of this ledger, to be entered with ``with`` or ``async with``.
+
+        ``policy`` is asked as well as those of the ledger; the strictest counts.
+        """
         return Run(
             self.store,
             self.clock,
             run_id,
             wait_seconds=wait_seconds,
             patience_seconds=parse_duration(patience, what="patience"),
+            policies=joined(self.policies, read_policies(policy)),
         )
+
+    def with_policies(self, policies: tuple[Policy, ...]) -> Ledger:
+        """The same ledger, in which these are asked as well."""
+        asked = joined(self.policies, policies)
+        if asked == self.policies:
+            return self
+        return Ledger(self.store, clock=self.clock, policy=asked)
 
     def send(
         self,
@@ -97,21 +121,27 @@ class Ledger:
 
 
 def open_ledger(
-    store: str | Path | Store | None = None, *, create: bool = True, clock: Clock | None = None
+    store: str | Path | Store | None = None,
+    *,
+    create: bool = True,
+    clock: Clock | None = None,
+    policy: Policies = None,
 ) -> Ledger:
     """Open a ledger: a path, ``"file:FOLDER"``, ``"postgresql://…"``, ``":memory:"``, or a store.
 
     Without a path: ``NOTTWICE_STORE``, else ``nottwice.db`` in the current folder. With
-    ``create=False`` a ledger that is not there is an error instead of an empty one.
+    ``create=False`` a ledger that is not there is an error instead of an empty one. ``policy``: a
+    function, or several, that see every call before it is made, and may refuse it.
     """
     clock = clock or SystemClock()
     if store is None:
         store = os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE
     if isinstance(store, str | Path):
         if str(store) == MEMORY:
-            return Ledger(MemoryStore(now=clock.now()), clock=clock)
-        return Ledger(_store_at(store, now=clock.now(), create=create), clock=clock)
-    return Ledger(store, clock=clock)
+            return Ledger(MemoryStore(now=clock.now()), clock=clock, policy=policy)
+        opened = _store_at(store, now=clock.now(), create=create)
+        return Ledger(opened, clock=clock, policy=policy)
+    return Ledger(store, clock=clock, policy=policy)
 
 
 def run(
@@ -120,15 +150,18 @@ def run(
     store: str | Path | Ledger | Store | None = None,
     wait_seconds: float = 0.0,
     patience: str | float = 60,
+    policy: Policies = None,
 ) -> Run:
     """Open a run: tools called inside are recorded, and never done twice.
 
     Starts the run or resumes it; there is no difference. What an earlier process left in doubt is
     reconciled before the block begins; if that needs a person, ReplayUnsafeError says where to
     decide. ``wait_seconds``: how long to wait for another holder before RunBusy. ``patience``:
-    how long a ``verify`` hook may be asked again before a person is.
+    how long a ``verify`` hook may be asked again before a person is. ``policy``: a function, or
+    several, that see every call of this run before it is made, and may refuse it.
     """
-    return ledger_of(store).run(run_id, wait_seconds=wait_seconds, patience=patience)
+    ledger = ledger_of(store)
+    return ledger.run(run_id, wait_seconds=wait_seconds, patience=patience, policy=policy)
 
 
 def send(

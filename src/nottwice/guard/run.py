@@ -13,7 +13,7 @@ from types import TracebackType
 from nottwice.engine import ownership
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
-from nottwice.engine.session import Scope, Session, current_scope
+from nottwice.engine.session import Policy, Scope, Session, current_scope
 from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.model.call import check_id
@@ -37,6 +37,7 @@ class Run:
         *,
         wait_seconds: float,
         patience_seconds: float,
+        policies: tuple[Policy, ...] = (),
     ) -> None:
         self.id = check_id(run_id, what="The run id")
         self._opening = ownership.Opening(
@@ -46,6 +47,7 @@ class Run:
             find_tool=registry.find_tool,
             wait_seconds=wait_seconds,
             patience_seconds=patience_seconds,
+            policies=policies,
             plain=True,
         )
         self._token: contextvars.Token[Scope | None] | None = None
@@ -121,9 +123,18 @@ class Run:
         session = scope.session
         same = session.run_id == self.id and session.holder == self._opening.store.holder()
         if same and not session.closed and session.thread_id == threading.get_ident():
+            self._check_policies(session)
             session.depth += 1
             return session
         return None
+
+    def _check_policies(self, session: Session) -> None:
+        """Refuse what would not be asked: a run that is open keeps the policies that it has."""
+        if any(policy not in session.policies for policy in self._opening.policies):
+            raise UsageError(
+                f"Run {self.id!r} is open already, without the policy that this block names, and "
+                "would go on without it. Nothing happened. Name it in the outermost block."
+            )
 
     def _entered(self, session: Session) -> Run:
         self._session = session

@@ -15,6 +15,7 @@ from typing import Protocol
 from nottwice.errors import RunRemoved, UsageError
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import Failure
+from nottwice.model.policy import ChargeRecord
 from nottwice.model.records import light_record
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
@@ -47,6 +48,19 @@ class ReviewWrite:
 
     review: Review
     after_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeWrite:
+    """Charge a call to a meter, if the meter shows at most ``at_most`` with it.
+
+    What the meter shows is what was charged to it after ``since``, or ever. A call is charged once:
+    what it was charged before is replaced.
+    """
+
+    charge: ChargeRecord
+    at_most: int | None = None
+    since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +142,15 @@ class Commit:
     dropped: tuple[int, ...] = ()
     """Versions of checkpoints to remove; whoever removes one rebuilds those that need it."""
     events: tuple[EventWrite, ...] = ()
+    charges: tuple[ChargeWrite, ...] = ()
+    """Refused, with the whole commit, as Outdated if a meter has no room for it."""
     graph: GraphRecord | None = None
     """Recorded if the ledger does not know its id; a known one is left as it is."""
     removal: Removal | None = None
 
     def __post_init__(self) -> None:
         if self.fence is None and (
-            self.calls or self.steps or self.run or self.checkpoints or self.dropped
+            self.calls or self.steps or self.run or self.checkpoints or self.dropped or self.charges
         ):
             raise UsageError("Only the holder of a run may write its calls, steps and status.")
         for event_write in self.events:
@@ -160,6 +176,8 @@ class Commit:
             strangers |= checkpoint.workflow_id != run
         for event_write in self.events:
             strangers |= event_write.event.workflow_id != run
+        for charge_write in self.charges:
+            strangers |= charge_write.charge.identity.workflow_id != run
         if strangers:
             raise UsageError(
                 f"A commit for run {self.workflow_id!r} names another run, which its fence does "
@@ -247,6 +265,13 @@ class Store(Protocol):
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]: ...
 
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]: ...
+
+    def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
+        """What a meter shows: the sum of what was charged to it after ``since``, or ever.
+
+        Without what was charged to the call ``besides``, and without calls that failed for good and
+        are not to count then.
+        """
 
     def checkpoint_chain(
         self, workflow_id: str, version: int | None = None

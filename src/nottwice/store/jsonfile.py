@@ -161,6 +161,9 @@ class JsonFileStore:
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
         return self._view(workflow_id).audit(workflow_id)
 
+    def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
+        return self._view(None).charged(meter, since=since, besides=besides)
+
     def checkpoint_chain(
         self, workflow_id: str, version: int | None = None
     ) -> list[CheckpointRecord]:
@@ -307,6 +310,7 @@ class JsonFileStore:
             whole.audit.update(file.data.audit)
             whole.events.update(file.data.events)
             whole.graphs.update(file.data.graphs)
+            whole.charges.update(file.data.charges)
         return whole
 
     def _load(self, name: str) -> RunFile | None:
@@ -400,6 +404,7 @@ class JsonFileStore:
         concerns_others = (
             commit.graph
             or commit.reviews
+            or commit.charges
             or any(write.row.key is not None and write.after is None for write in commit.calls)
         )
         whole = self._everything() if concerns_others else file.data

@@ -19,6 +19,7 @@ from nottwice.model.run import GraphRecord, HolderRecord
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import (
     CallWrite,
+    ChargeWrite,
     Claim,
     Commit,
     EventWrite,
@@ -74,6 +75,7 @@ STEPS = _kind("steps", rows.STEP_COLUMNS, rows.step_to_sql, rows.step_from_sql)
 REVIEWS = _kind("reviews", rows.REVIEW_COLUMNS, rows.review_to_sql, rows.review_from_sql)
 EVIDENCE = _kind("evidence", rows.EVIDENCE_COLUMNS, rows.evidence_to_sql, rows.evidence_from_sql)
 AUDIT = _kind("audit", rows.AUDIT_COLUMNS, rows.audit_to_sql, rows.audit_from_sql)
+CHARGES = _kind("charges", rows.CHARGE_COLUMNS, rows.charge_to_sql, rows.charge_from_sql)
 HOLDERS = _kind("holders", rows.HOLDER_COLUMNS, rows.holder_to_sql, rows.holder_from_sql)
 CHECKPOINTS = _kind(
     "checkpoints",
@@ -111,6 +113,7 @@ class RunFile:
         yield EVIDENCE, data.evidence
         yield AUDIT, data.audit
         yield GRAPHS, data.graphs.values()
+        yield CHARGES, data.charges.values()
 
     def copy(self) -> RunFile:
         """A copy to apply a commit to; the records themselves never change."""
@@ -127,6 +130,7 @@ class RunFile:
                 checkpoints=dict(data.checkpoints),
                 events=dict(data.events),
                 graphs=dict(data.graphs),
+                charges=dict(data.charges),
             ),
         )
 
@@ -170,7 +174,9 @@ def read(content: bytes, *, where: str) -> RunFile:
 
 def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
     def found(kind: Kind) -> list[Any]:
-        return [kind.from_plain(record, file.workflow_id) for record in plain[kind.section]]
+        # What later versions added to a file is not in older ones.
+        records = plain.get(kind.section, ()) if kind is CHARGES else plain[kind.section]
+        return [kind.from_plain(record, file.workflow_id) for record in records]
 
     data = file.data
     data.runs = {record.workflow_id: record for record in found(RUNS)}
@@ -182,6 +188,7 @@ def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
     data.evidence = dict.fromkeys(found(EVIDENCE))
     data.audit = dict.fromkeys(found(AUDIT))
     data.graphs = {record.graph_id: record for record in found(GRAPHS)}
+    data.charges = {(record.meter, record.call_id): record for record in found(CHARGES)}
 
 
 def _parse(content: bytes) -> Any:
@@ -289,6 +296,10 @@ def as_stored(commit: Commit) -> Commit:
         audit=tuple(map(AUDIT.as_stored, commit.audit)),
         checkpoints=tuple(map(CHECKPOINTS.as_stored, commit.checkpoints)),
         events=tuple(EventWrite(EVENTS.as_stored(one.event)) for one in commit.events),
+        charges=tuple(
+            ChargeWrite(CHARGES.as_stored(one.charge), one.at_most, one.since)
+            for one in commit.charges
+        ),
         graph=None if graph is None else GRAPHS.as_stored(graph),
         removal=None if removal is None else replace(removal, run=RUNS.as_stored(removal.run)),
     )
@@ -309,13 +320,14 @@ def corrupt(where: str, error: BaseException) -> LedgerCorrupt:
 
 
 _TIMES = frozenset({"at", "since", "key_since"})
+_CLAIMS = frozenset({"ambiguous", "if_failed"})
 
 
 def _shown(column: str, value: Any) -> tuple[str, Any]:
     """A column as people read it: its name, and its value."""
     if column in _TIMES or column.endswith("_at"):
         return column, iso(value)
-    if column == "ambiguous":
+    if column in _CLAIMS:
         return column, bool(value)
     if column.endswith("_json"):
         try:
@@ -335,7 +347,7 @@ def _stored(column: str, plain: Mapping[str, Any]) -> Any:
     value = plain.get(column)
     if value is not None and (column in _TIMES or column.endswith("_at")):
         return _micros(value)
-    if column == "ambiguous":
+    if column in _CLAIMS:
         return int(bool(value))
     return value
 

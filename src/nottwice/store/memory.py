@@ -28,7 +28,7 @@ from nottwice.model.run import (
 )
 from nottwice.store.interface import Commit
 from nottwice.store.rules import MemoryData as MemoryData
-from nottwice.store.rules import apply, check, is_expired, open_reviews, ready_since
+from nottwice.store.rules import apply, charged, check, is_expired, open_reviews, ready_since
 
 
 class MemoryStore:
@@ -164,6 +164,10 @@ class MemoryStore:
         with self.data.guard:
             found = [entry for entry in self.data.audit if workflow_id in (None, entry.workflow_id)]
         return sorted(found, key=lambda entry: entry.at)
+
+    def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
+        with self.data.guard:
+            return charged(self.data, meter, since=since, besides=besides)
 
     def checkpoint_chain(
         self, workflow_id: str, version: int | None = None

@@ -44,6 +44,7 @@ from nottwice.store.postgres_connections import (
 )
 from nottwice.store.postgres_place import read_place
 from nottwice.store.postgres_schema import check_durable, in_schema, open_schema
+from nottwice.store.postgres_writes import EVER
 from nottwice.store.shared import SharedCommits
 
 T = TypeVar("T")
@@ -198,6 +199,11 @@ class PostgresStore:
         if workflow_id is None:
             return [rows.audit_from_sql(row) for row in self._read(reads.WHOLE_AUDIT, ())]
         return [rows.audit_from_sql(row) for row in self._read(reads.AUDIT, (workflow_id,))]
+
+    def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
+        after = EVER if since is None else rows.micros(since)
+        shown: int = self._read(reads.CHARGED, (meter, after, besides))[0][0]
+        return shown
 
     def checkpoint_chain(
         self, workflow_id: str, version: int | None = None

@@ -71,7 +71,7 @@ def quick(commit: Commit) -> Statement | None:
     """One statement that writes the whole commit, or nothing; None: it takes more than one."""
     if commit.fence is None or commit.claim or commit.run or commit.reviews or commit.graph:
         return None
-    if commit.evidence or commit.audit or commit.events or commit.dropped:
+    if commit.evidence or commit.audit or commit.events or commit.dropped or commit.charges:
         return None
     statement = _call(commit) if commit.calls else _holds(commit)
     if statement is None or not (commit.steps or commit.checkpoints):

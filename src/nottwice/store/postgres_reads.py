@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nottwice.store import graph_rows, rows
+from nottwice.store.postgres_writes import COUNTS
 
 _CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM nottwice.tool_call_results WHERE workflow_id = %s"
 CALL = _CALLS + " AND node_id = %s AND checkpoint_id = %s AND tool_name = %s AND input_hash = %s"
@@ -78,6 +79,10 @@ EVIDENCE_OF_CALL = _EVIDENCE + " AND call_id = %s ORDER BY at, arrival"
 _AUDIT = "SELECT " + rows.AUDIT_COLUMNS + " FROM nottwice.audit"
 AUDIT = _AUDIT + " WHERE workflow_id = %s ORDER BY at, arrival"
 WHOLE_AUDIT = _AUDIT + " ORDER BY at, arrival"
+CHARGED = (
+    "SELECT coalesce(sum(amount), 0)::bigint FROM nottwice.charges AS c"
+    " WHERE meter = %s AND at > %s AND call_id <> %s AND" + COUNTS
+)
 _C_COLUMNS = "c." + ", c.".join(graph_rows.CHECKPOINT_COLUMNS.split(", "))
 CHAIN = (
     "SELECT " + _C_COLUMNS + " FROM nottwice.checkpoints AS c"

@@ -30,9 +30,13 @@ _NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
 _NUMBERS = frozenset(
     "created_at attempt started_at finished_at retry_at key_since epoch updated_at claimed_at"
     " wake_at ordinal opened_at version closed_at at snapshot sent_at received_at"
-    " recorded_at".split()
+    " recorded_at amount".split()
 )
-_OTHER_TYPES = {"ambiguous": "smallint", "window_seconds": "double precision"}
+_OTHER_TYPES = {
+    "ambiguous": "smallint",
+    "if_failed": "smallint",
+    "window_seconds": "double precision",
+}
 
 
 def _types(columns: str) -> list[str]:
@@ -232,6 +236,26 @@ _KNOWN_EVENTS = (
     "SELECT " + _E_COLUMNS + " FROM nottwice.events AS e"
     " JOIN unnest(%s::text[], %s::text[]) AS w(workflow_id, event_id) USING (workflow_id, event_id)"
 )
+# Without those of calls that failed for good and do not count then: the same as rules.charged.
+COUNTS = """
+ (c.if_failed <> 0 OR NOT EXISTS (
+   SELECT 1 FROM nottwice.tool_call_results AS t
+    WHERE t.workflow_id = c.workflow_id AND t.node_id = c.node_id
+      AND t.checkpoint_id = c.checkpoint_id AND t.tool_name = c.tool_name
+      AND t.input_hash = c.input_hash AND t.status = 'FAILED' AND t.retry_at IS NULL))
+"""
+EVER = -(1 << 62)
+_CH_COLUMNS = "c." + ", c.".join(rows.CHARGE_COLUMNS.split(", "))
+_CHARGES = (
+    "SELECT " + _CH_COLUMNS + " FROM nottwice.charges AS c"
+    " JOIN unnest(%s::text[], %s::bigint[]) AS w(meter, since) ON c.meter = w.meter"
+    " AND c.at > w.since WHERE" + COUNTS
+)
+PUT_CHARGE = (
+    _insert("charges", rows.CHARGE_COLUMNS)
+    + " ON CONFLICT (meter, call_id) DO UPDATE SET at = excluded.at, amount = excluded.amount,"
+    " if_failed = excluded.if_failed"
+)
 KNOWN_AUDIT = "SELECT count(*) FROM nottwice.audit WHERE workflow_id = %s AND once = ANY(%s)"
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
@@ -248,8 +272,12 @@ class Plan:
         self._known_reviews: set[str] = set()
         # In one order, so that nobody waits for somebody who waits for him.
         turns = sorted({lock_number(schema, "run", one.workflow_id) for one in commits})
+        meters = sorted({write.charge.meter for one in commits for write in one.charges})
         keyed = [row for row in _new_rows(self.commits) if row.key is not None]
-        keys = sorted({lock_number(schema, *_key_words(row)) for row in keyed})
+        keys = sorted(
+            {lock_number(schema, *_key_words(row)) for row in keyed}
+            | {lock_number(schema, "meter", meter) for meter in meters}
+        )
         self._steps: list[tuple[Statement, Any]] = [
             ((BEGIN, ()), None),
             ((_LIMITS, (f"{busy_seconds * 1000:.0f}ms",)), self._take_setting),
@@ -262,6 +290,7 @@ class Plan:
         self._add(_KEY_CONFLICTS, _columns(map(_key_use, keyed), 3), self._take_call)
         self._add(_BLOCKING, [_careful_runs(self.commits)], self._take_review)
         self._add(_KNOWN_REVIEWS, [_review_ids(self.commits)], self._take_known_review)
+        self._add(_CHARGES, [meters, _looking_back(self.commits, meters)], self._take_charge)
         self._add(_KNOWN_EVENTS, _columns(_taken_events(self.commits), 2), self._take_event)
 
     def _add(self, sql: str, arrays: Sequence[list[Any]], take: Any) -> None:
@@ -319,6 +348,10 @@ class Plan:
         event = graph_rows.event_from_sql(row)
         self._data.events[(event.workflow_id, event.event_id)] = event
 
+    def _take_charge(self, row: Any) -> None:
+        charge = rows.charge_from_sql(row)
+        self._data.charges[(charge.meter, charge.call_id)] = charge
+
     # What one commit writes, once nothing refuses it any more
 
     def _writes(self, commit: Commit) -> Iterator[Statement]:
@@ -346,6 +379,8 @@ class Plan:
             yield ADD_EVIDENCE, (*rows.evidence_to_sql(item), once(item))
         for entry in commit.audit:
             yield ADD_AUDIT, (*rows.audit_to_sql(entry), once(entry))
+        for charge_write in commit.charges:
+            yield PUT_CHARGE, rows.charge_to_sql(charge_write.charge)
         yield from _of_graphs(commit)
         if commit.run is not None:
             yield from _run(commit.workflow_id, commit.run)
@@ -490,6 +525,22 @@ def _review_ids(commits: Iterable[Commit]) -> list[str]:
 def _taken_events(commits: Iterable[Commit]) -> list[Sequence[str]]:
     events = [write.event for one in commits for write in one.events]
     return [(one.workflow_id, one.event_id) for one in events if one.received_by is not None]
+
+
+def _looking_back(commits: Iterable[Commit], meters: Sequence[str]) -> list[int]:
+    """For each meter since when its charges matter to one of the commits."""
+    writes = [write for one in commits for write in one.charges if write.at_most is not None]
+    return [
+        min(
+            (
+                EVER if write.since is None else rows.micros(write.since)
+                for write in writes
+                if write.charge.meter == meter
+            ),
+            default=-EVER,
+        )
+        for meter in meters
+    ]
 
 
 def _columns(found: Iterable[Sequence[str]], width: int) -> list[list[str]]:

@@ -17,6 +17,7 @@ from nottwice.model.call import (
     StoredResult,
 )
 from nottwice.model.failure import Failure
+from nottwice.model.policy import ChargeRecord
 from nottwice.model.review import (
     AuditEntry,
     Decision,
@@ -58,6 +59,10 @@ REVIEW_COLUMNS = (
 )
 EVIDENCE_COLUMNS = "workflow_id, call_id, attempt_id, at, source, text, result_kind, result_json"
 AUDIT_COLUMNS = "workflow_id, at, who, action, subject, why"
+CHARGE_COLUMNS = (
+    "workflow_id, node_id, checkpoint_id, tool_name, input_hash, meter, call_id, at, amount, "
+    "if_failed"
+)
 HOLDER_COLUMNS = "holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since"
 
 Row = Sequence[Any]
@@ -363,6 +368,32 @@ def audit_from_sql(row: Row) -> AuditEntry:
         return AuditEntry(row[0], row[1] / 1_000_000, *row[2:])
     except UNREADABLE as error:
         raise corrupt("an audit entry", row[:1], error) from error
+
+
+def charge_to_sql(charge: ChargeRecord) -> tuple[Any, ...]:
+    return (
+        *charge.identity,
+        charge.meter,
+        charge.call_id,
+        micros(charge.at),
+        charge.amount,
+        int(charge.if_failed),
+    )
+
+
+def charge_from_sql(row: Row) -> ChargeRecord:
+    try:
+        identity = CallIdentity(*row[:5])
+        return ChargeRecord(
+            meter=row[5],
+            identity=identity,
+            call_id=row[6],
+            at=row[7] / 1_000_000,
+            amount=row[8],
+            if_failed=bool(row[9]),
+        )
+    except UNREADABLE as error:
+        raise corrupt("a charge", row[:1], error) from error
 
 
 def holder_to_sql(holder: HolderRecord) -> tuple[Any, ...]:

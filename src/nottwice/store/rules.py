@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from nottwice.errors import Fenced, KeyConflict
-from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.policy import ChargeRecord
 from nottwice.model.review import AuditEntry, Evidence, Review, ReviewStatus
 from nottwice.model.run import (
     CheckpointRecord,
@@ -29,6 +30,7 @@ from nottwice.model.run import (
 from nottwice.store.interface import (
     Blocked,
     CallWrite,
+    ChargeWrite,
     Claim,
     Commit,
     EventWrite,
@@ -59,6 +61,7 @@ class MemoryData:
     checkpoints: dict[tuple[str, int], CheckpointRecord] = field(default_factory=dict)
     events: dict[tuple[str, str], EventRecord] = field(default_factory=dict)
     graphs: dict[str, GraphRecord] = field(default_factory=dict)
+    charges: dict[tuple[str, str], ChargeRecord] = field(default_factory=dict)
     holders: dict[str, HolderRecord] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
 
@@ -81,6 +84,8 @@ def check(data: MemoryData, commit: Commit) -> None:
         _check_review(data, review_write)
     for event_write in commit.events:
         _check_event(data, event_write)
+    for charge_write in commit.charges:
+        _check_charge(data, charge_write)
 
 
 def _check_fence(data: MemoryData, commit: Commit) -> None:
@@ -140,6 +145,31 @@ def _check_event(data: MemoryData, write: EventWrite) -> None:
         raise Outdated(f"event {event.event_id} was taken")
 
 
+def _check_charge(data: MemoryData, write: ChargeWrite) -> None:
+    charge, at_most = write.charge, write.at_most
+    if at_most is None:
+        return
+    shown = charged(data, charge.meter, since=write.since, besides=charge.call_id)
+    if shown + charge.amount > at_most:
+        raise Outdated(f"meter {charge.meter!r} shows {shown}")
+
+
+def charged(data: MemoryData, meter: str, *, since: float | None, besides: str) -> int:
+    """What a meter shows; see ``Store.charged``."""
+    return sum(
+        one.amount
+        for one in data.charges.values()
+        if one.meter == meter
+        and one.call_id != besides
+        and (since is None or one.at > since)
+        and (one.if_failed or not _has_failed(data.calls.get(one.identity)))
+    )
+
+
+def _has_failed(row: CallRow | None) -> bool:
+    return row is not None and row.status is CallStatus.FAILED and row.retry_at is None
+
+
 def apply(data: MemoryData, commit: Commit) -> None:
     """Make the changes of a commit that was checked. Nothing in here can be refused any more."""
     if commit.claim is not None:
@@ -162,6 +192,9 @@ def apply(data: MemoryData, commit: Commit) -> None:
         data.checkpoints.pop((commit.workflow_id, version), None)
     for event_write in commit.events:
         _tell_or_take(data, event_write.event)
+    for charge_write in commit.charges:
+        charge = charge_write.charge
+        data.charges[(charge.meter, charge.call_id)] = charge
     if commit.graph is not None:
         data.graphs.setdefault(commit.graph.graph_id, commit.graph)
     if commit.run is not None:

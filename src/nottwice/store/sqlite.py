@@ -38,7 +38,7 @@ from nottwice.store.interface import Blocked, Commit, Outdated
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sqlite_connections import Connections, primary_code, store_error
 from nottwice.store.sqlite_schema import bring_forward, check_durable, known_scripts, version_of
-from nottwice.store.sqlite_writes import OPEN_REVIEWS, plan, quick
+from nottwice.store.sqlite_writes import CHARGED, OPEN_REVIEWS, charged_parameters, plan, quick
 
 BUSY_SECONDS = 30.0
 _OPENING_PLACE = (1 << 62) + 1
@@ -276,6 +276,10 @@ class SqliteStore:
 
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
         return [rows.audit_from_sql(row) for row in self._read(_AUDIT, (workflow_id, workflow_id))]
+
+    def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
+        shown: int = self._read(CHARGED, charged_parameters(meter, since, besides))[0][0]
+        return shown
 
     def checkpoint_chain(
         self, workflow_id: str, version: int | None = None

@@ -19,6 +19,7 @@ from nottwice.store import graph_rows, rows
 from nottwice.store.interface import (
     Blocked,
     CallWrite,
+    ChargeWrite,
     Claim,
     Commit,
     EventWrite,
@@ -134,6 +135,18 @@ REMOVE_REST = (
     "DELETE FROM reviews WHERE workflow_id = ?",
     "DELETE FROM evidence WHERE workflow_id = ?",
 )
+PUT_CHARGE = _insert("charges", rows.CHARGE_COLUMNS, otherwise="OR REPLACE")
+# The same as ``rules.charged``.
+CHARGED = """
+SELECT coalesce(sum(amount), 0) FROM charges AS c
+ WHERE meter = ? AND at > ? AND call_id <> ?
+   AND (if_failed OR NOT EXISTS (
+     SELECT 1 FROM tool_call_results AS t
+      WHERE t.workflow_id = c.workflow_id AND t.node_id = c.node_id
+        AND t.checkpoint_id = c.checkpoint_id AND t.tool_name = c.tool_name
+        AND t.input_hash = c.input_hash AND t.status = 'FAILED' AND t.retry_at IS NULL))
+"""
+_EVER = -(1 << 62)
 
 DOUBT_AGAIN = "UPDATE runs SET in_doubt_from = ? WHERE workflow_id = ?"
 DOUBT_BEGINS = """
@@ -186,7 +199,7 @@ def quick(commit: Commit) -> Statement | None:
     """
     simple = not (commit.claim or commit.run or commit.steps or commit.reviews)
     beside = commit.evidence or commit.audit or commit.checkpoints or commit.events or commit.graph
-    if not simple or beside or commit.dropped or len(commit.calls) != 1:
+    if not simple or beside or commit.dropped or commit.charges or len(commit.calls) != 1:
         return None
     write, fence = commit.calls[0], commit.fence
     assert fence is not None
@@ -228,6 +241,7 @@ def plan(connection: sqlite3.Connection, commit: Commit) -> list[Statement]:
     statements.extend((ADD_EVIDENCE, rows.evidence_to_sql(item)) for item in commit.evidence)
     statements.extend((ADD_AUDIT, rows.audit_to_sql(entry)) for entry in commit.audit)
     statements.extend(_of_graphs(connection, commit))
+    statements.extend(_charge(connection, charge_write) for charge_write in commit.charges)
     if commit.run is not None:
         statements.extend(_run(commit.workflow_id, commit.run))
     statements.extend(_readiness(commit))
@@ -356,6 +370,20 @@ def _event(connection: sqlite3.Connection, write: EventWrite) -> Statement:
         raise Outdated(f"event {event.event_id} was taken")
     taken = graph_rows.event_to_sql(event)[-2:]
     return TAKE_EVENT, (*taken, event.workflow_id, event.event_id)
+
+
+def _charge(connection: sqlite3.Connection, write: ChargeWrite) -> Statement:
+    charge = write.charge
+    if write.at_most is not None:
+        looked_for = charged_parameters(charge.meter, write.since, charge.call_id)
+        shown = connection.execute(CHARGED, looked_for).fetchone()[0]
+        if shown + charge.amount > write.at_most:
+            raise Outdated(f"meter {charge.meter!r} shows {shown}")
+    return PUT_CHARGE, rows.charge_to_sql(charge)
+
+
+def charged_parameters(meter: str, since: float | None, besides: str) -> tuple[Any, ...]:
+    return (meter, _EVER if since is None else rows.micros(since), besides)
 
 
 def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:

@@ -45,7 +45,8 @@ GRANT UPDATE (ready_at) ON nottwice.runs TO nottwice_operator;
 
 -- Driving runs.
 GRANT INSERT ON nottwice.tool_call_results, nottwice.runs, nottwice.steps, nottwice.reviews,
-  nottwice.evidence, nottwice.checkpoints, nottwice.graphs, nottwice.holders TO nottwice_writer;
+  nottwice.evidence, nottwice.checkpoints, nottwice.graphs, nottwice.holders,
+  nottwice.charges TO nottwice_writer;
 GRANT UPDATE (status, attempt, attempt_id, holder_id, started_at, finished_at, retry_at, ambiguous,
   settled_by, result_kind, result_json, failure_json, past_json)
   ON nottwice.tool_call_results TO nottwice_writer;
@@ -53,6 +54,7 @@ GRANT UPDATE ON nottwice.runs, nottwice.checkpoints TO nottwice_writer;
 GRANT DELETE ON nottwice.checkpoints TO nottwice_writer;
 GRANT UPDATE (status, finished_at, failure_json) ON nottwice.steps TO nottwice_writer;
 GRANT UPDATE (received_by, received_at) ON nottwice.events TO nottwice_writer;
+GRANT UPDATE (at, amount, if_failed) ON nottwice.charges TO nottwice_writer;
 GRANT UPDATE (lease_until) ON nottwice.holders TO nottwice_writer;
 
 -- Removing. Audit entries and tombstones can be removed by nobody.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from nottwice.testing.conformance.bench import Bench
 from nottwice.testing.conformance.calls import Calls
+from nottwice.testing.conformance.charges import Charges
 from nottwice.testing.conformance.commits import Commits
 from nottwice.testing.conformance.endurance import Endurance
 from nottwice.testing.conformance.graphs import Graphs
@@ -20,7 +21,9 @@ from nottwice.testing.conformance.ready import Ready
 from nottwice.testing.conformance.removals import Removals
 
 
-class StoreConformance(Commits, Holders, Calls, People, Graphs, Ready, Removals, Reads, Endurance):
+class StoreConformance(
+    Commits, Holders, Calls, People, Charges, Graphs, Ready, Removals, Reads, Endurance
+):
     """All claims. Derive from it, define ``open_store``, and let pytest collect it.
 
     A claim that needs a capability which your store does not have is not collected.

@@ -1,0 +1,45 @@
+"""The policies that somebody names with ``policy=...``, read into what the engine asks (L9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nottwice.engine.session import Policy
+from nottwice.errors import UsageError
+from nottwice.model.policy import ProposedCall
+
+Policies = Callable[[ProposedCall], Any] | Iterable[Callable[[ProposedCall], Any]] | None
+"""A function, sync or async, that returns a ruling; several: each must allow a call; None: none."""
+
+
+def read_policies(given: Policies) -> tuple[Policy, ...]:
+    """One policy, several or none, as a tuple; UsageError for anything that cannot be asked."""
+    if given is None:
+        return ()
+    if callable(given):
+        _refuse_class(given)
+        return (given,)
+    found = tuple(given) if isinstance(given, Iterable) else (given,)
+    for policy in found:
+        if not callable(policy):
+            raise UsageError(
+                f"policy={policy!r} cannot be asked about a call. Nothing happened. Give a "
+                "function of one argument that returns policy.allow(), policy.deny(why), "
+                "policy.ask(why) or policy.stop(why), or a list of such functions."
+            )
+        _refuse_class(policy)
+    return found
+
+
+def joined(first: tuple[Policy, ...], second: tuple[Policy, ...]) -> tuple[Policy, ...]:
+    """Both, each once."""
+    return (*first, *(policy for policy in second if policy not in first))
+
+
+def _refuse_class(policy: object) -> None:
+    if isinstance(policy, type):
+        raise UsageError(
+            f"policy={policy.__qualname__} is a class. Nothing happened. Give what it makes: "
+            f"policy={policy.__qualname__}(...)."
+        )

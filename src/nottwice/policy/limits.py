@@ -1,0 +1,162 @@
+"""How often, and how much: limits that count in the ledger, over all runs, restarts and workers.
+
+A charge is written by the commit that records the intent, and only if there is room for it. So two
+workers at once cannot exceed a limit together, and a crash loop cannot either (P82).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.errors import UsageError
+from nottwice.model.call import MAX_ID_CHARACTERS
+from nottwice.model.policy import (
+    ProposedCall,
+    Ruling,
+    RulingKind,
+    in_millionths,
+    new_charge,
+    read_kind,
+)
+from nottwice.model.tool import parse_duration
+from nottwice.policy.choosing import Choosing
+
+
+def rate(
+    at_most: int,
+    *,
+    per: str | float,
+    tool: str | None = None,
+    tag: str | None = None,
+    rate_class: str | None = None,
+    each_run: bool = False,
+    otherwise: str = "deny",
+) -> Rate:
+    """At most so many calls per window; ``rate(10, per="1h", rate_class="mail")``.
+
+    Counts calls, not attempts, whether they succeed or not, over all runs of the ledger, or for
+    each run on its own. ``otherwise``: what is said beyond it: deny, ask or stop.
+    """
+    if isinstance(at_most, bool) or not isinstance(at_most, int):
+        raise UsageError(f"rate(at_most={at_most!r}) must be a whole number of calls.")
+    choosing = Choosing(tool=tool, tag=tag, rate_class=rate_class)
+    return Rate(choosing, at_most, per, each_run, otherwise)
+
+
+def spend(
+    argument: str,
+    at_most: object,
+    *,
+    per: str | float | None = None,
+    tool: str | None = None,
+    tag: str | None = None,
+    rate_class: str | None = None,
+    each_run: bool = False,
+    otherwise: str = "deny",
+) -> Spend:
+    """At most so much of an argument; ``spend("cents", 500_00, per="24h", tag="money")``.
+
+    Adds up what the calls were asked for, except those that failed without effect; a dot goes into
+    an argument (``"order.total"``). Without ``per`` it counts for ever. A call whose argument is
+    missing, negative or no number is denied.
+    """
+    choosing = Choosing(tool=tool, tag=tag, rate_class=rate_class)
+    choosing.check_named(f"spend({argument!r})")
+    return Spend(choosing, argument, at_most, per, each_run, otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most so many calls per window."""
+
+    choosing: Choosing
+    at_most: int
+    per: str | float
+    each_run: bool
+    otherwise: str
+
+    def __post_init__(self) -> None:
+        parse_duration(self.per, what="per")
+        in_millionths(self.at_most, what="at_most")
+        _check_otherwise(self.otherwise)
+
+    def __call__(self, call: ProposedCall) -> Ruling:
+        if not self.choosing.chooses(call):
+            return Ruling(RulingKind.ALLOW)
+        charge = new_charge(
+            _meter(f"calls {self.choosing}", call, each_run=self.each_run),
+            1,
+            at_most=self.at_most,
+            per=self.per,
+            otherwise=self.otherwise,
+            if_failed=True,
+        )
+        return Ruling(RulingKind.ALLOW, charges=(charge,))
+
+    def __str__(self) -> str:
+        return f"rate({self.at_most}, per={self.per!r}, {self.choosing})"
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """At most so much of an argument."""
+
+    choosing: Choosing
+    argument: str
+    at_most: object
+    per: str | float | None
+    each_run: bool
+    otherwise: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.argument, str) or not self.argument:
+            raise UsageError(f"spend({self.argument!r}) must name an argument of the calls.")
+        if self.per is not None:
+            parse_duration(self.per, what="per")
+        in_millionths(self.at_most, what="at_most")
+        _check_otherwise(self.otherwise)
+
+    def __call__(self, call: ProposedCall) -> Ruling:
+        if not self.choosing.chooses(call):
+            return Ruling(RulingKind.ALLOW)
+        try:
+            charge = new_charge(
+                _meter(f"{self.argument} {self.choosing}", call, each_run=self.each_run),
+                _find(call.arguments, self.argument),
+                at_most=self.at_most,
+                per=self.per,
+                otherwise=self.otherwise,
+            )
+        except UsageError as error:
+            return Ruling(RulingKind.DENY, f"it cannot be told what it spends: {error.message}")
+        return Ruling(RulingKind.ALLOW, charges=(charge,))
+
+    def __str__(self) -> str:
+        per = "" if self.per is None else f", per={self.per!r}"
+        return f"spend({self.argument!r}, {self.at_most}{per}, {self.choosing})"
+
+
+def _meter(what: str, call: ProposedCall, *, each_run: bool) -> str:
+    """The name of a meter, without its limit: a limit that is raised goes on counting."""
+    if not each_run:
+        return what
+    named = f"{what} of run {call.run_id}"
+    if len(named) <= MAX_ID_CHARACTERS:
+        return named
+    return f"{what} of run {hashlib.sha256(call.run_id.encode()).hexdigest()}"
+
+
+def _find(arguments: dict[str, Any], path: str) -> Any:
+    found: Any = arguments
+    for name in path.split("."):
+        if not isinstance(found, dict) or name not in found:
+            raise UsageError(f"it has no argument {path!r}.")
+        found = found[name]
+    return found
+
+
+def _check_otherwise(word: str) -> None:
+    if read_kind(word, what="otherwise") is RulingKind.ALLOW:
+        raise UsageError("A limit with otherwise='allow' would be none. Nothing happened.")

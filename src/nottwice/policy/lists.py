@@ -1,0 +1,69 @@
+"""What is said of a tool by its name or its tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nottwice.errors import UsageError
+from nottwice.model.call import check_id
+from nottwice.model.policy import ProposedCall, Ruling, RulingKind, read_kind, strictest
+
+
+def by_tag(rulings: Mapping[str, str]) -> ByTag:
+    """What is said of tools with a tag; ``by_tag({"money": "ask", "destructive": "deny"})``.
+
+    Of several tags the strictest counts; a tool without any of them is allowed.
+    """
+    if not isinstance(rulings, Mapping) or not rulings:
+        raise UsageError(
+            f"by_tag({rulings!r}) must be a mapping from tags to rulings. Nothing happened. Write: "
+            'by_tag({"money": "ask"}).'
+        )
+    read = {
+        check_id(tag, what="A tag"): read_kind(word, what=f"by_tag: {tag}")
+        for tag, word in rulings.items()
+    }
+    return ByTag(read)
+
+
+def only(*tools: str, otherwise: str = "deny") -> Only:
+    """The tools that may be called at all, by name; ``only("search", "refund")``."""
+    names = frozenset(check_id(tool, what="The name of a tool") for tool in tools)
+    kind = read_kind(otherwise, what="otherwise")
+    if kind is RulingKind.ALLOW:
+        raise UsageError("only(otherwise='allow') would allow everything. Nothing happened.")
+    return Only(names, kind)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByTag:
+    """What is said of tools with a tag."""
+
+    rulings: Mapping[str, RulingKind]
+
+    def __call__(self, call: ProposedCall) -> Ruling:
+        said = {tag: self.rulings[tag] for tag in call.tags if tag in self.rulings}
+        kind = strictest(said.values())
+        tags = ", ".join(sorted(tag for tag in said if said[tag] is kind))
+        return Ruling(kind, f"{call.tool} is tagged {tags}" if tags else "")
+
+    def __str__(self) -> str:
+        words = ", ".join(f"{tag}: {kind.value}" for tag, kind in self.rulings.items())
+        return f"by_tag({words})"
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """The tools that may be called at all."""
+
+    tools: frozenset[str]
+    otherwise: RulingKind
+
+    def __call__(self, call: ProposedCall) -> Ruling:
+        if call.tool in self.tools:
+            return Ruling(RulingKind.ALLOW)
+        return Ruling(self.otherwise, f"{call.tool} is not on the list")
+
+    def __str__(self) -> str:
+        return f"only({', '.join(sorted(self.tools))})"

@@ -1,0 +1,17 @@
+-- What policies count, schema version 2: what a call was charged to a meter. Not by run, unlike
+-- everything else: a meter counts the calls of all runs.
+
+CREATE TABLE nottwice.charges (
+  workflow_id    text COLLATE "C" NOT NULL,
+  node_id        text COLLATE "C" NOT NULL,
+  checkpoint_id  text COLLATE "C" NOT NULL,
+  tool_name      text COLLATE "C" NOT NULL,
+  input_hash     text COLLATE "C" NOT NULL,
+  meter          text COLLATE "C" NOT NULL,
+  call_id        text COLLATE "C" NOT NULL,
+  at             bigint NOT NULL,
+  amount         bigint NOT NULL,
+  if_failed      smallint NOT NULL DEFAULT 0,
+  PRIMARY KEY (meter, call_id)
+);
+CREATE INDEX charges_at ON nottwice.charges (meter, at);
