@@ -122,6 +122,20 @@ def test_the_agent_closes_its_ticket_once_though_it_is_killed(tmp_path: Path) ->
     assert run("agent", tmp_path) == output
 
 
+@pytest.mark.parametrize("killed_by", [None, "notes/sales.md", "repository/2026/may.md"])
+def test_the_report_is_written_noted_and_committed_once(
+    tmp_path: Path, killed_by: str | None
+) -> None:
+    folder = tmp_path / "report"
+    if killed_by is not None:
+        kill_when("report", tmp_path, folder / killed_by, lines=1)
+    output = run("report", tmp_path)
+    assert "may is completed: The report for May is committed." in output
+    assert output.count("Report for May, Nottwice-Call: ") == 1
+    assert output.endswith("noted: May: 42 orders, 1,680.00\n")
+    assert run("report", tmp_path) == output
+
+
 def test_a_fleet_whose_worker_is_killed_ships_every_order_once(tmp_path: Path) -> None:
     assert "100 new orders" in run("fleet", tmp_path)
     assert "100 were there already" in run("fleet", tmp_path)
