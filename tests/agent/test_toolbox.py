@@ -240,3 +240,36 @@ def test_a_rejected_call_is_told_to_the_model() -> None:
     (result,) = results(shop)
     assert result.is_error
     assert "too much" in result.content
+
+
+def test_a_migrated_run_does_not_do_again_what_its_model_had_asked_for() -> None:
+    """Killed when the mail was sent and nobody had told the model."""
+
+    @nt.tool("unsafe_on_replay", name="pay", approve=True)
+    def pay(cents: int) -> str:
+        return "paid"
+
+    reply = [MAIL, {"pay": {"cents": 5}}]
+    shop = Workshop([reply, "done"])
+    kept = [*shop.kept, pay]
+    shop.agent = shop.make([reply, MAIL, "done"], tools=kept)
+    assert shop.finish().status == "waiting"
+    assert shop.world.effects == [("mail", "ann", "hello")]
+    old, later = shop.agent, nt.tool("pure", name="later")(lambda: "later")
+    new = nt.Agent("triage", version="2.0.0", provider=old.provider, tools=[*kept, later])
+    with shop.host.process() as ledger:
+        app = nt.App(graphs=[old, new], store=ledger, admins=["ann"])
+        nt.migrate(
+            app,
+            "ticket-7",
+            to="triage@2.0.0",
+            mapping={"act": "act"},
+            by="ann",
+            why="a new tool",
+            restart_steps=True,
+        )
+    shop.agent = new
+    assert shop.finish(goal=None).status == "waiting"
+    shop.host.decide(nt_verb("approve"))
+    assert shop.finish(goal=None).status == "completed"
+    assert shop.world.effects == [("mail", "ann", "hello")]

@@ -22,7 +22,7 @@ from nottwice.engine.dispatch import Request
 from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import InvalidTool, UnclassifiedTool
 from nottwice.graphs.declare import Graph
-from nottwice.model.call import ROOT_NODE, CallIdentity, branch_node
+from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity, branch_node
 from nottwice.model.tool import Tool
 
 _REPEAT_TEXT = (
@@ -120,9 +120,11 @@ class Toolbox:
 
 
 def run_wide(scope: Scope) -> Scope:
-    """The run as a whole, seen from a beat of it."""
-    session = scope.session
-    return Scope(session, ROOT_NODE, session.run.graph_id or scope.checkpoint_id)
+    """The run as a whole, seen from a beat of it.
+
+    Of whatever version: what a model asked for is not done again because the run was migrated.
+    """
+    return Scope(scope.session, ROOT_NODE, FIRST_CHECKPOINT)
 
 
 def own_branch(identity: CallIdentity) -> CallIdentity:
