@@ -11,9 +11,11 @@ import nottwice as nt
 from nottwice.agent.asking import MODEL, RESERVATION, keepable
 from nottwice.agent.messages import Reasoning, Text
 from nottwice.agent.provider import ModelReply, ModelRequest
+from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.review import Verb
 from tests.agent.workshop import Workshop
+from tests.fakes import Killed
 
 
 def raise_budget(shop: Workshop, result: Any) -> None:
@@ -236,3 +238,38 @@ def test_a_model_without_a_price_is_counted_as_such() -> None:
     shop = Workshop(["done"], price=None)
     spent = shop.finish().state.spent
     assert (spent.usd, spent.requests, spent.unpriced) == (0.0, 1, 1)
+
+
+def die() -> None:
+    """Kill the process, as far as the ledger is concerned."""
+    store: Any = scope_of("a test").session.store
+    store.dead = True
+    raise Killed
+
+
+@pytest.mark.parametrize("new_process", [True, False])
+def test_what_earlier_turns_lost_stays_counted(new_process: bool) -> None:
+    """Two requests of the first turn were made and never answered; the second turn is too much."""
+    long = ["x" * 24_000, {"get_order": {"order_id": 7}}]
+    shop = Workshop([long, "done"], most_output_tokens=10_000, budget=nt.Budget(tokens=38_000))
+    lost = 0
+    complete = shop.agent.provider.complete
+
+    def dies(request: ModelRequest) -> ModelReply:
+        nonlocal lost
+        if lost < 2:
+            lost += 1
+            die()
+        return complete(request)
+
+    shop.agent.provider.complete = dies  # type: ignore[method-assign]
+    for _ in range(2):
+        assert shop.run() is None
+    if new_process:
+        shop.world.stumble = lambda tool: die()  # type: ignore[method-assign]
+        assert shop.run() is None
+        del shop.world.stumble
+    outcome = shop.finish()
+    assert len(shop.world.requests) == 1
+    assert outcome.status == "waiting"
+    assert "38,000 tokens" in outcome.reviews[0].summary
