@@ -227,14 +227,16 @@ def test_a_link_in_the_place_of_an_inbox_is_not_followed(tmp_path: Path) -> None
 def test_a_folder_looks_otherwise_when_a_run_is_replaced_grows_comes_or_goes(
     tmp_path: Path,
 ) -> None:
+    run, inbox = tmp_path / "a.json", tmp_path / "a.inbox"
+    changes: list[Callable[[], None]] = [
+        lambda: disk.replace(run, b"{}"),
+        lambda: disk.replace(run, b"[]"),
+        lambda: disk.append(inbox, b"one"),
+        lambda: disk.append(inbox, b"two"),
+        lambda: disk.remove(inbox),
+    ]
     looks = [disk.looks_of(tmp_path)]
-    for change in (
-        lambda: disk.replace(tmp_path / "a.json", b"{}"),
-        lambda: disk.replace(tmp_path / "a.json", b"[]"),
-        lambda: disk.append(tmp_path / "a.inbox", b"one"),
-        lambda: disk.append(tmp_path / "a.inbox", b"two"),
-        lambda: disk.remove(tmp_path / "a.inbox"),
-    ):
+    for change in changes:
         change()
         looks.append(disk.looks_of(tmp_path))
     assert all(one != other for one, other in itertools.pairwise(looks))

@@ -481,6 +481,44 @@ def test_cancelling_arun_hands_the_runs_back_first(host: Host, effects: Effects)
     )
 
 
+def test_a_worker_that_dies_at_any_commit_is_followed_by_one_that_ends_what_it_began() -> None:
+    """Every commit that a worker makes, before and after it, is tried once as the last one."""
+    point, died = 0, 0
+    while died == point:
+        point += 1
+        host, done = Host(), list[str]()
+        flow = _parent_and_child(done)
+        enqueue(host, flow, "r")
+        with host.process(dies_at=point) as ledger:
+            nt.Worker(nt.App(graphs=[flow], store=ledger), concurrency=1).run(until_idle=True)
+            died += getattr(ledger.store, "dead", False)
+        for _ in range(3):
+            # What was in doubt has settled; then the timer is due.
+            host.clock.advance(60)
+            work(host, flow)
+        assert {one.status for one in host.data.runs.values()} == {RunStatus.COMPLETED}, point
+        assert sorted(done) == ["after", "before", "inside"], point
+    assert died >= 16
+
+
+def _parent_and_child(done: list[str]) -> nt.Graph[Any]:
+    def seen(call: nt.Call) -> nt.Verification:
+        what = call.args["what"]
+        return nt.happened(what) if what in done else nt.did_not_happen()
+
+    @nt.tool("unsafe_on_replay", verify=seen, settles="1ms", name=f"act {id(done)}")
+    def act(what: str) -> str:
+        done.append(what)
+        return what
+
+    child = one_node(lambda state: act("inside") and None, "child")
+    parent = one_node(lambda state: act("before") and None, "parent")
+    parent.node(name="b")(lambda state: nt.spawn(child) and None)
+    parent.node(name="c")(lambda state: nt.sleep(1))
+    parent.node(name="d")(lambda state: act("after") and None)
+    return parent
+
+
 # Code that is not here
 
 

@@ -231,14 +231,14 @@ class _Shift:
         if isinstance(error, RunBusy):
             self._put_off(task, "somebody else drives it", longer=False)
             return
-        left = self._load(task.run_id)
+        left, kind = self._load(task.run_id), type(error).__name__
         if left is not None and left.status is RunStatus.FAILED:
             self._count(failed=1)
-            log.warning("run=%r failed: %s: %r", task.run_id, type(error).__name__, str(error))
+            log.warning("run=%r failed: %s: %r", task.run_id, kind, str(error))
             return
-        log.warning("run=%r cannot go on here: %r", task.run_id, str(error))
+        log.warning("run=%r cannot go on here: %s: %r", task.run_id, kind, str(error))
         self.choice.suspect(task.run_id)
-        self._put_off(task, type(error).__name__)
+        self._put_off(task, kind)
 
     def _put_off(self, task: Task, why: str, *, longer: bool = True) -> None:
         now = self.ledger.clock.now()
