@@ -1,8 +1,9 @@
 """Upstreams in processes of their own, for recipes: a small tracker over HTTP, and a mail server.
 
-    python -m tests.recipes.servers http         python -m tests.recipes.servers smtp FOLDER
+    python -m tests.recipes.servers http
+    python -m tests.recipes.servers smtp FOLDER  # and imap FOLDER, to look into it
 
-Both print their port. They remember what was done to them whatever becomes of the client, and
+Each prints its port. They remember what was done to them whatever becomes of the client, and
 misbehave when told to: the tracker over HTTP at ``/faults``, the mail server by a recipient's name.
 """
 
@@ -16,7 +17,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -242,19 +243,58 @@ async def take_mail(
     writer.close()
 
 
-async def serve_mail(folder: Path) -> None:
+async def serve_mail(folder: Path, converse: Conversation) -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            await take_mail(folder, reader, writer)
+            await converse(folder, reader, writer)
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
+async def show_mail(
+    folder: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Let ann, with the right password, search the folder Sent over IMAP; it is never written."""
+
+    def say(text: str) -> None:
+        writer.write(text.encode() + b"\r\n")
+
+    say("* OK ready")
+    while line := (await reader.readline()).decode().strip():
+        tag, _, rest = line.partition(" ")
+        words = rest.split()
+        match words[0].upper():
+            case "CAPABILITY":
+                say("* CAPABILITY IMAP4rev1")
+                say(f"{tag} OK done")
+            case "LOGIN" if words[1:] == ["ann", '"s3cret"']:
+                say(f"{tag} OK welcome")
+            case "EXAMINE" if rest.endswith('"Sent"'):
+                say("* 1 EXISTS")
+                say(f"{tag} OK [READ-ONLY] opened")
+            case "UID":
+                wanted = words[-1].strip('"').encode()
+                mails = sorted(folder.glob("*.eml"))
+                found = [n for n, each in enumerate(mails, 1) if wanted in each.read_bytes()]
+                say(f"* SEARCH {' '.join(map(str, found))}".rstrip())
+                say(f"{tag} OK done")
+            case "LOGOUT":
+                say("* BYE")
+                say(f"{tag} OK done")
+                break
+            case _:
+                say(f"{tag} NO not here")
+    writer.close()
+
+
+Conversation = Callable[[Path, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
 def main(kind: str, *folder: str) -> None:
-    if kind == "smtp":
-        asyncio.run(serve_mail(Path(folder[0])))
+    if kind in ("smtp", "imap"):
+        asyncio.run(serve_mail(Path(folder[0]), take_mail if kind == "smtp" else show_mail))
         return
     Handler.state = State()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -11,6 +11,7 @@ from nottwice.recipes.files import Written, write_file
 from nottwice.recipes.git import Committed, git_commit
 from nottwice.recipes.http import HttpAnswer, http_request
 from nottwice.recipes.mail import Sent, send_mail
+from nottwice.recipes.sent_folder import imap_sent_folder
 
 __all__ = [
     "Commented",
@@ -24,6 +25,7 @@ __all__ = [
     "git_commit",
     "http_comments",
     "http_request",
+    "imap_sent_folder",
     "send_mail",
     "write_file",
 ]
