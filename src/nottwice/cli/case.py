@@ -265,6 +265,15 @@ def _verbs(case: Case) -> dict[str, str]:
     return {}
 
 
+def _wanted(question: Question) -> str:
+    """What to type as the answer: what the run itself suggests, if it does."""
+    about = question.about
+    suggested = about.get("suggested") if isinstance(about, dict) else None
+    if question.kind is not ReviewKind.BUDGET or suggested is None:
+        return "JSON"
+    return shlex.quote(values.encode(suggested))
+
+
 def _command_words(case: Case) -> list[str]:
     found = []
     shown = shown_in(case.review)
@@ -276,7 +285,7 @@ def _command_words(case: Case) -> list[str]:
         if verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
             words += " --holder-stopped"
         if isinstance(shown, Question) and verb == shown.verb.value:
-            words += " --text TEXT" if shown.answer_type == "str" else " --result JSON"
+            words += " --text TEXT" if shown.answer_type == "str" else f" --result {_wanted(shown)}"
         if verb not in (*options, Verb.ANSWER.value, Verb.APPROVE.value):
             words += " --why TEXT"
         found.append(words)

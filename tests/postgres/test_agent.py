@@ -1,0 +1,56 @@
+"""Does an agent work on PostgreSQL as it does elsewhere: killed, raised, spoken to?"""
+
+from __future__ import annotations
+
+import pytest
+
+import nottwice as nt
+from nottwice.agent.asking import RESERVATION
+from nottwice.agent.provider import ModelRequest
+from nottwice.store.postgres import PostgresStore
+
+
+class Crash(BaseException):
+    """Stands for the end of a process."""
+
+
+def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> None:
+    sent: list[str] = []
+    crash = [True]
+
+    @nt.tool("unsafe_on_replay", name="postgres_mail")
+    def mail(to: str) -> str:
+        sent.append(to)
+        return f"mail {len(sent)}"
+
+    def reply(request: ModelRequest) -> object:
+        if request.turn == 2 and crash.pop():
+            crash.append(False)
+            raise Crash
+        if request.turn <= 2:
+            return {"postgres_mail": {"to": "ann"}}
+        return f"reply {request.turn}"
+
+    agent = nt.Agent(
+        "postgres-agent",
+        version="1.0.0",
+        provider=nt.providers.scripted(reply),  # type: ignore[arg-type]
+        tools=[mail],
+        budget=nt.Budget(beats=2),
+    )
+    with pytest.raises(Crash):
+        agent.run("ticket-7", goal="write", store=ledger)
+    outcome = agent.run("ticket-7", store=ledger)
+    assert outcome.status == "waiting"
+    assert sent == ["ann"]
+    (review,) = outcome.reviews
+    nt.Reviews(nt.open(ledger)).decide(
+        review.review_id, "raise", by="ann", why="worth it", result={"beats": 5}
+    )
+    assert agent.run("ticket-7", store=ledger).state.answer == "reply 3"
+    assert agent.run("ticket-7", message="And?", store=ledger).state.answer == "reply 4"
+    attempts = [
+        row.attempt for row in ledger.calls("ticket-7") if row.identity.tool_name == RESERVATION
+    ]
+    assert attempts == [1, 2, 1, 1]
+    assert sent == ["ann"]
