@@ -23,7 +23,7 @@ flow = nt.Graph("detached", version="1.0.0", state=Order)
 
 @flow.node
 def never(state):
-    raise SystemExit("it must not run here")
+    raise ValueError("it must not run here")
 """
 
 
@@ -125,6 +125,7 @@ def test_a_batch_with_one_bad_input_enqueues_nothing(nottwice: Any, tmp_path: Pa
         ("detached", "--detach"),
         ("--detach", "--id", "r"),
         ("detached", "--batch", "-"),
+        ("detached", "--retry", "--id", "r"),
         ("detached", "--detach", "--id", "r", "--batch", "-"),
         ("detached", "--detach", "--batch", "-", "--input", "{}"),
         ("detached", "--detach", "--id", "r", "--wait", "1h"),
@@ -136,3 +137,13 @@ def test_options_that_contradict_each_other_are_refused(
 ) -> None:
     assert nottwice("run", *words, stdin="{}").exit_code == 2
     assert not (tmp_path / "a.db").exists()
+
+
+def test_a_run_that_failed_is_put_down_again_with_retry(nottwice: Any) -> None:
+    words = ("run", "detached", "--detach", "--id", "r", "--input", '{"order_id": 7}')
+    nottwice(*words)
+    assert nottwice("worker", "--until-idle").exit_code == 0
+    assert states(nottwice) == {"r": "failed"}
+    assert "was there already: failed" in nottwice(*words).stdout
+    assert "is queued" in nottwice(*words, "--retry").stdout
+    assert states(nottwice) == {"r": "interrupted"}

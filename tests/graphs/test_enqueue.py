@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import nottwice as nt
 from nottwice.errors import InvalidGraph, InvalidId
 from nottwice.model.run import RunStatus
 from tests.fakes import Host
-from tests.graphs.effects import Effects, graph, run
+from tests.graphs.effects import Effects, crash, graph, run
 
 
 @dataclass
@@ -145,3 +145,42 @@ def test_a_graph_that_was_edited_in_place_is_not_enqueued(host: Host, flow: nt.G
         with pytest.raises(nt.GraphChangedInPlace):
             nt.App(graphs=[edited], store=ledger).enqueue("order", "s", {"order_id": 7})
     assert list(host.data.runs) == ["r"]
+
+
+def test_a_run_that_failed_is_put_down_again_only_by_whoever_says_so(
+    host: Host, effects: Effects
+) -> None:
+    flow = graph()
+    flow.node(name="a")(lambda state: effects.act("a") and None)
+    flow.node(name="b")(lambda state: effects.visit("b"))
+    effects.broken = {"b"}
+    for run_id in ("r", "s"):
+        crash(host, flow, run_id=run_id)
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        assert app.enqueue("flow", "r") is False
+        assert app.enqueue_all("flow", {"r": None, "s": None}) == 0
+        assert ledger.store.ready_runs(begun=True, now=ledger.clock.now(), limit=9) == []
+        assert app.enqueue("flow", "r", retry=True) is True
+        assert app.enqueue("flow", "r", retry=True) is False
+        assert app.enqueue_all("flow", {"r": None, "s": None, "t": None}, retry=True) == 2
+        effects.broken = set()
+        assert nt.Worker(app).run(until_idle=True).completed == 3
+    # Each went on where it had failed.
+    assert effects.done == ["a", "a", "a"]
+    assert effects.visited == ["b"] * 5
+
+
+def test_a_run_that_somebody_tries_again_is_not_put_back_under_him(
+    host: Host, effects: Effects
+) -> None:
+    effects.broken = {"a"}
+    flow = graph()
+    flow.node(name="a")(lambda state: effects.visit("a"))
+    crash(host, flow)
+    with host.process() as other, host.process() as ledger:
+        holder = other.store.holder().holder_id
+        host.data.runs["r"] = replace(host.data.runs["r"], holder_id=holder)
+        before = host.data.runs["r"]
+        assert nt.App(graphs=[flow], store=ledger).enqueue("flow", "r", retry=True) is False
+    assert host.data.runs["r"] == before

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice import policy
 from nottwice.errors import StoreError
 from nottwice.model.review import ReviewKind, Verb
 from nottwice.model.run import RunRecord, RunStatus
@@ -152,6 +153,17 @@ def test_a_fork_is_left_to_whoever_made_it(host: Host) -> None:
     with host.process() as ledger:
         flow.fork("r", to="fork", store=ledger)
     assert work(host, flow).taken == 0
+
+
+def test_what_the_policy_of_the_app_refuses_is_not_done_by_a_worker_either(
+    host: Host, effects: Effects
+) -> None:
+    flow = one_node(lambda state: effects.act("refused") and None)
+    enqueue(host, flow, "r")
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow], store=ledger, policy=lambda call: policy.deny("not now"))
+        assert nt.Worker(app).run(until_idle=True).failed == 1
+    assert effects.done == []
 
 
 # What goes wrong in one run

@@ -19,13 +19,15 @@ from nottwice.guard.ledger import Ledger
 _NOTHING = "Nothing was enqueued."
 
 
-def enqueue_runs(settings: Settings, graph: str, inputs: dict[str, Any]) -> None:
+def enqueue_runs(
+    settings: Settings, graph: str, inputs: dict[str, Any], *, retry: bool = False
+) -> None:
     """Enqueue runs of a graph, by their ids, and say what to type next."""
     deployed = need_app(settings, what_for="run")
     newest = deployed.app.newest(graph)
     with _open_ledger(settings, deployed.app, newest, inputs) as ledger:
         app = deployed.in_ledger(ledger)
-        new = app.enqueue_all(graph, inputs)
+        new = app.enqueue_all(graph, inputs, retry=retry)
         if settings.as_json:
             enqueued = {"graph": newest.id, "new": new, "known": len(inputs) - new}
             show_json({"ledger": ledger.location, "enqueued": enqueued})

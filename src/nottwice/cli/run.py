@@ -98,6 +98,7 @@ Examples:
   nottwice run --id ticket-7
   nottwice run refund --id ticket-7 --input @order.json --wait 24h --json
   nottwice run refund --detach --batch tickets.jsonl
+  nottwice run refund --detach --retry --id ticket-7
   nottwice run triage --id ticket-7 --goal 'Close ticket 7' --done-when 'refund issued'
   nottwice run --id ticket-7 --message 'And tell the customer.'
 """
@@ -133,6 +134,9 @@ Examples:
     "--detach", is_flag=True, help="Only put the run down: a worker begins it (nottwice worker)."
 )
 @click.option(
+    "--retry", is_flag=True, help="With --detach: also runs that failed, to go on where they did."
+)
+@click.option(
     "--batch",
     metavar="PATH",
     help='With --detach: many runs, a JSON line each: {"id": RUN, "input": {}}; - reads stdin.',
@@ -150,6 +154,7 @@ def run(
     input_text: str | None,
     wait: str | None,
     detach: bool,
+    retry: bool,
     batch: str | None,
     quiet: bool,
     **said: Any,
@@ -160,11 +165,11 @@ def run(
     if input_text is not None:
         given = read_json(input_text, option="--input", outcome="Nothing was started.")
     given = task.input(given)
-    if detach or batch is not None:
+    if detach or retry or batch is not None:
         if task.message is not None:
             raise click.UsageError("--detach says nothing to a run; leave --message out.")
         name, runs = _to_enqueue(graph, run_id, given, wait, batch, detach=detach)
-        enqueue_runs(settings, name, runs)
+        enqueue_runs(settings, name, runs, retry=retry)
         return
     if run_id is None:
         raise click.UsageError("Missing option '--id': your name for the run.")
@@ -201,7 +206,10 @@ def _to_enqueue(
 ) -> tuple[str, dict[str, Any]]:
     """The graph and the runs that are to be put down, if the options say so clearly."""
     if not detach:
-        raise click.UsageError("--batch puts runs down for a worker; say so with --detach.")
+        raise click.UsageError(
+            "--batch and --retry put runs down for a worker; say so with --detach. (A single run "
+            "that failed is tried again here without --retry.)"
+        )
     if graph is None:
         raise click.UsageError("--detach needs the GRAPH of the run.")
     if wait is not None:

@@ -87,7 +87,7 @@ def worker(
     that is killed loses nothing; the others take its runs at once.
 
     It runs only graphs whose version it has, and leaves all others to other workers. A run that
-    fails stays failed until somebody resumes it: nottwice run --id RUN.
+    fails stays failed until somebody puts it down again: nottwice run GRAPH --detach --retry.
 
     SIGTERM or Ctrl-C: it takes nothing new, lets every run finish the node that is under way, hands
     it back, and ends. A second one ends it at once; that is no worse than a crash. Your graphs are

@@ -82,25 +82,28 @@ class App:
             raise await drive_async(parking(ledger, chosen, self.deployed(chosen)), ledger)
         return await chosen.arun(run_id, input, store=ledger, **options)
 
-    def enqueue(self, graph: str, run_id: str, input: Any = None) -> bool:
+    def enqueue(
+        self, graph: str, run_id: str, input: Any = None, *, retry: bool = False
+    ) -> bool:
         """Put a run down for a worker to begin; False: it was there already, with this input.
 
-        The input is checked now, and the run takes the newest version that is deployed here.
+        The input is checked now, and the run takes the newest version that is deployed here. With
+        ``retry`` a run that failed is put down again, to go on where it failed.
         Durable: when it returns.
         """
         ledger = self.ledger
         self.check_versions()
-        return enqueue(ledger, self.newest(graph), run_id, input)
+        return enqueue(ledger, self.newest(graph), run_id, input, retry=retry)
 
-    def enqueue_all(self, graph: str, inputs: Mapping[str, Any]) -> int:
-        """Put many runs down, by their ids, and return how many of them are new.
+    def enqueue_all(self, graph: str, inputs: Mapping[str, Any], *, retry: bool = False) -> int:
+        """Put many runs down, by their ids, and return how many of them are new, or put back.
 
         All of them are checked before the first one is written. Durable: when it returns; whoever
         is interrupted asks for the same again.
         """
         ledger = self.ledger
         self.check_versions()
-        return enqueue_all(ledger, self.newest(graph), inputs)
+        return enqueue_all(ledger, self.newest(graph), inputs, retry=retry)
 
     def outcome(self, run_id: str) -> Outcome[Any]:
         """How far a run came, without running anything."""

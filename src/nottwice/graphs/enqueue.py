@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from nottwice.errors import UsageError
+from nottwice.engine import ownership
+from nottwice.engine.drivers import drive
+from nottwice.errors import RunBusy, UsageError
 from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.running import Runnable
+from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id
@@ -26,14 +29,16 @@ MOST_AT_ONCE = 256
 """So many new runs share a commit."""
 
 
-def enqueue(ledger: Ledger, graph: Runnable, run_id: str, given: Any) -> bool:
+def enqueue(
+    ledger: Ledger, graph: Runnable, run_id: str, given: Any, *, retry: bool = False
+) -> bool:
     """Put a run down; False: it is there already. Durable: when it returns."""
     check_id(run_id, what="The run id")
     while True:
         known = ledger.store.load_run(run_id)
         if known is not None:
             _check_same(ledger, graph, known, given)
-            return False
+            return retry and _put_back(ledger, known)
         first = graph.state.first(given)
         check_unchanged(ledger.store, graph)
         try:
@@ -44,7 +49,9 @@ def enqueue(ledger: Ledger, graph: Runnable, run_id: str, given: Any) -> bool:
         return True
 
 
-def enqueue_all(ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any]) -> int:
+def enqueue_all(
+    ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any], *, retry: bool = False
+) -> int:
     """Put many runs down and return how many are new; all are checked before one is written."""
     if not isinstance(inputs, Mapping):
         raise UsageError(
@@ -66,6 +73,9 @@ def enqueue_all(ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any]) -> i
                 written += 1
             except Outdated:
                 written += enqueue(ledger, graph, run_id, inputs[run_id])
+    if retry:
+        known = map(ledger.store.load_run, inputs.keys() - new.keys())
+        written += sum(_put_back(ledger, run) for run in known if run is not None)
     return written
 
 
@@ -96,6 +106,28 @@ def _commit(ledger: Ledger, graph: Runnable, run_id: str, first: dict[str, Any])
     )
     recorded = GraphRecord(graph.id, graph.record_json, now)
     return Commit(workflow_id=run_id, claim=Claim(record), graph=recorded)
+
+
+def _put_back(ledger: Ledger, known: RunRecord) -> bool:
+    """Let a run that failed be tried again by a worker; False: it has not failed.
+
+    Only its holder may change a run, so whoever puts it back holds it for that moment.
+    """
+    if known.status is not RunStatus.FAILED:
+        return False
+    opening = ownership.Opening(
+        store=ledger.store,
+        clock=ledger.clock,
+        run_id=known.workflow_id,
+        find_tool=registry.find_tool,
+    )
+    try:
+        session = drive(ownership.take(opening), ledger)
+    except RunBusy:
+        # Somebody tries it again at this very moment.
+        return False
+    drive(ownership.release(session, None, status=RunStatus.RUNNING), ledger)
+    return True
 
 
 def _check_same(ledger: Ledger, graph: Runnable, known: RunRecord, given: Any) -> None:
