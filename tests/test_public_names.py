@@ -90,6 +90,7 @@ PUBLIC_NAMES = [
     "WorkflowVersionMismatch",
     "ask",
     "aspawn",
+    "backup",
     "current_call",
     "did_not_happen",
     "gather",

@@ -18,12 +18,16 @@ _SUITE = "tests/store/test_conformance.py: sound stores pass it and broken ones 
 # The inside of the crash test shows in what a sweep finds, and in what it does not.
 _KIT = "tests/testing/crash/test_sweep.py: sound code passes every level, broken engines do not"
 # What needs a server is tested in one folder, which starts one.
+_COPIES = "tests/guard/test_backup.py: a copy and what it forgot are seen by whoever opens it"
 _POSTGRES = "tests/postgres/test_conformance.py: on a real server, like all beside it"
 # What the gate finds is found by its parts together.
 _GATE = "tests/testing/replay/test_gate.py: regressions are named and harmless changes are not"
 _RECORDING = "tests/testing/replay/test_recording.py: no secret is left, and all still matches"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 TESTED_ELSEWHERE: dict[str, str] = {
+    "src/nottwice/engine/restored.py": _COPIES,
+    "src/nottwice/store/jsonfile_copy.py": _COPIES,
+    "src/nottwice/store/sqlite_copy.py": _COPIES,
     "src/nottwice/store/postgres.py": _POSTGRES,
     "src/nottwice/store/postgres_commits.py": _POSTGRES,
     "src/nottwice/store/postgres_connections.py": _POSTGRES,

@@ -81,6 +81,7 @@ from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.phases import phases
 from nottwice.graphs.state import go
+from nottwice.guard.backup import backup
 from nottwice.guard.declare import tool
 from nottwice.guard.ledger import Ledger, run, send
 from nottwice.guard.ledger import open_ledger as open
@@ -181,6 +182,7 @@ __all__ = [
     "WorkflowVersionMismatch",
     "ask",
     "aspawn",
+    "backup",
     "current_call",
     "did_not_happen",
     "gather",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from typing import Any
 
 import pytest
@@ -36,6 +38,7 @@ SHAPES = {
     "worker": "worker",
     "error": "error",
     "migrations": "migration",
+    "removed_runs": "removed run",
     "format": "format",
 }
 
@@ -67,7 +70,18 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "check": printed("check agent.py"),
         **_graph_documents(place),
         "error": printed("show nothing"),
+        **_keeping_documents(place),
     }
+
+
+def _keeping_documents(place: Workplace) -> dict[str, Any]:
+    """The same of a ledger that has grown old."""
+    with contextlib.closing(sqlite3.connect(place.store)) as ledger:
+        ledger.execute("UPDATE runs SET updated_at = 0 WHERE workflow_id = 'done-1'")
+        ledger.commit()
+    lines = {"gc": "gc --unknown-tools", "backup": "backup copy.db"}
+    printed = place.lines(*(f"{line} --store agent.db --json" for line in lines.values()))
+    return {name: json.loads(one.stdout) for name, one in zip(lines, printed, strict=True)}
 
 
 def _graph_documents(place: Workplace) -> dict[str, Any]:

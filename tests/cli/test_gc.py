@@ -75,7 +75,7 @@ def test_a_dry_run_tells_and_a_real_one_does_it(store: str) -> None:
 def test_the_document_says_what_went_and_what_is_left(store: str) -> None:
     document = document_of(store, "--keep", "unsafe=20000d", "--dry-run")
     assert document["removed"] == {"runs": 2, "calls": 2, "checkpoints": 0}
-    first = document["runs"][0]
+    first = document["removed_runs"][0]
     assert (first["run_id"], first["calls"], first["calls_left"]) == ("ticket-1", 1, 1)
     assert first["due_at"].startswith("20")
     assert set(document) == set(DOCUMENTS["gc"])

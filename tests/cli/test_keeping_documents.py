@@ -14,7 +14,7 @@ def test_every_field_is_explained_and_times_are_iso() -> None:
     document = removed_document(removed)
     assert {"ledger", *document} == set(DOCUMENTS["gc"])
     assert list(document["unknown_tools"]) == ["a", "z"]
-    (shown,) = document["runs"]
+    (shown,) = document["removed_runs"]
     assert set(shown) == set(FIELDS["removed run"])
     assert shown["ended_at"].startswith("2023-11-14T22:13:20")
     assert shown["due_at"] is None

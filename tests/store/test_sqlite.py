@@ -224,7 +224,7 @@ def test_a_ledger_whose_pages_are_damaged_is_corrupt_when_it_is_read(path: Path)
         store.commit(note(number))
     store.close()
     with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT rootpage FROM sqlite_schema WHERE name = 'audit'"
+        query = "SELECT rootpage FROM sqlite_schema WHERE name = 'audit_once'"
         (page,) = connection.execute(query).fetchone()
     with path.open("r+b") as file:
         file.seek(4096 * (page - 1))

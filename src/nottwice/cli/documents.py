@@ -31,6 +31,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "calls_in_doubt": "how many calls may or may not have taken effect",
         "waiting": "how many runs wait for a `review`, a `timer`, an `event`, a `child` run",
         "next": "commands worth typing now",
+        "copied_at": "if the ledger is a copy that nobody has accounted for: when it was made",
     },
     "runs": {
         "ledger": _LEDGER,
@@ -246,6 +247,7 @@ def status_document(overview: Overview, commands: list[str]) -> dict[str, Any]:
         "calls_in_doubt": overview.calls_in_doubt,
         "waiting": overview.waiting,
         "next": commands,
+        "copied_at": iso_text(overview.copied_at),
     }
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from nottwice.cli.output import iso_text
 from nottwice.engine.retention import Removed, RemovedRun
+from nottwice.guard.backup import Copy
+from nottwice.model.review import AuditEntry
 
 _LEDGER = "the absolute path of the ledger"
 
@@ -18,7 +20,14 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "still_open": "how many families are old enough, but for a review, a doubt or a process",
         "unknown_tools": "rows that are due and were kept, by the name of their tool: nobody here "
         "knows its `keep`",
-        "runs": "the runs that something was removed of, up to a thousand; see removed run",
+        "removed_runs": "the runs that something was removed of, up to a thousand; see removed run",
+    },
+    "backup": {
+        "ledger": _LEDGER,
+        "copy": "the absolute path of the copy, or null if none was made",
+        "made_at": "when it was made, or null",
+        "bytes": "how large it is, or null",
+        "held_since": "if the ledger itself is a copy that is not accounted for: when it was made",
     },
 }
 
@@ -45,7 +54,7 @@ def removed_document(removed: Removed) -> dict[str, Any]:
         },
         "still_open": removed.still_open,
         "unknown_tools": dict(sorted(removed.unknown_tools.items())),
-        "runs": [_run_document(run) for run in removed.named],
+        "removed_runs": [_run_document(run) for run in removed.named],
     }
 
 
@@ -57,4 +66,13 @@ def _run_document(run: RemovedRun) -> dict[str, Any]:
         "calls": run.calls,
         "calls_left": run.calls_left,
         "due_at": iso_text(run.due_at),
+    }
+
+
+def backup_document(copy: Copy | None, mark: AuditEntry | None) -> dict[str, Any]:
+    return {
+        "copy": None if copy is None else copy.location,
+        "made_at": None if copy is None else iso_text(copy.made_at),
+        "bytes": None if copy is None else copy.bytes,
+        "held_since": None if mark is None else iso_text(mark.at),
     }

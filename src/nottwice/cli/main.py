@@ -19,6 +19,7 @@ import click
 
 from nottwice.cli import (
     audit,
+    backup,
     cancel,
     check,
     decide,
@@ -134,6 +135,7 @@ for _command in (
     lock.lock,
     migrate.migrate,
     gc.gc,
+    backup.backup_command,
 ):
     main.add_command(_command)
 

@@ -15,6 +15,7 @@ from nottwice.cli.output import (
     show_json,
     show_line,
     show_table,
+    utc_text,
 )
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.views import (
@@ -55,6 +56,7 @@ def show_status(settings: Settings) -> None:
             ("reviews", count_text(waiting)),
             ("waiting", _waiting_text(overview.waiting)),
             ("in doubt", f"{doubts} {'call' if doubts == 1 else 'calls'}" if doubts else "nothing"),
+            ("a copy", _copy_text(overview.copied_at)),
         ),
     )
     show_line()
@@ -62,6 +64,12 @@ def show_status(settings: Settings) -> None:
     for command, reason in hints:
         show_line(f"  {safe(command)}")
         show_line(f"      {safe(reason)}", style="dim")
+
+
+def _copy_text(copied_at: float | None) -> str | None:
+    """That the ledger has forgotten something; nothing where it is no copy."""
+    made = (utc_text(copied_at) or "").partition(".")[0]
+    return f"made at {made} UTC; its runs are held until somebody decides" if made else None
 
 
 _WAITED_FOR = {"review": "a person", "timer": "time", "event": "an event", "child": "a child run"}

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, assert_never
 from nottwice.cli.output import shorten, utc_text
 from nottwice.engine.blocking import call_text, written_call
 from nottwice.engine.history import Version, history, load
+from nottwice.engine.restored import mark_of
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.graphs.outcome import NodeMark
 from nottwice.graphs.readiness import is_ready
@@ -114,6 +115,8 @@ class Overview:
     """Waiting runs for which something has come."""
     waiting: dict[str, int]
     """How many runs wait for a review, a timer, an event, a child run."""
+    copied_at: float | None = None
+    """If the ledger is a copy that nobody has accounted for: when it was made."""
 
     @property
     def open_cases(self) -> list[Case]:
@@ -169,7 +172,7 @@ def look_over(ledger: Ledger) -> Overview:
     doubts = sum(len(store.calls_in_doubt(view.run.workflow_id)) for view in runs)
     waiting = [view for view in runs if view.run.status is RunStatus.WAITING]
     kinds = Counter(kind for view in waiting for kind in {wait.kind for wait in view.run.waits})
-    now = ledger.clock.now()
+    now, mark = ledger.clock.now(), mark_of(store)
     return Overview(
         location=ledger.location,
         states={state: counts[state] for state in STATES},
@@ -178,6 +181,7 @@ def look_over(ledger: Ledger) -> Overview:
         interrupted=tuple(view for view in runs if view.state == INTERRUPTED),
         ready=tuple(view for view in waiting if is_ready(store, view.run.workflow_id, now=now)),
         waiting={kind.value: kinds[kind] for kind in WaitKind},
+        copied_at=None if mark is None else mark.at,
     )
 
 
@@ -313,6 +317,8 @@ def subject_text(review: Review, row: CallRow | None) -> str:
         case None:
             if review.kind is ReviewKind.UNDEPLOYABLE:
                 return "the version of its graph"
+            if review.kind is ReviewKind.RESTORED:
+                return "the copy that it is in"
             return review.identity.tool_name if row is None else call_text(row)
         case _:
             assert_never(shown)

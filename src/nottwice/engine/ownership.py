@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from nottwice.engine import reconcile, said, stops
+from nottwice.engine import reconcile, restored, said, stops
 from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
@@ -95,6 +95,7 @@ def claim(opening: Opening) -> Doing[Session]:
     """
     session = yield from take(opening)
     try:
+        yield from restored.hold_if_copied(session)
         yield from reconcile.reconcile_all(session)
     except RunBlocked as blocked:
         yield from leave(session, blocked, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nottwice.engine import blocking
+from nottwice.engine import blocking, restored
 from nottwice.engine.asks import CanInvoke, Doing, Outcome, Pause, Read, Verify
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
 from nottwice.engine.in_flight import InFlight, living
@@ -407,6 +407,8 @@ def raise_if_blocked(session: Session) -> Doing[None]:
             session.asked[review.identity] = review
         elif review.kind is ReviewKind.UNDEPLOYABLE:
             yield from _close_undeployable(session, review)
+        elif review.kind is ReviewKind.RESTORED:
+            yield from restored.end_hold(session, review)
         elif review.kind is ReviewKind.UNKNOWN:
             row = yield _reviewed_call(review)
             if row is not None and _ended_by_itself(row, review):

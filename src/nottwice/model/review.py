@@ -28,6 +28,7 @@ class ReviewKind(enum.Enum):
     APPROVAL = "approval"
     BUDGET = "budget"
     UNDEPLOYABLE = "undeployable"
+    RESTORED = "restored"
 
     @property
     def asks_first(self) -> bool:
@@ -74,6 +75,10 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
     },
     ReviewKind.BUDGET: {
         Verb.RAISE: "the run may take that much more, --result '{\"usd\": 2}', and goes on",
+        Verb.ABORT: "stop this run for good",
+    },
+    ReviewKind.RESTORED: {
+        Verb.ACCEPT: "what it did since the copy was made is accounted for; it goes on from here",
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.UNDEPLOYABLE: {

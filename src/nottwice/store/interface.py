@@ -33,6 +33,9 @@ from nottwice.model.run import (
     removed_text,
 )
 
+LEDGER = ""
+"""What stands for the ledger itself where an audit entry names a run; no run has this id."""
+
 
 @light_record(frozen=True, slots=True)
 class CallWrite:
@@ -153,6 +156,8 @@ class Commit:
             self.calls or self.steps or self.run or self.checkpoints or self.dropped or self.charges
         ):
             raise UsageError("Only the holder of a run may write its calls, steps and status.")
+        if self.removal is not None and (self.fence is not None or self.claim is not None):
+            raise UsageError("Nobody holds a run of which something is removed.")
         for event_write in self.events:
             if self.fence is None and event_write.event.received_by is not None:
                 raise UsageError("Only the holder of a run may take an event that it was told.")

@@ -37,6 +37,7 @@ from nottwice.store import jsonfile_document as document
 from nottwice.store import locks, rules
 from nottwice.store.filesystem import check_folder
 from nottwice.store.interface import Blocked, Commit, Outdated
+from nottwice.store.jsonfile_copy import OnProgress, copy_folder
 from nottwice.store.jsonfile_document import RunFile
 from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.shared import SharedCommits
@@ -202,6 +203,22 @@ class JsonFileStore:
         return self._view(None).expired_runs(
             ended_before=ended_before, due_before=due_before, limit=limit, after=after
         )
+
+    def copy_to(self, destination: Path, *, mark: AuditEntry, on_progress: OnProgress) -> None:
+        """Make a whole copy of one moment, for which others wait. Durable: when it returns."""
+        self._in_this_process()
+        said = document.as_stored(Commit(workflow_id=mark.workflow_id, audit=(mark,)))
+        with self._writing():
+            number = self._run(mark.workflow_id).folded + 1
+            journal = disk.name_of(mark.workflow_id) + disk.INBOX
+            line = document.write_line(said, number)
+            copy_folder(
+                self._folder,
+                destination,
+                own_folder=OWN_FOLDER,
+                mark=(journal, line),
+                on_progress=on_progress,
+            )
 
     def close(self) -> None:
         """Give back what is held open. What was reported durable stays so."""

@@ -37,6 +37,7 @@ from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import Blocked, Commit, Outdated
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sqlite_connections import Connections, primary_code, store_error
+from nottwice.store.sqlite_copy import OnProgress, copy_ledger
 from nottwice.store.sqlite_schema import bring_forward, check_durable, known_scripts, version_of
 from nottwice.store.sqlite_writes import CHARGED, OPEN_REVIEWS, charged_parameters, plan, quick
 
@@ -94,10 +95,8 @@ _EVIDENCE = (
     "SELECT " + rows.EVIDENCE_COLUMNS + " FROM evidence"
     " WHERE workflow_id = ? AND (? IS NULL OR call_id = ?) ORDER BY at, rowid"
 )
-_AUDIT = (
-    "SELECT " + rows.AUDIT_COLUMNS + " FROM audit"
-    " WHERE ? IS NULL OR workflow_id = ? ORDER BY at, rowid"
-)
+_WHOLE_AUDIT = "SELECT " + rows.AUDIT_COLUMNS + " FROM audit ORDER BY at, rowid"
+_AUDIT = _WHOLE_AUDIT.replace("ORDER", "WHERE workflow_id = ? ORDER")
 _CHECKPOINTS = "SELECT " + graph_rows.CHECKPOINT_COLUMNS + " FROM checkpoints"
 _CHAIN = (
     _CHECKPOINTS + " WHERE workflow_id = ?1 AND version <= ?2 AND version >="
@@ -275,7 +274,9 @@ class SqliteStore:
         return [rows.evidence_from_sql(row) for row in found]
 
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
-        return [rows.audit_from_sql(row) for row in self._read(_AUDIT, (workflow_id, workflow_id))]
+        if workflow_id is None:
+            return [rows.audit_from_sql(row) for row in self._read(_WHOLE_AUDIT, ())]
+        return [rows.audit_from_sql(row) for row in self._read(_AUDIT, (workflow_id,))]
 
     def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
         shown: int = self._read(CHARGED, charged_parameters(meter, since, besides))[0][0]
@@ -330,6 +331,10 @@ class SqliteStore:
         moments = rows.micros(ended_before), rows.micros(due_before)
         found = self._read(_EXPIRED_RUNS, (after, *moments, limit))
         return [rows.run_from_sql(row) for row in found]
+
+    def copy_to(self, destination: Path, *, mark: AuditEntry, on_progress: OnProgress) -> None:
+        """Make a whole copy of one moment, while others write. Durable: when it returns."""
+        copy_ledger(self._path, destination, mark=mark, on_progress=on_progress)
 
     def close(self) -> None:
         """Close the files. What was reported durable stays so; a later use opens them again."""
