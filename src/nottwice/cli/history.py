@@ -10,12 +10,9 @@ from nottwice.cli.deployed import named_ledger
 from nottwice.cli.graph_documents import change_document, checkpoint_document
 from nottwice.cli.output import safe, show_json, show_line, show_table, utc_text
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.views import find_run
+from nottwice.cli.views import after_text, find_run
 from nottwice.engine import history as versions
-from nottwice.engine.history import Version
 from nottwice.guard.ledger import Ledger
-from nottwice.model.call import ROOT_NODE
-from nottwice.model.places import shown_node
 
 MOST_ROWS = 50
 
@@ -79,25 +76,10 @@ def _show_versions(ledger: Ledger, run_id: str, settings: Settings, *, show_all:
         show_line(f"… and {len(found) - len(shown)} earlier: {safe(command)}")
     before = [None, *found][len(found) - len(shown) : -1]
     rows = [
-        (version.version, utc_text(version.at), _after(version, earlier))
+        (version.version, utc_text(version.at), after_text(version, earlier))
         for version, earlier in zip(shown, before, strict=True)
     ]
     show_table(("version", "saved (UTC)", "after"), rows)
-
-
-def _after(version: Version, before: Version | None) -> str:
-    """What had just ended when a version was saved."""
-    node_id = version.node_id
-    if node_id == ROOT_NODE:
-        return "the input"
-    if node_id.startswith("/["):
-        return shown_node(node_id)
-    if node_id.startswith("/"):
-        return f"the migration to {node_id[1:]}"
-    if before is not None and before.node_id.startswith("/["):
-        # The node itself had not begun, and has a version of its own when it ends.
-        return f"the branches before {node_id}"
-    return node_id
 
 
 def _show_version(ledger: Ledger, run_id: str, at: int, settings: Settings) -> None:

@@ -25,12 +25,15 @@ from nottwice.cli.views import (
     Holders,
     RunDetails,
     abort_text,
+    after_text,
     find_run,
     look_into,
+    migration_texts,
     wait_text,
 )
 from nottwice.cli.waits import Reason, reasons_of, resume_command
 from nottwice.engine.blocking import call_text
+from nottwice.guard.ledger import Ledger
 from nottwice.model.call import ROOT_NODE, CallRow, CallStatus, ResultKind
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import EventRecord, Life, RunStatus, StepRecord, WaitKind
@@ -81,7 +84,7 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
             show_json({"ledger": ledger.location, **document})
             return
         reasons = reasons_of(ledger.store, run, settings)
-        _show_summary(details, ledger.location, abort_text(ledger.store, run))
+        _show_summary(details, ledger)
         _show_next(details, reasons, settings)
         show_line()
         if details.nodes:
@@ -90,7 +93,7 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
         _show_timeline(details, settings)
 
 
-def _show_summary(details: RunDetails, location: str, aborted: str | None) -> None:
+def _show_summary(details: RunDetails, ledger: Ledger) -> None:
     view = details.view
     run = view.run
     holder = None
@@ -104,7 +107,8 @@ def _show_summary(details: RunDetails, location: str, aborted: str | None) -> No
         (
             ("state", view.state),
             ("graph", run.graph_id),
-            ("ledger", location),
+            *(("migrated", text) for text in migration_texts(ledger.store, run)),
+            ("ledger", ledger.location),
             ("started", f"{utc_text(run.created_at)} UTC"),
             ("changed", f"{utc_text(run.updated_at)} UTC"),
             ("opened", "once" if run.epoch == 1 else f"{run.epoch} times"),
@@ -114,7 +118,7 @@ def _show_summary(details: RunDetails, location: str, aborted: str | None) -> No
             ("checkpoints", _checkpoints_text(details)),
             *(("child", f"{child.run.workflow_id}, {child.state}") for child in details.children),
             ("failure", failure),
-            ("aborted", aborted),
+            ("aborted", abort_text(ledger.store, run)),
             *(("cut off", text) for text in _cut_off(details)),
             *(("waits for", _waiting_text(review)) for review in details.waits_for),
             *(
@@ -129,8 +133,8 @@ def _show_summary(details: RunDetails, location: str, aborted: str | None) -> No
 def _checkpoints_text(details: RunDetails) -> str | None:
     if not details.checkpoints:
         return None
-    last = details.checkpoints[-1]
-    after = "the input" if last.node_id == ROOT_NODE else last.node_id
+    *_, before, last = (None, *details.checkpoints)
+    after = after_text(last, before)
     return f"{len(details.checkpoints)}, the last one is version {last.version}, after {after}"
 
 

@@ -23,9 +23,10 @@ from nottwice.graphs.running import marks
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.asked import Question, WantedCall, shown_in
-from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.call import ROOT_NODE, CallRow, CallStatus
 from nottwice.model.graph import split_graph_id
-from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
+from nottwice.model.places import shown_node
+from nottwice.model.review import MIGRATE, Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import (
     EventRecord,
     HolderRecord,
@@ -287,6 +288,29 @@ def stand(ledger: Ledger, run_id: str) -> Standing:
         state=state,
         nodes=_nodes(store, run),
     )
+
+
+def after_text(version: Version, before: Version | None) -> str:
+    """What had just ended when a version was saved."""
+    node_id = version.node_id
+    if node_id == ROOT_NODE:
+        return "the input"
+    if node_id.startswith("/["):
+        return shown_node(node_id)
+    if node_id.startswith("/"):
+        return f"the migration to {node_id[1:]}"
+    if before is not None and before.node_id.startswith("/["):
+        # The node itself had not begun, and has a version of its own when it ends.
+        return f"the branches before {node_id}"
+    return node_id
+
+
+def migration_texts(store: Store, run: RunRecord) -> list[str]:
+    """Who moved a run to another version of its graph, from where to where, and why."""
+    if run.graph_id is None:
+        return []
+    said = [each for each in store.audit(run.workflow_id) if each.action == MIGRATE]
+    return [shorten(f"{one.subject}, by {one.who}: {one.why}") for one in said]
 
 
 def abort_text(store: Store, run: RunRecord) -> str | None:
