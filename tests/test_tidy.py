@@ -29,6 +29,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/store/jsonfile_copy.py": _COPIES,
     "src/nottwice/store/sqlite_copy.py": _COPIES,
     "src/nottwice/store/postgres.py": _POSTGRES,
+    "src/nottwice/store/postgres_batch.py": "tests/postgres/test_batch.py: it needs a server",
     "src/nottwice/store/postgres_commits.py": _POSTGRES,
     "src/nottwice/store/postgres_connections.py": _POSTGRES,
     "src/nottwice/store/postgres_lease.py": _POSTGRES,

@@ -21,7 +21,7 @@ from nottwice.testing.conformance.bench import everything
 from nottwice.testing.conformance.commits import repeatable
 from tests.postgres import server
 from tests.postgres.cutting import WAYS, Cutter, can_cut, cutter
-from tests.store.samples import NOW, claim, identity, intent, pending
+from tests.store.samples import NOW, audit, claim, identity, intent, pending
 
 KINDS = tuple(repeatable(Fence("holder", 1)))
 
@@ -84,6 +84,29 @@ def _without_holder(shown: dict[str, Any]) -> dict[str, Any]:
     run = shown["run"]
     kept = (run.status, run.epoch, run.waits, run.failure, run.holder_id is None) if run else None
     return {**shown, "run": kept}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_batch_cut_anywhere_is_resolved_member_by_member(
+    empty: PostgresStore, proxy: Cutter, way: str, mixed: bool
+) -> None:
+    flight, cut = 0, True
+    while cut:
+        flight += 1
+        runs = [f"{way} {flight} {number}" for number in range(5)]
+        rows = [pending(identity(run), attempt_id=run) for run in runs]
+        fences = [claim(empty, run) for run in runs]
+        pairs = zip(rows, fences, strict=True)
+        commits = [intent(row, fence, unless_blocked=True) for row, fence in pairs]
+        if mixed:
+            commits[2] = intent(rows[2], fences[2], audit=(audit(runs[2], runs[2]),))
+        proxy.cut(way, flight=flight)
+        assert empty._commits.commit_many(commits) == [None] * 5
+        cut = bool(proxy.cuts)
+        proxy.mend()
+        assert [empty.calls(run) for run in runs] == [[row] for row in rows]
+    assert flight > 1
 
 
 READS: dict[str, Callable[[Store], object]] = {

@@ -16,6 +16,7 @@ import psycopg
 
 from nottwice.errors import CommitUnknown, NottwiceError
 from nottwice.store.interface import Commit, Outdated
+from nottwice.store.postgres_batch import Fast, arrange
 from nottwice.store.postgres_connections import (
     Connections,
     Lost,
@@ -24,7 +25,6 @@ from nottwice.store.postgres_connections import (
     store_error,
     together,
 )
-from nottwice.store.postgres_quick import quick
 from nottwice.store.postgres_schema import commits_may_be_lost, in_schema
 from nottwice.store.postgres_writes import BEGIN, KNOWN_AUDIT, Plan, once, storable
 
@@ -129,37 +129,33 @@ class Commits:
 
     def _transaction(self, commits: Sequence[Commit], *, quickly: bool = True) -> list[Outcome]:
         """One transaction. _LOOK for a member that wrote nothing and must be looked at alone."""
-        found = [quick(commit) if quickly else None for commit in commits]
-        slow = [number for number, statement in enumerate(found) if statement is None]
-        fast = [number for number, statement in enumerate(found) if statement is not None]
-        # In one order, so that two processes do not wait for each other.
-        fast.sort(key=lambda number: commits[number].workflow_id)
-        statements = [statement for number in fast if (statement := found[number]) is not None]
+        fast, slow = arrange(commits) if quickly else ([], list(range(len(commits))))
         planned = [commits[number] for number in slow]
         try:
-            told, changed = patiently(
-                lambda: self._once(statements, planned), patience_seconds=self._patience_seconds
+            told, written = patiently(
+                lambda: self._once(fast, planned), patience_seconds=self._patience_seconds
             )
         except (Lost, psycopg.Error, UnicodeEncodeError, NottwiceError) as error:
-            cause = error.error if isinstance(error, Lost) else error
-            raise _NothingWritten(error if isinstance(error, Lost) else cause) from error
+            raise _NothingWritten(error) from error
         outcomes: list[Outcome] = [None] * len(commits)
         for number, outcome in zip(slow, told, strict=True):
             outcomes[number] = outcome
-        for number, count in zip(fast, changed, strict=True):
-            outcomes[number] = None if count == 1 else _LOOK
+        for number, is_written in written:
+            outcomes[number] = None if is_written else _LOOK
         return outcomes
 
     def _once(
-        self, statements: Sequence[Statement], commits: Sequence[Commit]
-    ) -> tuple[list[Outcome], list[int]]:
-        """Try a transaction once; what each of ``commits`` is told, and what statements changed.
+        self, fast: Sequence[Fast], commits: Sequence[Commit]
+    ) -> tuple[list[Outcome], list[tuple[int, bool]]]:
+        """Try a transaction once; what each of ``commits`` is told, and which of the others are
+        written.
 
         Lost: nothing is durable. _InDoubt: the connection broke after the last words.
         """
         last_words = False
         told: list[Outcome] = []
         writes: list[Statement] = []
+        statements = [one.statement for one in fast]
         try:
             with self._connections.use() as connection:
                 if commits:
@@ -177,10 +173,11 @@ class Commits:
                 last_words = True
                 if not commits and len(statements) == 1:
                     ((sql, parameters),) = self._here(statements)
-                    return [], [connection.execute(sql, parameters).rowcount]
+                    return [], fast[0].written(connection.execute(sql, parameters))
                 sent = self._here([*writes, *statements, ("COMMIT", ())])
-                cursors = together(connection, sent)
-                return told, [cursor.rowcount for cursor in cursors[len(writes) : -1]]
+                cursors = together(connection, sent)[len(writes) : -1]
+                answered = zip(fast, cursors, strict=True)
+                return told, [each for one, cursor in answered for each in one.written(cursor)]
         except Lost as lost:
             if last_words:
                 raise _InDoubt(lost.error) from lost

@@ -36,10 +36,10 @@ def _insert(columns: str) -> str:
     return "".join(words)
 
 
-_INTENT = _insert(rows.INTENT_COLUMNS)
+INTENT = _insert(rows.INTENT_COLUMNS)
 _INSERT = _insert(rows.CALL_COLUMNS)
 _FOLLOWS = " AND t.status = %s AND t.attempt_id = %s AND" + _DURABLE
-_RECEIPT = (
+RECEIPT = (
     "UPDATE nottwice.tool_call_results AS t SET status = %s, finished_at = %s, result_json = %s,"
     " result_kind = %s, failure_json = NULL, retry_at = NULL, settled_by = NULL FROM"
     + _HELD
@@ -59,9 +59,9 @@ _RIDING = (
 _WITH_RIDERS = {
     sql: "".join(("WITH written AS (", sql, returning, ")", *_RIDING))
     for sql, returning in (
-        (_INTENT, " RETURNING 1"),
+        (INTENT, " RETURNING 1"),
         (_INSERT, " RETURNING 1"),
-        (_RECEIPT, " RETURNING 1"),
+        (RECEIPT, " RETURNING 1"),
         (_HOLDS, ""),
     )
 }
@@ -109,7 +109,7 @@ def _call(commit: Commit) -> Statement | None:
         allowed = (*held, rows.micros(row.created_at), run)
         intent = rows.intent_to_sql(row)
         if intent is not None:
-            return _INTENT, (*intent, *allowed)
+            return INTENT, (*intent, *allowed)
         return _INSERT, (*rows.call_to_sql(row), *allowed)
     if commit.unless_blocked or write.after != (write.row.status.PENDING, row.attempt_id):
         return None
@@ -117,7 +117,7 @@ def _call(commit: Commit) -> Statement | None:
     if receipt is None:
         return None
     changes, found = receipt[:4], receipt[4:]
-    return _RECEIPT, (*changes, *held, *found, write.after[0].value, write.after[1])
+    return RECEIPT, (*changes, *held, *found, write.after[0].value, write.after[1])
 
 
 def _repeats(written: Sequence[Sequence[Any]], width: int) -> bool:

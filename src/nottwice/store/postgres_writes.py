@@ -39,14 +39,15 @@ _OTHER_TYPES = {
 }
 
 
-def _types(columns: str) -> list[str]:
+def types_of(columns: str) -> list[str]:
+    """The types of columns, as the schema has them."""
     names = columns.split(", ")
     return ["bigint" if name in _NUMBERS else _OTHER_TYPES.get(name, "text") for name in names]
 
 
 def marks(columns: str) -> str:
     """A parameter for each column, with its type: the server cannot guess that of an empty one."""
-    return ", ".join("%s::" + one for one in _types(columns))
+    return ", ".join("%s::" + one for one in types_of(columns))
 
 
 def _insert(table: str, columns: str) -> str:
@@ -162,7 +163,7 @@ REMOVE_REST = (
 
 
 def _insert_all(table: str, columns: str, given_by: str) -> str:
-    arrays = ", ".join("%s::" + one + "[]" for one in _types(columns))
+    arrays = ", ".join("%s::" + one + "[]" for one in types_of(columns))
     words = (
         *("INSERT INTO nottwice.", table, " (", columns, ") SELECT each.* FROM ", given_by),
         *(", unnest(", arrays, ") AS each"),

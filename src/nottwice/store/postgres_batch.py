@@ -1,0 +1,135 @@
+"""The intents, or the receipts, of many runs in one statement, so that it is planned only once.
+
+To plan such a statement takes the server longer than to execute it, and without prepared statements
+(which not every pooler knows) it does so each time. Of a batch all plain intents are one statement
+and all plain receipts another. Every row carries the preconditions of its own commit along, as in
+postgres_quick.py, and what was written is told row by row. Promises kept here: P5, P6, P7, P9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.store import rows
+from nottwice.store.interface import Commit
+from nottwice.store.postgres_quick import INTENT, RECEIPT, quick
+from nottwice.store.postgres_writes import MAY_BLOCK, Statement, types_of
+
+_DURABLE = " current_setting('synchronous_commit') <> 'off'"
+# Locked in one order, so that two processes do not wait for each other. Whoever waited for a claim
+# sees the run as the claim has left it.
+_HELD = (
+    " JOIN (SELECT workflow_id, epoch, holder_id, in_doubt_from FROM nottwice.runs"
+    " WHERE workflow_id = ANY(%s) ORDER BY workflow_id FOR SHARE) AS held"
+    " ON held.workflow_id = w.workflow_id AND held.epoch = w.fence_epoch"
+    " AND held.holder_id = w.fence_holder"
+)
+_FENCE = ", fence_epoch, fence_holder"
+
+
+def _given(columns: str) -> str:
+    """The rows of all members: an array for each column, and two for the fences."""
+    arrays = [f"%s::{one}[]" for one in (*types_of(columns), "bigint", "text")]
+    return "".join((" unnest(", ", ".join(arrays), ") AS w(", columns, _FENCE, ")"))
+
+
+_INTENT_VALUES = "w." + ", w.".join(rows.INTENT_COLUMNS.split(", "))
+_INTENTS = "".join(
+    (
+        *("INSERT INTO nottwice.tool_call_results (", rows.INTENT_COLUMNS, ") SELECT "),
+        *(_INTENT_VALUES, " FROM", _given(rows.INTENT_COLUMNS), _HELD),
+        *(" WHERE held.in_doubt_from <= w.created_at AND", _DURABLE),
+        *(" AND NOT EXISTS (SELECT 1", MAY_BLOCK.replace("= %s", "= w.workflow_id", 1), ")"),
+        " ON CONFLICT DO NOTHING RETURNING call_id, attempt_id",
+    )
+)
+_RECEIPT_COLUMNS = (
+    "status, finished_at, result_json, result_kind,"
+    " workflow_id, node_id, checkpoint_id, tool_name, input_hash, attempt_id"
+)
+_RECEIPTS = "".join(
+    (
+        "UPDATE nottwice.tool_call_results AS t SET status = w.status,",
+        " finished_at = w.finished_at, result_json = w.result_json, result_kind = w.result_kind,",
+        *(
+            " failure_json = NULL, retry_at = NULL, settled_by = NULL FROM",
+            _given(_RECEIPT_COLUMNS),
+        ),
+        *(_HELD, " WHERE t.workflow_id = w.workflow_id AND t.node_id = w.node_id"),
+        " AND t.checkpoint_id = w.checkpoint_id AND t.tool_name = w.tool_name",
+        " AND t.input_hash = w.input_hash AND t.status = 'PENDING'",
+        *(" AND t.attempt_id = w.attempt_id AND", _DURABLE, " RETURNING t.call_id, t.attempt_id"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fast:
+    """One statement, and the members of the batch that it writes, by their numbers."""
+
+    statement: Statement
+    members: tuple[int, ...]
+    names: tuple[tuple[str, str], ...] | None = None
+    """By call and attempt, for members that share the statement."""
+
+    def written(self, cursor: Any) -> list[tuple[int, bool]]:
+        """Which of its members it has written."""
+        if self.names is None:
+            return [(self.members[0], cursor.rowcount == 1)]
+        found = set(cursor.fetchall())
+        return [
+            (member, name in found) for member, name in zip(self.members, self.names, strict=True)
+        ]
+
+
+def arrange(commits: Sequence[Commit]) -> tuple[list[Fast], list[int]]:
+    """The statements for a batch; and the members that take more than a statement."""
+    alone: list[Fast] = []
+    slow: list[int] = []
+    alike: dict[str, list[int]] = {INTENT: [], RECEIPT: []}
+    for number, commit in enumerate(commits):
+        statement = quick(commit)
+        if statement is None:
+            slow.append(number)
+        elif statement[0] in alike:
+            alike[statement[0]].append(number)
+        else:
+            alone.append(Fast(statement, (number,)))
+    # In one order, so that two processes do not wait for each other.
+    alone.sort(key=lambda one: commits[one.members[0]].workflow_id)
+    shared = [fast for sql, numbers in alike.items() for fast in _share(commits, sql, numbers)]
+    return [*shared, *alone], slow
+
+
+def _share(commits: Sequence[Commit], sql: str, numbers: Sequence[int]) -> list[Fast]:
+    """One statement for members that are alike; one that looks like another has its own turn."""
+    names: dict[tuple[str, str], int] = {}
+    twins = []
+    for number in numbers:
+        row = commits[number].calls[0].row
+        if names.setdefault((row.call_id, row.attempt_id), number) != number:
+            twins.append(number)
+    if len(names) < 2:
+        twins, names = list(numbers), {}
+    single = [Fast(statement, (n,)) for n in twins if (statement := quick(commits[n])) is not None]
+    if not names:
+        return single
+    written = [_values(commits[number], sql) for number in names.values()]
+    arrays = [list(column) for column in zip(*written, strict=True)]
+    runs = sorted({commits[number].workflow_id for number in names.values()})
+    many = _INTENTS if sql == INTENT else _RECEIPTS
+    return [Fast((many, (*arrays, runs)), tuple(names.values()), tuple(names)), *single]
+
+
+def _values(commit: Commit, sql: str) -> tuple[Any, ...]:
+    row, fence = commit.calls[0].row, commit.fence
+    assert fence is not None
+    if sql == INTENT:
+        values = rows.intent_to_sql(row)
+    else:
+        receipt = rows.receipt_to_sql(row)
+        values = None if receipt is None else (*receipt, row.attempt_id)
+    assert values is not None
+    return (*values, fence.epoch, fence.holder_id)
