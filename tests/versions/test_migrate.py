@@ -442,7 +442,7 @@ def test_every_open_run_of_a_version_goes_over_and_a_refused_one_stops_nobody(
         with host.process() as ledger:
             app = nt.App(graphs=[new, old], store=ledger, admins=["ann"])
             given: dict[str, Any] = {"mapping": {"notify": "tell"}, "by": "ann", "why": "x"}
-            return list(nt.migrate_all(app, OLD, to=NEW, **{**given, **more}))
+            return list(nt.migrate_all(app, to=NEW, **{"from_graph": OLD, **given, **more}))
 
     told = go_over()
     assert [(one.run_id, one.outcome) for one in told] == [
@@ -452,6 +452,8 @@ def test_every_open_run_of_a_version_goes_over_and_a_refused_one_stops_nobody(
     ]
     assert isinstance(told[2].error, UnmappedNode)
     assert told[2].old == OLD
+    with pytest.raises(nt.UsageError, match="'flow' names no version"):
+        go_over(from_graph="flow")
     (left,) = go_over(mapping={"pay": "pay"})
     assert (left.run_id, left.outcome) == ("b", "migrated")
     assert go_over() == []

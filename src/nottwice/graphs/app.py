@@ -82,9 +82,7 @@ class App:
             raise await drive_async(parking(ledger, chosen, self.deployed(chosen)), ledger)
         return await chosen.arun(run_id, input, store=ledger, **options)
 
-    def enqueue(
-        self, graph: str, run_id: str, input: Any = None, *, retry: bool = False
-    ) -> bool:
+    def enqueue(self, graph: str, run_id: str, input: Any = None, *, retry: bool = False) -> bool:
         """Put a run down for a worker to begin; False: it was there already, with this input.
 
         The input is checked now, and the run takes the newest version that is deployed here. With

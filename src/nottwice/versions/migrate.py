@@ -135,6 +135,11 @@ def order_of(
 
 def open_runs(store: Store, graph_id: str) -> list[str]:
     """The runs that are bound to a version and not over, oldest first."""
+    if not isinstance(graph_id, str) or "@" not in graph_id:
+        raise UsageError(
+            f"{graph_id!r} names no version of a graph. Nothing was done. Write name@version: "
+            "refund@1.2.0. Which there are: nottwice runs --by-version"
+        )
     split_graph_id(graph_id)
     found = [run for run in store.runs() if run.graph_id == graph_id and run.status not in OVER]
     found.sort(key=lambda run: (run.created_at, run.workflow_id))
