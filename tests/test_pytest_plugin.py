@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cli.workplace import SEVERAL
 
 AGENT = """
 import nottwice as nt
@@ -127,16 +130,20 @@ def test_every_recorded_checkpoint_is_a_test(folder: Path) -> None:
     code, said = run_pytest(folder)
     assert code == 1
     assert "Record some: nottwice replay --record 50" in said
-    for words in ("run support --id r-1", "replay --record 5 tests/checkpoints"):
-        command = [sys.executable, "-m", "nottwice", *words.split(), "--app", "support:app"]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
-    code, said = run_pytest(folder, "-vv")
-    assert code == 0, said
-    assert re.search(r"test_checkpoint\[support-start-[0-9a-f]{10}\.json\] PASSED", said)
-    assert "2 passed" in said
+    lines = ["run support --id r-1", "replay --record 5 tests/checkpoints"]
+    ended = subprocess.run(
+        [sys.executable, "-c", SEVERAL],
+        cwd=folder,
+        input=json.dumps([f"{line} --app support:app" for line in lines]),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert [code for code, _, _ in json.loads(ended.stdout.splitlines()[-1])] == [0, 0]
     changed = SUPPORT.replace('to="ann"', 'to="bob"').replace("1.0.0", "1.0.1")
     (folder / "support.py").write_text(changed)
-    code, said = run_pytest(folder)
+    code, said = run_pytest(folder, "-vv")
     assert code == 1
+    assert re.search(r"test_checkpoint\[support-start-[0-9a-f]{10}\.json\] FAILED", said), said
+    assert re.search(r"test_checkpoint\[support-tell-[0-9a-f]{10}\.json\] PASSED", said), said
     assert '~ arguments.to: "ann" → "bob"' in said
-    assert "1 failed, 1 passed" in said
