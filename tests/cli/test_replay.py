@@ -23,22 +23,22 @@ AGENT = """
 import nottwice as nt
 
 @nt.tool("pure")
-def find(order: int) -> dict:
+def replay_find(order: int) -> dict:
     return {"customer": f"ann{order}@example." + "net", "street": f"Long Lane {order}"}
 
 @nt.tool("unsafe_on_replay")
-def mail(to: str, body: str) -> str:
+def replay_mail(to: str, body: str) -> str:
     return "sent"
 
 flow = nt.Graph("support", version="1.0.0")
 
 @flow.node
 def look_up(state):
-    return find(state["order"])
+    return replay_find(state["order"])
 
 @flow.node
 def tell(state):
-    mail(to=state["customer"], body="hello " + state["street"])
+    replay_mail(to=state["customer"], body="hello " + state["street"])
 
 app = nt.App(graphs=[flow], store="agent.db")
 """
@@ -61,7 +61,10 @@ class Place:
             for name, value in variables.items():
                 patch.setenv(name, value)
             importlib.invalidate_caches()
-            return CliRunner().invoke(main, shlex.split(line))
+            try:
+                return CliRunner().invoke(main, shlex.split(line))
+            finally:
+                sys.modules.pop(MODULE, None)
 
     def change(self, old: str, new: str) -> None:
         agent = self.folder / f"{MODULE}.py"
@@ -139,7 +142,9 @@ def test_a_failure_ends_with_1_and_names_file_cause_and_difference(place: Place)
     ended = place.run("replay checkpoints --junit replay.xml")
     assert ended.exit_code == 1
     assert "FAILED checkpoints/support-look_up-" in ended.stdout
-    assert "arguments changed in tell: mail is asked for with other arguments" in ended.stdout
+    assert (
+        "arguments changed in tell: replay_mail is asked for with other arguments" in ended.stdout
+    )
     assert '~ arguments.body: "hello ' in ended.stdout
     assert ended.stdout.endswith("2 checkpoints resumed as recorded, 4 failed\n")
     suite = ElementTree.parse(place.folder / "replay.xml").getroot()
@@ -153,14 +158,15 @@ def test_a_failure_ends_with_1_and_names_file_cause_and_difference(place: Place)
 def test_options_for_new_tools_and_other_versions(place: Place) -> None:
     place.change("1.0.0", "1.1.0")
     place.change(
-        "def find(", 'def rebate() -> int:\n    raise SystemExit\n\n@nt.tool("pure")\ndef find('
+        "def replay_find(",
+        'def replay_rebate() -> int:\n    raise SystemExit\n\n@nt.tool("pure")\ndef replay_find(',
     )
-    place.change("    return find", "    rebate()\n    return find")
+    place.change("    return replay_find", "    replay_rebate()\n    return replay_find")
     assert place.run("replay checkpoints").exit_code == 1
     ended = place.run("replay checkpoints --drains-elsewhere")
     assert ended.exit_code == 1
     assert "new pure call in look_up" in ended.stdout
-    ended = place.run("""replay checkpoints --drains-elsewhere --tools '{"rebate": 5}'""")
+    ended = place.run("""replay checkpoints --drains-elsewhere --tools '{"replay_rebate": 5}'""")
     assert ended.exit_code == 0, ended.stdout
     place.change("1.1.0", "2.0.0")
     ended = place.run("replay checkpoints --drains-elsewhere")

@@ -19,8 +19,16 @@ from nottwice.testing.replay.recording import Recorded, record
 from tests.fakes import Host
 from tests.tidy.source import ROOT
 
-EXAMPLE = (ROOT / "examples" / "approval.py").read_text(encoding="utf-8")
 MODULE = "deployed_approval"
+# A process knows each tool once, and other tests have tools of these names.
+_NAMES = {
+    "get_order": "example_order",
+    "send_email": "example_email",
+    "pay_refund": "example_refund",
+}
+EXAMPLE = (ROOT / "examples" / "approval.py").read_text(encoding="utf-8")
+for _name, _own_name in _NAMES.items():
+    EXAMPLE = EXAMPLE.replace(_name, _own_name)
 
 
 class Deployment:

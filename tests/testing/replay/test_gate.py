@@ -14,15 +14,15 @@ from tests.testing.replay.deployment import Deployment, approvals, causes
 
 PATCH = ('version="1.0.0"', 'version="1.0.1"')
 MINOR = ('version="1.0.0"', 'version="1.1.0"')
-MAIL = 'send_email(to=state.customer, body=f"We look into your refund of {state.cents} cents.")'
-PLAN = 'return {"cents": get_order(order_id=state.order_id)["cents"]}'
-PAY = 'return {"refund": pay_refund(order_id=state.order_id, cents=state.cents)}'
+MAIL = 'example_email(to=state.customer, body=f"We look into your refund of {state.cents} cents.")'
+PLAN = 'return {"cents": example_order(order_id=state.order_id)["cents"]}'
+PAY = 'return {"refund": example_refund(order_id=state.order_id, cents=state.cents)}'
 ROUTES = 'then={"approve": "pay", "reject": nt.END}'
 QUESTION = 'f"Refund {state.cents} cents to {state.customer}?"'
 PAY_TOOL = """@nt.tool("unsafe_on_replay", verify=in_the_world, settles="1s")
-def pay_refund("""
-GET_ORDER = """@nt.tool("pure")
-def get_order(order_id: int)"""
+def example_refund("""
+ORDER_TOOL = """@nt.tool("pure")
+def example_order(order_id: int)"""
 NEW_TOOL = """@nt.tool("pure")
 def get_discount() -> int:
     raise SystemExit("for real")
@@ -91,13 +91,13 @@ REGRESSIONS: dict[str, tuple[Cause, str, list[tuple[str, str]]]] = {
     ),
     "a tool is renamed": (
         Cause.TOOL_MISSING,
-        'tool "send_email" removed',
-        [PATCH, ("send_email", "send_letter")],
+        'tool "example_email" removed',
+        [PATCH, ("example_email", "send_letter")],
     ),
     "a tool is declared harmless": (
         Cause.TOOL_RECLASSIFIED,
-        "pay_refund",
-        [PATCH, (PAY_TOOL, '@nt.tool("pure")\ndef pay_refund(')],
+        "example_refund",
+        [PATCH, (PAY_TOOL, '@nt.tool("pure")\ndef example_refund(')],
     ),
     "only a later major version is deployed": (
         Cause.VERSION_MISSING,
@@ -116,17 +116,17 @@ REGRESSIONS: dict[str, tuple[Cause, str, list[tuple[str, str]]]] = {
     ),
     "an effect is new in a node": (
         Cause.NEW_EFFECT,
-        "ReplayUnsafeError: no receipt of pay_refund",
-        [PATCH, (PLAN, f"pay_refund(order_id=1, cents=1)\n    {PLAN}")],
+        "ReplayUnsafeError: no receipt of example_refund",
+        [PATCH, (PLAN, f"example_refund(order_id=1, cents=1)\n    {PLAN}")],
     ),
     "one more mail is sent": (
         Cause.NEW_EFFECT,
         "body='once more'",
-        [PATCH, (MAIL, f'send_email(to=state.customer, body="once more")\n    {MAIL}')],
+        [PATCH, (MAIL, f'example_email(to=state.customer, body="once more")\n    {MAIL}')],
     ),
     "an effect is only made sometimes": (
         Cause.EFFECT_GONE,
-        "the record holds send_email(to=",
+        "the record holds example_email(to=",
         [PATCH, (MAIL, f"if state.cents > 9999:\n        {MAIL}")],
     ),
     "a question is worded otherwise": (
@@ -148,7 +148,7 @@ REGRESSIONS: dict[str, tuple[Cause, str, list[tuple[str, str]]]] = {
         [
             PATCH,
             (PLAN, f"get_discount()\n    {PLAN}"),
-            (GET_ORDER, f"{NEW_TOOL}\n{GET_ORDER}"),
+            (ORDER_TOOL, f"{NEW_TOOL}\n{ORDER_TOOL}"),
         ],
     ),
     "a node waits": (
@@ -216,7 +216,7 @@ HARMLESS: dict[str, list[tuple[str, str]]] = {
     ],
     "what a node returns is made in another order": [
         PATCH,
-        (PLAN, 'found = {"z": 1, **get_order(order_id=state.order_id)}\n'
+        (PLAN, 'found = {"z": 1, **example_order(order_id=state.order_id)}\n'
                '    return {"cents": found["cents"]}'),
     ],
     "only the patch is bumped": [PATCH],
@@ -232,7 +232,7 @@ HARMLESS: dict[str, list[tuple[str, str]]] = {
     "an argument is given by its place": [PATCH, (PAY, PAY.replace("order_id=state", "state"))],
     "the same is asked once more": [
         PATCH,
-        (PLAN, f"get_order(order_id=state.order_id)\n    {PLAN}"),
+        (PLAN, f"example_order(order_id=state.order_id)\n    {PLAN}"),
     ],
     "a time is taken": [PATCH, (PLAN, f"nt.now()\n    {PLAN}")],
     "the node's function has another name": [

@@ -113,11 +113,11 @@ def test_hashes_that_only_the_declaration_knows_are_learned(tmp_path: Path) -> N
         tmp_path,
         (
             '@nt.tool("unsafe_on_replay", verify=in_the_world, settles="1s")\n'
-            "def send_email(to: str, body: str)",
+            "def example_email(to: str, body: str)",
             '@nt.tool("unsafe_on_replay", volatile=("body",))\n'
-            'def send_email(to: str, body: str, kind: str = "text")',
+            'def example_email(to: str, body: str, kind: str = "text")',
         ),
-        ("    send_email(to=", "    send_email.again(state.customer)(to="),
+        ("    example_email(to=", "    example_email.again(state.customer)(to="),
     )
     assert place.record().left_out == ()
     assert causes(place.replay()) == set()

@@ -101,11 +101,11 @@ def test_no_tool_and_no_hook_is_ever_entered(journeys: Deployment, tmp_path: Pat
 CHANGES = {
     "in a branch": ("left@example.org", "west@example.org"),
     "in a parallel map": ('f"a{each}"', 'f"b{each}"'),
-    "in a step": ('mail.again("once more")', 'mail.again("twice")'),
+    "in a step": ('deadly_mail.again("once more")', 'deadly_mail.again("twice")'),
     "in a loop": ("the same every time", "the same always"),
     "of a keyed tool": ("cents=100", "cents=101"),
     "of a child": ('{"to": "child@example.org"}', '{"to": "kid@example.org"}'),
-    "that needs approval": ("wire(cents=5)", "wire(cents=6)"),
+    "that needs approval": ("deadly_wire(cents=5)", "deadly_wire(cents=6)"),
     "of an async tool": ("city=f\"{state['city']} {day}\"", "city=f\"{state['city']} +{day}\""),
     "in doubt": ('body="the end"', 'body="The end"'),
 }
@@ -236,10 +236,12 @@ def test_a_call_that_was_killed_must_be_asked_for_again(tmp_path: Path) -> None:
     patch = ('version="1.0.0"', 'version="1.0.1"')
     place.deploy(patch, ("We look into", "We check"))
     assert causes(place.replay()) == {"arguments changed"}
-    mail = 'send_email(to=state.customer, body=f"We look into your refund of {state.cents} cents.")'
+    mail = (
+        'example_email(to=state.customer, body=f"We look into your refund of {state.cents} cents.")'
+    )
     place.deploy(patch, (mail, f"if state.cents > 9999:\n        {mail}"))
     assert causes(place.replay()) == {"effect no longer asked for"}
-    place.deploy(patch, (mail, f"pay_refund(order_id=1, cents=1)\n    {mail}"))
+    place.deploy(patch, (mail, f"example_refund(order_id=1, cents=1)\n    {mail}"))
     assert causes(place.replay()) == {"new effect"}
 
 
