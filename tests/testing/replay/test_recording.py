@@ -254,3 +254,19 @@ def test_graphs_that_the_app_does_not_have_are_told_once(deployed: Deployment) -
     assert (left_out.graph, left_out.why) == ("other@1.0.0", "graph version missing")
     assert left_out.text.startswith("6 checkpoints: ")
     assert len(deployed.replay()) == 5
+
+
+def test_a_recording_that_would_keep_nothing_leaves_what_was_there(deployed: Deployment) -> None:
+    deployed.record()
+    before = files(deployed.checkpoints)
+    deployed.deploy(('version="1.0.0"', 'version="2.0.0"'))
+    with pytest.raises(UsageError, match=r"None of 1 .* 21 checkpoints: no graph of this app"):
+        deployed.record()
+    assert files(deployed.checkpoints) == before
+
+
+def test_an_address_that_the_code_spells_out_is_kept(deployed: Deployment) -> None:
+    """Of the example, whose customer is a constant."""
+    recorded = deployed.record()
+    assert (recorded.secrets, recorded.left_out) == (0, ())
+    assert "ann@example.com" in b"".join(files(deployed.checkpoints).values()).decode()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice import policy
 from nottwice.engine import drivers
 from nottwice.model.review import ReviewKind, Verb
 from nottwice.testing.replay.gate import Result, Terms, replay_file, replay_folder
@@ -327,3 +328,20 @@ def test_a_draft_whose_node_is_gone_is_no_pass(tmp_path: Path) -> None:
         "route changed",
     }
     assert told(flow("a", "b", "c"), flow("a", "c"), tmp_path) == {"node removed", "route changed"}
+
+
+def test_a_policy_is_not_asked_and_what_it_asked_people_for_stays_the_same(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def careful(call: Any) -> Any:
+        asked.append(call.tool)
+        return policy.ask("it is careful")
+
+    old = in_trouble("0.0.1", "a")
+    with nt.open(":memory:", policy=[careful]) as ledger:
+        assert old.run("r", {}, store=ledger).status == "waiting"
+        assert record(nt.App(graphs=[old]), ledger.store, tmp_path).left_out == ()
+        assert asked == ["troubled"]
+    assert causes(replay_folder(nt.App(graphs=[old], policy=[careful]), tmp_path)) == set()
+    assert causes(replay_folder(in_trouble("0.0.1", "b"), tmp_path)) == {"arguments changed"}
+    assert asked == ["troubled"]

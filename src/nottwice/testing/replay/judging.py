@@ -117,6 +117,10 @@ class _Verdict:
         unpaired: list[Miss] = []
         for miss in misses:
             same = [row for row in unasked if is_same_place(row.identity, miss.identity)]
+            wanted = self._wanted_before(visit, miss)
+            if not same and wanted is not None:
+                yield self._other_arguments(visit, miss, wanted, "a person was asked for those")
+                continue
             if not same:
                 unpaired.append(miss)
                 continue
@@ -136,9 +140,9 @@ class _Verdict:
         """Effects of the run as a whole that nobody asked for in all the visits of the record."""
         whole = [visit for visit in self._visits.among(self._recorded) if self._is_done(visit)]
         if all(self._ended(visit) for visit in whole):
+            asked = self._trace.asked.keys() | self._paired
             for row in self._rows.get(None, ()):
-                unasked = row.identity not in self._trace.asked.keys() | self._paired
-                if unasked and _is_effect(row):
+                if row.identity not in asked and _is_effect(row):
                     yield self._effect_gone(None, row)
 
     def _reordered(self) -> Iterator[Problem]:
@@ -158,12 +162,23 @@ class _Verdict:
                 yield self._problem(Cause.REORDERED, text, self._visit_of(row))
             last[identity[:3]] = row
 
+    def _wanted_before(self, visit: Visit | None, miss: Miss) -> Any | None:
+        """The arguments that a person was asked to approve in the place of this call."""
+        for review in self._fixture.reviews:
+            same = review.identity.tool_name == miss.identity.tool_name
+            if same and self._visit_of_review(review) == visit and miss.effectful:
+                if review.identity not in self._trace.asked:
+                    return values.decode(review.about or "{}").get("args")
+        return None
+
     def _arguments_changed(self, visit: Visit | None, row: CallRow, miss: Miss) -> Problem:
-        before = values.decode(row.args_json)
         what = "its receipt is not found, and it was not sent again"
         if not miss.effectful:
             what = "its result is not found, and a resume would compute it anew"
-        text = f"{row.identity.tool_name} is asked for with other arguments: {what}"
+        return self._other_arguments(visit, miss, values.decode(row.args_json), what)
+
+    def _other_arguments(self, visit: Visit | None, miss: Miss, before: Any, what: str) -> Problem:
+        text = f"{miss.identity.tool_name} is asked for with other arguments: {what}"
         diff = difference(before, miss.args, root="arguments")
         if not diff:
             diff = (f"~ the same arguments, of another type or with another label: {miss.args}",)

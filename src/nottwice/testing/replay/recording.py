@@ -112,6 +112,8 @@ def record(
         else:
             left_out.append(verdict)
         report(done, len(read))
+    if not kept:
+        raise UsageError(_nothing_kept(left_out))
     removed = _write(Path(folder), kept, left_out)
     return Recorded(
         folder=str(folder),
@@ -135,6 +137,15 @@ def key_of(store: Store) -> bytes:
             return hashlib.sha256(f"nottwice replay {first}".encode()).digest()
     # No call at all, so there is nothing that one was made with.
     return os.urandom(32)
+
+
+def _nothing_kept(left_out: Sequence[LeftOut]) -> str:
+    reasons = "; ".join(dict.fromkeys(f"{one.graph}: {one.text}" for one in left_out))
+    return (
+        f"None of {len(left_out)} checkpoints can be kept, so nothing was written and what an "
+        f"earlier recording wrote is still there. {reasons[:1000]}. Record with the code that is "
+        "deployed."
+    )
 
 
 def _of_other_code(found: Sequence[Candidate], known: Sequence[Candidate]) -> list[LeftOut]:

@@ -2,9 +2,10 @@
 
 The record is loaded into a ledger in memory, and whatever is asked of a driver by a run in that
 ledger is answered from the record: a tool's function, its ``verify`` and its ``classify`` are not
-called, nobody waits, and a node that reaches for the network is stopped. A call that the record
-does not hold is noted, answered from its nearest counterpart where there is one, and otherwise ends
-the replay. Runs in other ledgers of this process are driven as ever. Promise kept here: P50.
+called, no policy is asked, nobody waits, and a node that reaches for the network is stopped. A
+call that the record does not hold is noted, answered from its nearest counterpart where there is
+one, and otherwise ends the replay. Runs in other ledgers of this process are driven as ever.
+Promise kept here: P50.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nottwice.engine import drivers
-from nottwice.engine.asks import Ask, CanInvoke, Fire, Outcome, Pause, Verify
+from nottwice.engine.asks import Ask, CanInvoke, Fire, Outcome, Pause, Rule, Verify
 from nottwice.engine.steps import SPAWN
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
@@ -30,6 +31,7 @@ from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, br
 from nottwice.model.review import Review
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus, StepRecord
 from nottwice.model.tool import OWN_PREFIX, Tool
+from nottwice.policy.rulings import allow
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
 from nottwice.testing.replay.fixture import Fixture
@@ -179,7 +181,7 @@ class ReplayStore(MemoryStore):
         """Whatever is asked from now on ends its asker."""
         self._ended = True
 
-    def reply(self, ask: Fire | Verify | CanInvoke | Pause) -> Any:
+    def reply(self, ask: Fire | Verify | Rule | CanInvoke | Pause) -> Any:
         """What a driver would answer, without doing any of it."""
         if self._ended:
             raise Stopped
@@ -191,6 +193,9 @@ class ReplayStore(MemoryStore):
                 return None
             case CanInvoke():
                 return True
+            case Rule():
+                # What is recorded was allowed, and nothing else is done.
+                return Outcome(value=allow(), invoked=True)
             case Verify():
                 raise Stopped
 
@@ -373,14 +378,14 @@ def _unseal() -> None:
 
 def _reply(ask: Ask, seat: drivers.Seat) -> Any:
     store = seat.store
-    if isinstance(store, ReplayStore) and isinstance(ask, Fire | Verify | CanInvoke | Pause):
+    if isinstance(store, ReplayStore) and isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
         return store.reply(ask)
     return _usual["answer"](ask, seat)
 
 
 async def _reply_async(ask: Ask, seat: drivers.Seat) -> Any:
     store = seat.store
-    if isinstance(store, ReplayStore) and isinstance(ask, Fire | Verify | CanInvoke | Pause):
+    if isinstance(store, ReplayStore) and isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
         return store.reply(ask)
     return await _usual["answer_async"](ask, seat)
 

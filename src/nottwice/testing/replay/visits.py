@@ -2,7 +2,7 @@
 
 Calls and steps name the place where they were made, a node or something inside of it, and the
 checkpoint that it started from. A *visit* is the node around them, with its branch, and its number.
-What a model asks for belongs to the run as a whole: to no visit, but to the graph.
+What a model asks for belongs to the run as a whole, and to no visit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from nottwice.model.call import child_node
+from nottwice.model.call import FIRST_CHECKPOINT, child_node
 from nottwice.model.graph import GraphDefinition
 from nottwice.model.places import is_inside
 from nottwice.model.position import Position, around
@@ -63,7 +63,7 @@ class Visits:
 
     def is_run_wide(self, checkpoint_id: str) -> bool:
         """Whether something belongs to the run as a whole: what a model asks for, once a run."""
-        return checkpoint_id == self._graph_id
+        return checkpoint_id == FIRST_CHECKPOINT
 
     def among(self, places: Iterable[tuple[str, str]]) -> list[Visit]:
         """Those places that are visits themselves and not something inside of one, in order."""
