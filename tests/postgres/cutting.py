@@ -91,7 +91,7 @@ class Cutter:
 
     def _serve(self, client: socket.socket) -> None:
         upstream = socket.socket(socket.AF_UNIX)
-        upstream.connect(str(_socket_of_server()))
+        upstream.connect(str(socket_of_server()))
         self._open += [client, upstream]
         with contextlib.suppress(OSError, EOFError), client, upstream:
             _Session(self, client, upstream).run()
@@ -107,10 +107,10 @@ class _Session:
         self._pid = 0
 
     def run(self) -> None:
-        self._upstream.sendall(_startup(self._client))
+        self._upstream.sendall(startup_of(self._client))
         self._relay_until_ready()
         while True:
-            flight = _flight(self._client)
+            flight = flight_of(self._client)
             way = self._cutter._is_cut()
             if way == "before":
                 return
@@ -127,7 +127,7 @@ class _Session:
 
     def _relay_until_ready(self, *, heard: bool = True) -> None:
         while True:
-            kind, message = _message(self._upstream)
+            kind, message = message_of(self._upstream)
             if kind == b"K":
                 (self._pid,) = struct.unpack("!i", message[5:9])
             if heard:
@@ -136,17 +136,18 @@ class _Session:
                 return
 
 
-def _startup(client: socket.socket) -> bytes:
+def startup_of(client: socket.socket) -> bytes:
     """The first message has no type."""
     head = _exactly(client, 4)
     (length,) = struct.unpack("!i", head)
     return head + _exactly(client, length - 4)
 
 
-def _flight(client: socket.socket) -> bytes:
+def flight_of(client: socket.socket) -> bytes:
+    """What a client sends until its last word; EOFError: it is gone."""
     parts = []
     while True:
-        kind, message = _message(client)
+        kind, message = message_of(client)
         parts.append(message)
         if kind in _LAST_WORDS:
             return b"".join(parts)
@@ -154,7 +155,8 @@ def _flight(client: socket.socket) -> bytes:
             raise EOFError
 
 
-def _message(source: socket.socket) -> tuple[bytes, bytes]:
+def message_of(source: socket.socket) -> tuple[bytes, bytes]:
+    """One message, and its type."""
     head = _exactly(source, 5)
     (length,) = struct.unpack("!i", head[1:])
     return head[:1], head + _exactly(source, length - 4)
@@ -176,7 +178,8 @@ def _terminate(pid: int) -> None:
         connection.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
 
 
-def _socket_of_server() -> Path:
+def socket_of_server() -> Path:
+    """Where the server of the tests listens."""
     words = dict(parse_qsl(urlsplit(server.url()).query))
     return Path(words["host"]) / f".s.PGSQL.{words.get('port', '5432')}"
 

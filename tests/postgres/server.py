@@ -132,12 +132,16 @@ class Ledgers:
 
     def url(self, user: str, place: Path, **words: object) -> str:
         """The URL of the ledger of a folder."""
+        words = {"schema": self.schema(place), **words}
+        return as_user(f"test_{user}", with_words(url(), **words))
+
+    def schema(self, place: Path) -> str:
+        """The schema of the ledger of a folder."""
         note = place / "schema"
         if not note.exists():
             self._taken.append(self._free.pop() if self._free else self._make())
             note.write_text(self._taken[-1])
-        words = {"schema": note.read_text(), **words}
-        return as_user(f"test_{user}", with_words(url(), **words))
+        return note.read_text()
 
     def give_back(self) -> None:
         """Empty all ledgers that are in use, and let others have them."""

@@ -12,6 +12,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError
+from nottwice.store import postgres_schema
 from nottwice.store.postgres import PostgresStore
 from nottwice.store.postgres_place import Place, read_place
 from nottwice.store.postgres_schema import bring_forward, known_scripts, version_of
@@ -158,6 +159,15 @@ def test_commits_that_may_be_lost_are_refused_whenever_the_setting_changes(
     store.commit(follow(row.done(RESULT, now=NOW), row, fence))
     store._held.clear()
     store.close()
+
+
+def test_a_server_whose_locks_do_not_lock_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "SELECT 'CockroachDB CCL v25.2.0 (x86_64-pc-linux-gnu)'"
+    monkeypatch.setattr(postgres_schema, "_SERVER", told)
+    with pytest.raises(StoreError, match="does not lock"):
+        PostgresStore(server.ledger_url(tmp_path), now=NOW)
 
 
 def test_a_password_is_in_no_error_log_or_name(caplog: pytest.LogCaptureFixture) -> None:

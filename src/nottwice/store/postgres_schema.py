@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS nottwice.schema_version (
 _APPLIED = "INSERT INTO nottwice.schema_version (version) VALUES (%s)"
 SYNCHRONOUS_COMMIT = "SELECT current_setting('synchronous_commit')"
 _DISK = "SELECT current_setting('fsync'), current_setting('full_page_writes')"
+_SERVER = "SELECT version()"
 
 
 @functools.cache
@@ -173,6 +174,13 @@ def check_durable(connection: psycopg.Connection, place: Place) -> None:
     assert found is not None
     if found[0] == "off":
         raise commits_may_be_lost(place)
+    server = connection.execute(_SERVER).fetchone()
+    if server is not None and "CockroachDB" in server[0]:
+        raise StoreError(
+            f"{place.location} is CockroachDB, which accepts PostgreSQL's advisory locks and does "
+            "not lock, so two who write at once would not notice each other. Nothing was written. "
+            "Use PostgreSQL."
+        )
     disk = connection.execute(_DISK).fetchone()
     if disk != ("on", "on"):
         log.warning(
