@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -65,6 +66,7 @@ def test_a_budget_in_dollars_needs_a_price() -> None:
         {"done_when": [lambda state: True]},
         {"done_when": ["text"]},
         {"time_limit": "soon"},
+        {"options": {"max_tokens": 100_000}},
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
@@ -115,13 +117,42 @@ def test_two_checks_of_one_name_are_refused() -> None:
         shop.finish(done_when=[later])
 
 
-def test_a_check_that_the_next_process_does_not_know_is_missed() -> None:
-    shop = Workshop(["done", "still done"], budget=nt.Budget(repeats=1))
+def test_a_check_that_the_next_process_does_not_know_is_not_left_to_the_model() -> None:
+    claim = {"show_evidence": {"condition": 1, "evidence": "believe me"}}
+    shop = Workshop([claim, "done", "still done"], budget=nt.Budget(beats=2))
+    answers = [False, False, True]
 
     def paid(state: RunState) -> bool:
-        return False
+        return answers.pop(0)
 
     assert shop.finish(done_when=[paid]).status == "waiting"
+    shop.agent = shop.make([claim, "done", "still done"], tools=shop.kept)
+    with pytest.raises(nt.UsageError, match="does not know that function"):
+        shop.finish(goal=None)
+    shop.agent = shop.make([claim, "done", "still done"], tools=shop.kept, done_when=[paid])
+    answers[:] = [True]
+    outcome = shop.finish(goal=None)
+    assert outcome.status == "completed"
+    assert outcome.state.evidence == {"paid()": "the check passed"}
+
+
+def test_functions_passed_to_two_runs_at_once_are_told_apart() -> None:
+    shop = Workshop(lambda request: "done")
+    asked: list[str] = []
+
+    def check(run_id: str) -> Any:
+        def fine(state: RunState) -> bool:
+            asked.append(f"{run_id} {state.goal}")
+            return True
+
+        return fine
+
+    def start(run_id: str) -> None:
+        shop.agent.run(run_id, goal=run_id, done_when=[check(run_id)], store=ledger)
+
+    with shop.host.process() as ledger, ThreadPoolExecutor(4) as pool:
+        list(pool.map(start, "abcd"))
+    assert sorted(asked) == ["a a", "b b", "c c", "d d"]
 
 
 def test_a_version_that_is_not_deployed_resumes_nothing() -> None:

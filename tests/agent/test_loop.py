@@ -193,7 +193,7 @@ def test_conditions_that_a_function_tells_are_asked_at_the_end() -> None:
         return f"receipt {paid[0].receipt_id[:8]}" if paid else None
 
     outcome = shop.finish(done_when=[refund_issued])
-    assert outcome.state.evidence["refund_issued"].startswith("receipt ")
+    assert outcome.state.evidence["refund_issued()"].startswith("receipt ")
     assert outcome.state.turn == 3
 
 

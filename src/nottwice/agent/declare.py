@@ -6,9 +6,10 @@ versions, checkpoints, reviews, forks, children, and a resume by running the sam
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from nottwice.agent import conversation, loop
@@ -39,6 +40,8 @@ from nottwice.model.tool import parse_duration
 
 BODY = "nottwice.agent 1"
 """What the beats say, as far as versions are concerned: they are not the user's to bump."""
+CALLED = "()"
+"""What a condition ends with that is the name of a function."""
 INSTRUCTIONS = (
     "You work on a task step by step, with tools. Plan first if the task has several steps, and "
     "say when a step is done. Each tool result tells what really happened; rely on nothing else. "
@@ -55,7 +58,7 @@ class Agent(Graph[RunState]):
     ``context_tokens`` bounds how much of the conversation it is shown. ``cadence``: when beats
     become durable: ``"effects"``, ``"every_beat"``, a number of beats, or a time such as ``"30s"``;
     replies and effects always are. ``done_when``: functions that tell whether a task is done; a run
-    names them, beside conditions in words. ``options`` are handed to the provider's SDK.
+    names them as ``"name()"``, beside conditions in words. ``options`` go to the provider's SDK.
     """
 
     def __init__(
@@ -89,11 +92,11 @@ class Agent(Graph[RunState]):
         self.beats = read_cadence(cadence)
         self.retry = retry or RetryPolicy(attempts=6, first_seconds=1.0, most_seconds=60.0)
         self.time_limit_seconds = parse_duration(time_limit, what=f"Agent {name!r}: time_limit")
-        self.options = dict(options or {})
+        self.options = _checked_options(name, options)
         self._context = context
-        self.checks: dict[str, Check] = {}
-        for check in done_when:
-            self._add_check(check)
+        self._declared_checks = checks_by_name(name, done_when)
+        self._passed: dict[str, dict[str, Check]] = {}
+        """The functions that runs which are being advanced were given, by run."""
         self.loop = Beats(self)
         loop.declare(self, self.loop)
 
@@ -130,10 +133,11 @@ class Agent(Graph[RunState]):
         it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
         run is finished or waits; ``stay`` as for graphs. ``input`` is all of it as one dict.
         """
-        ledger, given = ledger_of(store), self._input(input, goal, done_when, plan)
-        asked = running.Asked(self, run_id, given, wait_seconds, patience, stay)
         running.check_no_loop(self, "await agent.arun(...)")
-        return drive(_conversing(ledger, asked, message, message_id), ledger)
+        with self._told(run_id, input, goal, done_when, plan) as told:
+            ledger = ledger_of(store)
+            asked = running.Asked(self, run_id, told, wait_seconds, patience, stay)
+            return drive(_conversing(ledger, asked, message, message_id), ledger)
 
     async def arun(
         self,
@@ -151,9 +155,10 @@ class Agent(Graph[RunState]):
         stay: str | float = 0,
     ) -> Outcome[RunState]:
         """The same without blocking the event loop; the model and async tools run in it."""
-        ledger, given = ledger_of(store), self._input(input, goal, done_when, plan)
-        asked = running.Asked(_AsyncTwin(self), run_id, given, wait_seconds, patience, stay)
-        return await drive_async(_conversing(ledger, asked, message, message_id), ledger)
+        with self._told(run_id, input, goal, done_when, plan) as told:
+            ledger = ledger_of(store)
+            asked = running.Asked(_AsyncTwin(self), run_id, told, wait_seconds, patience, stay)
+            return await drive_async(_conversing(ledger, asked, message, message_id), ledger)
 
     def effects(self, run_id: str, *, store: AnyStore = None) -> list[Effect]:
         """What a run did to the world, as the ledger has it, oldest first."""
@@ -173,33 +178,63 @@ class Agent(Graph[RunState]):
                 )
             return self._fingerprint
 
-    def _input(
+    def check_for(self, run_id: str, condition: str) -> Check | None:
+        """The function that tells whether a condition is met; None: it is one in words."""
+        name = condition.removesuffix(CALLED)
+        if name == condition:
+            return None
+        check = self._passed.get(run_id, {}).get(name) or self._declared_checks.get(name)
+        if check is None:
+            raise UsageError(
+                f"Run {run_id!r} is done when {condition} says so, and this process does not know "
+                f"that function. The run stays where it is. Declare it with the agent, "
+                f"done_when=[{name}], or pass it to run() again."
+            )
+        return check
+
+    @contextlib.contextmanager
+    def _told(
         self,
+        run_id: str,
         given: Any,
         goal: str | None,
         done_when: Iterable[str | Check],
         plan: Iterable[str],
-    ) -> dict[str, Any] | None:
-        """What the run begins with; None if nothing is said, as for a run that is resumed."""
+    ) -> Iterator[dict[str, Any] | None]:
+        """What the run begins with; None if nothing is said, as for a run that is resumed.
+
+        Functions that are passed to a run are known for as long as it is advanced.
+        """
         if isinstance(done_when, str) or isinstance(plan, str):
             raise UsageError(
                 "done_when and plan take lists of texts. Nothing was started. Write ['...']."
             )
-        conditions = [one if isinstance(one, str) else self._add_check(one) for one in done_when]
-        steps = list(plan)
-        if goal is None and not conditions and not steps:
-            return None if given is None else dict(given)
-        if given is not None or goal is None:
-            raise UsageError(
-                "A task is told with goal=..., and with it done_when=... and plan=...; or all of "
-                "it as one dict, input={'goal': ...}. Nothing was started."
-            )
-        return {"goal": goal, "done_when": conditions, "plan": steps}
+        asked, steps = list(done_when), list(plan)
+        passed = checks_by_name(self.name, [one for one in asked if not isinstance(one, str)])
+        conditions = [one if isinstance(one, str) else one.__name__ + CALLED for one in asked]
+        told = None if given is None else dict(given)
+        if goal is not None or conditions or steps:
+            if given is not None or goal is None:
+                raise UsageError(
+                    "A task is told with goal=..., and with it done_when=... and plan=...; or all "
+                    "of it as one dict, input={'goal': ...}. Nothing was started."
+                )
+            told = {"goal": goal, "done_when": conditions, "plan": steps}
+        if passed:
+            self._passed[run_id] = passed
+        try:
+            yield told
+        finally:
+            if self._passed.get(run_id) is passed:
+                del self._passed[run_id]
 
-    def _add_check(self, check: Check) -> str:
-        """A condition that a function tells; it is known by the function's name."""
+
+def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
+    """Functions that tell whether a task is done, each by its name, which is what is on record."""
+    found: dict[str, Check] = {}
+    for check in checks:
         name = getattr(check, "__name__", "")
-        if not callable(check) or not name or name == "<lambda>":
+        if not callable(check) or not name.isidentifier():
             raise UsageError(
                 f"done_when cannot use {check!r}. Nothing was started. Give text, or a function "
                 "with a name: the name is what is on record."
@@ -209,16 +244,12 @@ class Agent(Graph[RunState]):
                 f"The check {name!r} is async, and nobody would await it. Nothing was started. "
                 "Make it a plain function."
             )
-        if self.checks.get(name, check) is not check:
-            # The same function of a module that was imported again, or of a closure.
-            known = self.checks[name]
-            if getattr(known, "__qualname__", "") != getattr(check, "__qualname__", ""):
-                raise UsageError(
-                    f"Two functions {name!r} tell whether agent {self.name!r} is done. Nothing was "
-                    "started. Give one of them another name."
-                )
-        self.checks[name] = check
-        return name
+        if found.setdefault(name, check) is not check:
+            raise UsageError(
+                f"Two functions {name!r} tell whether agent {agent!r} is done. Nothing was "
+                "started. Give one of them another name."
+            )
+    return found
 
 
 def _conversing(
@@ -289,6 +320,16 @@ def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
             "give a budget in tokens."
         )
     return budget
+
+
+def _checked_options(name: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    for limit in ("max_tokens", "max_output_tokens", "max_completion_tokens"):
+        if limit in (options or {}):
+            raise UsageError(
+                f"Agent {name!r} has options={{{limit!r}: ...}}, of which its budget would not "
+                "know. Nothing happened. Say it with most_output_tokens=..."
+            )
+    return dict(options or {})
 
 
 def _above_zero(value: Any, what: str) -> int:

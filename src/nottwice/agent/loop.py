@@ -58,9 +58,10 @@ class Harness(Protocol):
     retry: RetryPolicy
     time_limit_seconds: float
     beats: Cadence
-    checks: dict[str, Check]
 
     def make_context(self, state: RunState) -> Context: ...
+
+    def check_for(self, run_id: str, condition: str) -> Check | None: ...
 
 
 class Beats:
@@ -144,7 +145,7 @@ class Beats:
             )
         if stop is StopReason.TRUNCATED:
             return Go("again", _remark(state, "Your reply was cut off. Go on where it ends."))
-        evidence, missing = self._judge(state)
+        evidence, missing = self._judge(scope.session.run_id, state)
         if missing:
             return Go("again", {**_remark(state, _reminder(state, missing)), "evidence": evidence})
         round_ = state.plain["round"]
@@ -152,11 +153,11 @@ class Beats:
         finished = {**round_, "number": round_["number"] + 1}
         return Go("done", {"answer": reply.text, "evidence": evidence, "round": finished})
 
-    def _judge(self, state: RunState) -> tuple[dict[str, str], list[str]]:
+    def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
         """The evidence for what must be true at the end, and what there is none for."""
         evidence, missing = dict(state.evidence), list[str]()
         for condition in state.done_when:
-            check = self._harness.checks.get(condition)
+            check = self._harness.check_for(run_id, condition)
             if check is None:
                 if condition not in evidence:
                     missing.append(condition)
