@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import pytest
@@ -273,3 +274,18 @@ def test_what_earlier_turns_lost_stays_counted(new_process: bool) -> None:
     assert len(shop.world.requests) == 1
     assert outcome.status == "waiting"
     assert "38,000 tokens" in outcome.reviews[0].summary
+
+
+def test_a_model_that_never_answers_is_given_up_after_the_time_limit() -> None:
+    """In real time: the process does not hang on a provider that does."""
+    answered = threading.Event()
+    shop = Workshop(["done"], time_limit="50ms", retry=nt.RetryPolicy(attempts=1))
+
+    def hangs(request: ModelRequest) -> ModelReply:
+        answered.wait(10)
+        raise AssertionError("nobody listens any more")
+
+    shop.agent.provider.complete = hangs  # type: ignore[method-assign]
+    with pytest.raises(nt.ToolFailure, match="time limit"):
+        shop.finish()
+    answered.set()

@@ -59,6 +59,7 @@ class Agent(Graph[RunState]):
     become durable: ``"effects"``, ``"every_beat"``, a number of beats, or a time such as ``"30s"``;
     replies and effects always are. ``done_when``: functions that tell whether a task is done; a run
     names them as ``"name()"``, beside conditions in words. ``options`` go to the provider's SDK.
+    ``time_limit``: how long to wait for a reply; else as long as the provider does.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Agent(Graph[RunState]):
         cadence: str | int = "effects",
         done_when: Iterable[Check] = (),
         retry: RetryPolicy | None = None,
-        time_limit: str | float = "15m",
+        time_limit: str | float | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         offered = list(tools)
@@ -91,7 +92,9 @@ class Agent(Graph[RunState]):
         self.most_output_tokens = _above_zero(most_output_tokens, "most_output_tokens")
         self.beats = read_cadence(cadence)
         self.retry = retry or RetryPolicy(attempts=6, first_seconds=1.0, most_seconds=60.0)
-        self.time_limit_seconds = parse_duration(time_limit, what=f"Agent {name!r}: time_limit")
+        self.time_limit_seconds: float | None = None
+        if time_limit is not None:
+            self.time_limit_seconds = parse_duration(time_limit, what=f"Agent {name!r}: time_limit")
         self.options = _checked_options(name, options)
         self._context = context
         self._declared_checks = checks_by_name(name, done_when)

@@ -56,7 +56,7 @@ class Harness(Protocol):
     most_output_tokens: int
     options: dict[str, Any]
     retry: RetryPolicy
-    time_limit_seconds: float
+    time_limit_seconds: float | None
     beats: Cadence
 
     def make_context(self, state: RunState) -> Context: ...
