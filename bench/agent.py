@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import operator
 import os
 import sqlite3
 import statistics
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 HERE = Path(__file__).parent
 BODY = "x" * 2000
@@ -106,16 +107,16 @@ def _agent(nt: Any, reply: Any) -> Any:
     return agent
 
 
+class State(TypedDict):
+    """What the graph of LangGraph keeps."""
+
+    messages: Annotated[list[dict[str, str]], operator.add]
+
+
 def langgraph(folder: Path, turns: int) -> None:
     """The same transcript as a graph of LangGraph: a node that asks, a node that reads."""
-    import operator
-    from typing import Annotated, TypedDict
-
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.graph import END, START, StateGraph
-
-    class State(TypedDict):
-        messages: Annotated[list[dict[str, str]], operator.add]
 
     path = folder / "langgraph.db"
     connection = sqlite3.connect(path, check_same_thread=False)
