@@ -207,6 +207,21 @@ def test_a_hook_that_fails_behind_the_commit_changes_nothing(
     assert repository.commits == ["ours"]
 
 
+def test_what_a_hook_changes_and_adds_is_committed_and_not_undone_by_the_next_commit(
+    repository: Repository, commit: Commit, ledger: Path
+) -> None:
+    repository.hook(
+        "pre-commit",
+        "echo formatted > ours.txt; echo made > made.txt; git add ours.txt made.txt",
+    )
+    repository.git("add", "theirs.txt")
+    work_on(ledger, lambda: commit(message="ours", paths=["ours.txt"]))
+    assert repository.committed() == ["made.txt", "ours.txt"]
+    assert repository.git("show", "HEAD:ours.txt") == "formatted\n"
+    assert repository.staged == ["theirs.txt"]
+    assert repository.changed == ["M  theirs.txt"]
+
+
 def test_a_hook_that_hangs_is_killed(repository: Repository, ledger: Path) -> None:
     impatient = recipes.git_commit(repository.path, name="impatient", time_limit="1s")
     repository.hook("pre-commit", "sleep 60")

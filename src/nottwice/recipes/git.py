@@ -188,11 +188,20 @@ def _commit(
     made = _find(tree, call_id, only_head=True) or _find(tree, call_id)
     if made is not None:
         # Even if it ended badly: a hook behind the commit, or an index that could not be written.
+        _show_to_others(tree, made, lock)
         return made
     if ended.code == 0:
         raise Ambiguous(f"git committed, but no commit has the trailer {TRAILER}: {call_id}.")
     _git(tree, "reset", "--quiet", "--", *paths, lock=lock)
     raise _refusal(ended, "git or one of its hooks refused")
+
+
+def _show_to_others(tree: _Repository, commit: str, lock: int) -> None:
+    """Let the index that everybody sees have what was committed, where a hook has changed it."""
+    words = ("--root", "--no-commit-id", "--name-only", "-r", "-z")
+    changed = _git(tree, "diff-tree", *words, commit).output.split("\0")[:-1]
+    if changed:
+        _git(tree, "reset", "--quiet", "--", *changed, lock=lock)
 
 
 def _fill_index(tree: _Repository, own: Path, index: Path, lock: int, paths: list[str]) -> None:

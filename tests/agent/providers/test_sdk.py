@@ -171,6 +171,21 @@ def test_the_key_is_in_no_error_log_or_representation(
 
 
 @both
+def test_a_key_from_the_environment_is_not_told_either(
+    wire: Wire, api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "a-key-of-some-proxy"
+    monkeypatch.setenv(f"{api.upper()}_API_KEY", secret)
+    wire.will_answer({"status": 401, "body": fails(api, "some_error", f"bad key {secret}!")})
+    asked = provider(api, wire.url)
+    asked._api_key = None
+    with pytest.raises(nt.Poison, match=r"bad key \*\*\*!") as caught:
+        ask(asked)
+    assert secret in str(wire.requests[0]["headers"])
+    assert secret not in "".join(traceback.format_exception(caught.value))
+
+
+@both
 def test_without_a_key_nothing_is_asked(
     wire: Wire, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

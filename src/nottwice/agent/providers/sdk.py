@@ -13,6 +13,7 @@ import functools
 import importlib
 import importlib.util
 import json
+import os
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -221,8 +222,10 @@ class SdkProvider:
         )
 
     def _hide(self, text: str) -> str:
-        if self._api_key:
-            text = text.replace(self._api_key, "***")
+        words = (f"{self._api.package.upper()}_{what}" for what in ("API_KEY", "AUTH_TOKEN"))
+        for secret in (self._api_key, *map(os.environ.get, words)):
+            if secret:
+                text = text.replace(secret, "***")
         return _KEYLIKE.sub("***", text)
 
 
