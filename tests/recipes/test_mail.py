@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 import email.policy
-from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import nottwice as nt
 from nottwice import recipes
 from nottwice.guard.declare import SyncTool
 from tests.recipes.killing import AROUND_THE_EFFECT, kill_at, work_on
-from tests.recipes.servers import started
 
 Send = SyncTool[..., recipes.Sent]
 SENDER = "Shop <shop@example.com>"
@@ -42,11 +40,8 @@ class Mailbox:
 
 
 @pytest.fixture
-def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    folder = tmp_path / "mails"
-    folder.mkdir()
-    with started("smtp", str(folder)) as port:
-        yield Mailbox(folder, port)
+def mailbox(post_office: Any) -> Mailbox:
+    return Mailbox(post_office.folder, post_office.smtp)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from nottwice import recipes
 from nottwice.guard.clients import Retries
 from nottwice.guard.report import report_on
 from tests.recipes.killing import AROUND_THE_EFFECT, kill_at, work_on
-from tests.recipes.servers import started
 
 LOGIN = ("ann", "s3cret")
 
@@ -39,11 +37,8 @@ class Post:
 
 
 @pytest.fixture
-def post(tmp_path: Path) -> Iterator[Post]:
-    folder = tmp_path / "mails"
-    folder.mkdir()
-    with started("smtp", str(folder)) as smtp, started("imap", str(folder)) as imap:
-        yield Post(folder, smtp, imap)
+def post(post_office: Any) -> Post:
+    return Post(post_office.folder, post_office.smtp, post_office.imap)
 
 
 @pytest.mark.parametrize("place", AROUND_THE_EFFECT)
