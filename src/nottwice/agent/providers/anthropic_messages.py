@@ -30,7 +30,7 @@ from nottwice.agent.messages import (
 )
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.providers.prices import Prices, price_of
-from nottwice.agent.providers.sdk import Api, SdkProvider
+from nottwice.agent.providers.sdk import Api, SdkProvider, count
 
 ANTHROPIC = "anthropic"
 SENT_BEFORE = "anthropic_sent_before"
@@ -182,12 +182,12 @@ def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]
         message=Message(Role.ASSISTANT, tuple(blocks)),
         stop=stop,
         usage=Usage(
-            input_tokens=used["input_tokens"],
-            output_tokens=used["output_tokens"],
-            cache_read_tokens=used.get("cache_read_input_tokens") or 0,
-            cache_write_tokens=used.get("cache_creation_input_tokens") or 0,
+            input_tokens=count(used["input_tokens"]),
+            output_tokens=count(used["output_tokens"]),
+            cache_read_tokens=count(used.get("cache_read_input_tokens")),
+            cache_write_tokens=count(used.get("cache_creation_input_tokens")),
         ),
-        model=body["model"],
+        model=str(body["model"]),
         extra={ANTHROPIC: {**rest, "request_id": headers.get("request-id")}},
     )
 
@@ -204,8 +204,10 @@ def _received(block: dict[str, Any], sent_before: str) -> Block:
         case {"type": "tool_use", "id": str(id), "name": str(name), "input": dict(arguments)}:
             extra = _rest(block, "type", "id", "name", "input")
             return ToolCall(id, name, arguments, extra=extra)
-        case _:
+        case {"type": str()}:
             return Unknown(block, {ANTHROPIC: {}})
+    # It could never be sent back, and the conversation would be stuck behind it.
+    raise ValueError(f"{block!r} is no block")
 
 
 def _rest(block: dict[str, Any], *known: str, always: bool = False) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from nottwice.agent.messages import (
 )
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.providers.prices import Prices, price_of
-from nottwice.agent.providers.sdk import Api, SdkProvider
+from nottwice.agent.providers.sdk import Api, SdkProvider, count
 from nottwice.errors import Ambiguous, Poison, Refused, Retryable, ToolFailure
 
 OPENAI = "openai"
@@ -160,20 +160,20 @@ def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]
     blocks = [block for item in body["output"] for block in _received(item)]
     used = body["usage"]
     details = used.get("input_tokens_details") or {}
-    cached = details.get("cached_tokens") or 0
-    written = details.get("cache_write_tokens") or 0
+    cached = count(details.get("cached_tokens"))
+    written = count(details.get("cache_write_tokens"))
     rest = {name: value for name, value in body.items() if name not in _SAID_BY_US}
     return ModelReply(
         message=Message(Role.ASSISTANT, tuple(blocks)),
         stop=_stop_of(body, blocks),
         usage=Usage(
             # They are part of the input there, and apart here.
-            input_tokens=max(0, used["input_tokens"] - cached - written),
-            output_tokens=used["output_tokens"],
+            input_tokens=max(0, count(used["input_tokens"]) - cached - written),
+            output_tokens=count(used["output_tokens"]),
             cache_read_tokens=cached,
             cache_write_tokens=written,
         ),
-        model=body["model"],
+        model=str(body["model"]),
         extra={OPENAI: {**rest, "request_id": headers.get("x-request-id")}},
     )
 
@@ -211,8 +211,11 @@ def _received(item: dict[str, Any]) -> Iterator[Block]:
             yield Reasoning(text, {OPENAI: item})
         case {"type": "function_call", "call_id": str(call_id), "name": str(name)}:
             yield _called(item, call_id, name)
-        case _:
+        case {"type": str()}:
             yield Unknown(item, {OPENAI: {}})
+        case _:
+            # It could never be sent back, and the conversation would be stuck behind it.
+            raise ValueError(f"{item!r} is no item")
 
 
 def _is_text(part: Any) -> bool:

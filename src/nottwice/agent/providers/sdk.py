@@ -261,6 +261,15 @@ def _trust(library: str) -> ssl.SSLContext:
     return context
 
 
+def count(tokens: object) -> int:
+    """A number of tokens in an answer; ValueError if it is none."""
+    if tokens is None:
+        return 0
+    if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
+        return tokens
+    raise ValueError(f"{tokens!r} is no number of tokens")
+
+
 def _said(body: object) -> dict[str, Any]:
     """The error in the body of an answer, which one SDK unwraps and the other does not."""
     if not isinstance(body, dict):
