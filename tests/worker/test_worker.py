@@ -103,7 +103,6 @@ def test_it_advances_a_run_that_its_process_left_in_the_middle(
 
 
 def test_it_never_takes_the_run_of_a_live_holder(host: Host) -> None:
-    flow = one_node(lambda state: {"answer": nt.ask("Go on?")})
     with host.process() as other:
         at_work, go_on = threading.Event(), threading.Event()
 
@@ -120,7 +119,6 @@ def test_it_never_takes_the_run_of_a_live_holder(host: Host) -> None:
         go_on.set()
         thread.join()
     assert status(host) is RunStatus.COMPLETED
-    assert work(host, flow).taken == 0
 
 
 def test_a_child_goes_on_by_itself_and_its_end_wakes_its_parent(
@@ -135,6 +133,23 @@ def test_a_child_goes_on_by_itself_and_its_end_wakes_its_parent(
     tally = work(host, parent)
     assert (tally.taken, tally.completed) == (2, 2)
     assert (status(host), effects.done) == (RunStatus.COMPLETED, ["after"])
+
+
+def test_a_child_that_fails_by_itself_fails_its_parent_and_nobody_tries_for_ever(
+    host: Host, effects: Effects
+) -> None:
+    child = one_node(lambda state: {"answer": nt.ask("Go on?")}, "child")
+    child.node(name="b")(lambda state: effects.visit("broken"))
+    effects.broken = {"broken"}
+    parent = one_node(lambda state: nt.spawn(child) and None, "parent")
+    enqueue(host, parent, "r")
+    work(host, parent)
+    answer(host, "yes")
+    assert work(host, parent).failed == 2
+    assert {one.status for one in host.data.runs.values()} == {RunStatus.FAILED}
+    # Once by itself, and once by its parent, which has to know how it stands.
+    assert effects.visited == ["broken", "broken"]
+    assert work(host, parent).taken == 0
 
 
 def test_a_child_whose_graph_only_its_parent_knows_goes_on_through_its_parent(host: Host) -> None:
@@ -614,6 +629,15 @@ def test_versions_that_say_too_little_are_refused_before_anything_is_taken(host:
     enqueue(host, old, "r")
     with pytest.raises(nt.GraphChangedInPlace):
         work(host, old, new)
+    assert host.data.runs["r"].is_queued
+
+
+def test_a_graph_that_was_edited_in_place_is_refused_before_anything_is_taken(host: Host) -> None:
+    enqueue(host, one_node(lambda state: None), "r")
+    edited = graph()
+    edited.node(name="another")(lambda state: None)
+    with pytest.raises(nt.GraphChangedInPlace):
+        work(host, edited)
     assert host.data.runs["r"].is_queued
 
 

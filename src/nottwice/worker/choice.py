@@ -16,6 +16,7 @@ from typing import Any
 
 from nottwice.errors import NottwiceError
 from nottwice.graphs.app import App
+from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.spawned import with_spawned
 from nottwice.guard.ledger import Ledger
@@ -61,6 +62,12 @@ class Choice:
         self._others = 0
         """How many other holders were alive at the last look."""
         self._taken = 0
+
+    def check_graphs(self) -> None:
+        """Refuse graphs that are not what their versions stand for, before a run is taken (V5)."""
+        self.app.check_versions()
+        for graph in self.app.graphs:
+            check_unchanged(self._ledger.store, graph)
 
     def next_tasks(self, most: int, *, busy: Collection[str]) -> list[Task]:
         """At most so many runs that can go on now and that are not under way here."""

@@ -121,7 +121,7 @@ class Worker:
     def _run(self, loop: asyncio.AbstractEventLoop | None, *, until_idle: bool) -> Tally:
         ledger = self.app.ledger
         shift = _Shift(self, ledger, loop)
-        shift.choice.app.check_versions()
+        shift.choice.check_graphs()
         names = ", ".join(sorted(graph.id for graph in self.app.graphs))
         log.info("worker started: %s at once, %s, in %s", self._concurrency, names, ledger.location)
         try:
