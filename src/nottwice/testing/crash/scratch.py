@@ -29,10 +29,12 @@ SETTLE_SECONDS = 20.0
 _AT_WORK = """
 SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()
 """
-_TABLES = (
-    "tool_call_results runs steps reviews evidence audit checkpoints events graphs holders".split()
-)
-_IN_ORDER = ("tool_call_results", "evidence", "audit", "events")
+_TABLES = """
+SELECT c.relname, a.attname IS NOT NULL
+  FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'arrival'
+ WHERE n.nspname = %s AND c.relkind = 'r' AND c.relname <> 'schema_version'
+"""
 
 
 def scratch_url() -> str | None:
@@ -69,7 +71,7 @@ class Scratch:
         self._settle(source)
         self.make(after)
         target = (after / NOTE).read_text()
-        for table in _TABLES:
+        for table, is_ordered in self._tables(source):
             self._do(
                 "INSERT INTO {target}.{table} OVERRIDING SYSTEM VALUE"
                 " SELECT * FROM {source}.{table}",
@@ -77,19 +79,19 @@ class Scratch:
                 source=source,
                 table=table,
             )
-        for table in _IN_ORDER:
-            self._do(
-                "SELECT setval(pg_get_serial_sequence('{target}.{table}', 'arrival'),"
-                " coalesce((SELECT max(arrival) FROM {target}.{table}), 0) + 1)",
-                target=target,
-                table=table,
-            )
+            if is_ordered:
+                self._do(
+                    "SELECT setval(pg_get_serial_sequence('{target}.{table}', 'arrival'),"
+                    " coalesce((SELECT max(arrival) FROM {target}.{table}), 0) + 1)",
+                    target=target,
+                    table=table,
+                )
 
     def discard(self, folder: Path) -> None:
         """Empty the ledger of an examination that is over, for another one."""
         schema = (folder / NOTE).read_text()
         self._settle(schema)
-        for table in _TABLES:
+        for table, _ in self._tables(schema):
             self._do("DELETE FROM {target}.{table}", target=schema, table=table)
         self._free.append(schema)
 
@@ -105,6 +107,10 @@ class Scratch:
         self._bring_forward(self._connection, place)
         self._made.append(schema)
         return schema
+
+    def _tables(self, schema: str) -> list[tuple[str, bool]]:
+        """What a ledger consists of, each table with whether it numbers its rows."""
+        return self._connection.execute(_TABLES, (schema,)).fetchall()
 
     def _settle(self, schema: str) -> None:
         wait_until_alone(self._connection, schema)
