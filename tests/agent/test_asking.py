@@ -195,6 +195,25 @@ def test_a_provider_that_never_answers_fails_the_run_which_can_be_run_again() ->
         shop.finish()
     shop.agent.provider.complete = complete  # type: ignore[method-assign]
     assert shop.finish().status == "completed"
+    assert reservations(shop) == [1]
+
+
+@pytest.mark.parametrize("error", [nt.Poison("no permission"), nt.Refused("not this")])
+def test_what_a_provider_turns_away_takes_nothing_of_the_budget(error: Exception) -> None:
+    shop = Workshop(["done"], most_output_tokens=1000, budget=nt.Budget(tokens=3000))
+    complete = shop.agent.provider.complete
+
+    def turned_away(request: ModelRequest) -> ModelReply:
+        raise error
+
+    shop.agent.provider.complete = turned_away  # type: ignore[method-assign]
+    for _ in range(5):
+        with pytest.raises(type(error)):
+            shop.finish()
+    assert reservations(shop) == [0]
+    shop.agent.provider.complete = complete  # type: ignore[method-assign]
+    assert shop.finish().status == "completed"
+    assert reservations(shop) == [1]
 
 
 def test_a_window_that_is_too_large_for_the_model_is_made_smaller() -> None:
@@ -289,3 +308,29 @@ def test_a_model_that_never_answers_is_given_up_after_the_time_limit() -> None:
     with pytest.raises(nt.ToolFailure, match="time limit"):
         shop.finish()
     answered.set()
+
+
+def test_what_was_turned_away_once_pays_for_no_request_that_is_lost_later() -> None:
+    shop = Workshop(["done"], most_output_tokens=1000, budget=nt.Budget(tokens=5000))
+    complete = shop.agent.provider.complete
+
+    def turned_away(request: ModelRequest) -> ModelReply:
+        raise nt.Poison("no permission")
+
+    shop.agent.provider.complete = turned_away  # type: ignore[method-assign]
+    with pytest.raises(nt.Poison):
+        shop.finish()
+
+    def dies(request: ModelRequest) -> ModelReply:
+        complete(request)
+        die()
+        raise AssertionError
+
+    shop.agent.provider.complete = dies  # type: ignore[method-assign]
+    for _ in range(10):
+        outcome = shop.run()
+        if outcome is not None:
+            break
+    assert outcome is not None
+    assert outcome.status == "waiting"
+    assert len(shop.world.requests) <= 3

@@ -27,7 +27,7 @@ from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values
 from nottwice.model.asked import Question
 from nottwice.model.call import CallIdentity, CallRow, ResultKind, StoredResult, child_checkpoint
-from nottwice.model.failure import NO_RETRY, RetryPolicy
+from nottwice.model.failure import NO_RETRY, FailureClass, RetryPolicy
 from nottwice.model.raises import check_raise
 from nottwice.model.review import ReviewKind
 from nottwice.model.tool import Tool
@@ -104,32 +104,42 @@ def _ask_until_answered(
         reserved = True
         try:
             yield from perform(dataclasses.replace(request, args=(question,)), None)
-        except ContextTooLong:
-            shrinks += 1
-            if shrinks > MOST_SHRINKS:
-                raise
-            continue
-        except (Retryable, Ambiguous) as error:
-            failed += 1
-            # Whoever says Retryable says that nothing was answered. Of all others nobody knows.
-            reserved = _own_word(error)
+        except ToolFailure as error:
+            if isinstance(error, ContextTooLong) and shrinks < MOST_SHRINKS:
+                shrinks += 1
+                continue
             row = session.riding.find_call(request.identity)
-            failure = row.failure if row is not None else None
-            delay = asking.retry.delay_seconds(
-                failed_attempts=failed,
-                random_unit=session.clock.random_unit(),
-                retry_after_seconds=failure.retry_after_seconds if failure is not None else None,
-            )
+            # What was turned away took nothing, so its reservation is still there to use.
+            reserved = row is not None and _was_turned_away(row)
+            failed += 1
+            delay = _delay(asking, error, row, failed)
             if delay is None:
+                if reserved:
+                    yield from _give_back(asking)
                 raise
             yield Pause(delay)
             continue
         return raised
 
 
-def _own_word(error: ToolFailure) -> bool:
-    kind = f"{Retryable.__module__}.{Retryable.__qualname__}"
-    return isinstance(error, Retryable) and error.facts.get("error_type") == kind
+def _delay(asking: Asking, error: ToolFailure, row: CallRow | None, failed: int) -> float | None:
+    """How long to wait before the model is asked once more; None: that would not help."""
+    if not isinstance(error, Retryable | Ambiguous):
+        return None
+    failure = row.failure if row is not None else None
+    return asking.retry.delay_seconds(
+        failed_attempts=failed,
+        random_unit=asking.session.clock.random_unit(),
+        retry_after_seconds=failure.retry_after_seconds if failure is not None else None,
+    )
+
+
+def _was_turned_away(row: CallRow) -> bool:
+    """Whether the provider itself says that nothing was answered. Otherwise nobody knows."""
+    failure = row.failure
+    if failure is None or failure.failure_class is FailureClass.AMBIGUOUS:
+        return False
+    return failure.error_type.startswith(f"{Retryable.__module__}.")
 
 
 def _model_request(asking: Asking) -> Request:
@@ -203,6 +213,20 @@ def _reserve(
     row = blank.done(stored, now=session.clock.now())
     yield from session.commit(calls=(CallWrite(row, before.state if before else None),))
     return raised
+
+
+def _give_back(asking: Asking) -> Doing[None]:
+    """Take a reservation back whose request was turned away: nobody will be billed for it.
+
+    Durable: when it returns. Whoever dies before that leaves it counted.
+    """
+    session = asking.session
+    row = yield from _find(session, _identity(asking.scope, RESERVATION))
+    if row is not None:
+        less = row._replace(
+            attempt=row.attempt - 1, attempt_id=session.new_attempt_id(), past=row.past[:-1]
+        )
+        yield from session.commit(calls=(CallWrite(less, row.state),))
 
 
 def _most_it_may_take(provider: Provider, question: ModelRequest) -> Amount:
