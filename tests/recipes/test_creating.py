@@ -72,6 +72,42 @@ def test_a_thing_whose_creator_was_killed_is_created_once(
     assert len(cron.jobs) == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ConnectionRefusedError("refused"), None),
+        (nt.Ambiguous("the list was cut off"), None),
+        (TimeoutError("too long"), None),
+        (ValueError("this is no list"), nt.Poison),
+        (nt.Poison("no such project"), nt.Poison),
+    ],
+)
+def test_a_list_that_cannot_be_read_leaves_no_doubt(
+    cron: Cron, ledger: Path, error: Exception, expected: type[Exception] | None
+) -> None:
+    errors = [error]
+
+    def read() -> dict[str, Any]:
+        if errors:
+            raise errors.pop()
+        return cron.read()
+
+    create = recipes.create_if_absent(
+        read=read, create=cron.create, settles="10ms", name="create_after_trouble"
+    )
+
+    def work() -> Any:
+        return create.receipt(item="backup", settings={})
+
+    if expected is None:
+        assert work_on(ledger, work).attempts == 2
+        assert len(cron.jobs) == 1
+    else:
+        with pytest.raises(expected, match="Nothing was created"):
+            work_on(ledger, work)
+        assert cron.jobs == []
+
+
 def test_looking_for_a_state_needs_no_id_of_a_call(create: Create) -> None:
     assert report_on(create).findings == ()
 

@@ -175,6 +175,34 @@ def test_secrets_are_in_no_ledger_log_or_error(
     assert tracker.seen[0]["authorization"] == SECRET
 
 
+def _locked_vault() -> dict[str, str]:
+    raise KeyError("s3cret")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": "Bearer s3cret\n"},
+        {"Authorization": "Bearer s3crét"},
+        {"Authorization": b"Bearer s3cret"},
+        {"X-Evil\r\nHost": "s3cret"},
+        _locked_vault,
+        lambda: None,
+    ],
+)
+def test_headers_that_cannot_be_sent_leave_no_doubt_and_are_not_told(
+    tracker: Tracker, ledger: Path, headers: Any
+) -> None:
+    send = recipes.http_request(tracker.url, window="24h", name="odd_headers", headers=headers)
+    with pytest.raises(nt.Poison, match="Nothing was sent") as caught:
+        work_on(ledger, lambda: send(method="POST", path="/new"))
+    assert "s3cr" not in str(caught.value)
+    left = b"".join(each.read_bytes() for each in ledger.parent.glob("agent.db*"))
+    assert b"Nothing was sent" in left
+    assert b"s3cr" not in left
+    assert tracker.seen == []
+
+
 def test_headers_may_be_asked_for_anew_before_every_attempt(tracker: Tracker, ledger: Path) -> None:
     tokens = iter(["first", "second"])
     send = recipes.http_request(

@@ -171,6 +171,26 @@ def test_settings_that_cannot_work_are_refused(words: dict[str, Any]) -> None:
         recipes.send_mail("mail.example.com", name="bad_mail", **words)
 
 
+def test_a_login_that_cannot_be_had_leaves_no_doubt_and_is_not_told(
+    mailbox: Mailbox, ledger: Path
+) -> None:
+    def locked_vault() -> tuple[str, str]:
+        raise KeyError("s3cret")
+
+    send = recipes.send_mail(
+        "127.0.0.1",
+        port=mailbox.port,
+        security="none",
+        sender=SENDER,
+        login=locked_vault,
+        name="locked_mail",
+    )
+    with pytest.raises(nt.Poison, match="was not sent") as caught:
+        work_on(ledger, lambda: mail_to(send, "ann@example.com"))
+    assert "s3cret" not in str(caught.value)
+    assert mailbox.mails == []
+
+
 def test_a_server_without_encryption_gets_no_mail_unless_that_is_meant(
     mailbox: Mailbox, ledger: Path
 ) -> None:

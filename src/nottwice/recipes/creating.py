@@ -10,12 +10,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from nottwice.errors import Poison, Retryable
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import declare
 from nottwice.guard.report import ANY_CALL_WILL_DO
+from nottwice.model import failure
 from nottwice.model.call import Call
-from nottwice.model.failure import Classifier
+from nottwice.model.failure import Classifier, FailureClass
 from nottwice.model.tool import Verification, did_not_happen, happened
 
 
@@ -40,7 +42,7 @@ def create_if_absent(
         settings: dict[str, Any],
     ) -> Any:
         """Create the named thing with these settings. If it is there already, it stays as it is."""
-        there = read()
+        there = _read_first(read)
         return there[item] if item in there else create(item, settings)
 
     def find_created(call: Call) -> Verification:
@@ -61,3 +63,15 @@ def create_if_absent(
         time_limit=time_limit,
     )
     return protected
+
+
+def _read_first(read: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What is there. If that cannot be read, nothing was created, whatever went wrong."""
+    try:
+        return read()
+    except Exception as error:
+        told = failure.classify(error, effectful=False, now=0.0)
+        text = f"Nothing was created: what is there cannot be read ({told.error_type}: {error})."
+        if told.failure_class is FailureClass.POISON:
+            raise Poison(text) from error
+        raise Retryable(text) from error

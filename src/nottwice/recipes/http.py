@@ -135,8 +135,27 @@ def check_base_url(url: str, *, tool: str) -> str:
 
 
 def given_headers(headers: Headers) -> dict[str, str]:
-    """The headers as they are now."""
-    return dict(headers() if callable(headers) else headers)
+    """The headers as they are now; Poison if they cannot be sent.
+
+    Python would refuse them, too, but with their values in its error, and the error is recorded.
+    """
+    given: object = headers
+    if callable(headers):
+        try:
+            given = headers()
+        except Exception as error:
+            kind = type(error).__name__
+        else:
+            kind = ""
+        if kind:
+            raise Poison(f"Nothing was sent: the function that gives the headers raised {kind}.")
+    if not isinstance(given, Mapping):
+        raise Poison(f"Nothing was sent: headers must be a mapping, not {type(given).__name__}.")
+    for name, value in given.items():
+        texts = isinstance(name, str) and isinstance(value, str)
+        if not texts or not (name + value).isprintable() or not (name + value).isascii():
+            raise Poison(f"Nothing was sent: the header {name!r} is not printable ASCII text.")
+    return dict(given)
 
 
 def make_request(

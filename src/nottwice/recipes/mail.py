@@ -166,6 +166,7 @@ def _connected(
     address: tuple[str, int], security: str, login: Login | None, limit_seconds: float
 ) -> Any:
     """A server that is ready to take mail."""
+    who = _login(login)
     if security == "tls":
         secure = ssl.create_default_context()
         server: smtplib.SMTP = smtplib.SMTP_SSL(*address, timeout=limit_seconds, context=secure)
@@ -174,11 +175,23 @@ def _connected(
     try:
         if security == "starttls":
             server.starttls(context=ssl.create_default_context())
-        if login is not None:
-            server.login(*(login() if callable(login) else login))
+        if who is not None:
+            server.login(*who)
         yield server
         # The mail is with the server; how the goodbye goes changes nothing about that.
         with contextlib.suppress(OSError, smtplib.SMTPException):
             server.quit()
     finally:
         server.close()
+
+
+def _login(login: Login | None) -> tuple[str, str] | None:
+    """User and password as they are now; Poison if they cannot be had, before anybody is asked."""
+    if not callable(login):
+        return login
+    try:
+        return login()
+    except Exception as error:
+        kind = type(error).__name__
+    # Without its words: they may be about the password, and they are recorded.
+    raise Poison(f"The mail was not sent: the function that gives the login raised {kind}.")

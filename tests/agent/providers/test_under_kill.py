@@ -27,6 +27,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("save", {"path": "answer.txt", "text": "You get 40.00 back."}),
     ("add_to_note", {"note": "ann", "text": "was refunded"}),
 ]
+KEY = "sk-test-0123456789abcdef"
 PRICE = nt.Price(2.0, 10.0, 0.2, 2.5)
 
 
@@ -72,7 +73,7 @@ class Shop:
         save = nt.recipes.write_file(folder / "files", name="save", settles="10ms")
         make = providers.anthropic if api == "anthropic" else providers.openai
         url = wire.url if api == "anthropic" else f"{wire.url}/v1"
-        model = make("some-model", base_url=url, api_key="key", prices={"some-model": PRICE})
+        model = make("some-model", base_url=url, api_key=KEY, prices={"some-model": PRICE})
         self.agent = nt.Agent(
             "shop", version="1.0.0", provider=model, tools=[save, *self.pad.tools]
         )
@@ -157,4 +158,7 @@ def test_what_it_cost_is_what_the_answers_say(wire: Wire, api: str, tmp_path: Pa
     requests = len(CALLS) + 1
     one = (100 * 2.0 + 20 * 10.0 + 1000 * 0.2 + 300 * 2.5) / 1e6
     assert spent.tokens == requests * 1420
+    left = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    assert b"All done." in left
+    assert KEY.encode() not in left
     assert spent.usd == pytest.approx(requests * one)
