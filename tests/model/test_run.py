@@ -15,6 +15,7 @@ from nottwice.model.run import (
     RunStatus,
     StepRecord,
     StepStatus,
+    removed_text,
 )
 
 HOLDER = HolderRecord(
@@ -39,6 +40,7 @@ def test_the_words_that_ledgers_hold_stay_as_they_are() -> None:
         "completed",
         "failed",
         "aborted",
+        "removed",
     ]
     stored = [status.value for status in StepStatus if status is not StepStatus.PENDING]
     assert stored == ["in_progress", "done", "failed"]
@@ -68,3 +70,16 @@ def test_a_record_is_never_changed_in_place(record: Any) -> None:
 def test_a_claim_with_another_epoch_is_another_fence() -> None:
     assert Fence("a1", 1) == Fence("a1", 1)
     assert Fence("a1", 1) != Fence("a1", 2)
+
+
+def test_a_failed_run_is_not_over_for_good_and_a_removed_one_is() -> None:
+    final = {status for status in RunStatus if status.is_final}
+    assert final == {RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.REMOVED}
+
+
+def test_who_asks_for_a_removed_run_is_told_what_did_not_happen_and_what_to_do() -> None:
+    text = removed_text(replace(RUN, workflow_id="it's 7", status=RunStatus.REMOVED))
+    assert "ended on 1970-01-01" in text
+    assert "Nothing was done" in text
+    assert "another id" in text
+    assert """nottwice show 'it'"'"'s 7'""" in text

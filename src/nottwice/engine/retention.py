@@ -201,6 +201,9 @@ def _remove(sweep: Sweep, parts: Sequence[_Part], removed: Removed, now: float) 
     if sweep.dry_run:
         return
     try:
+        if len(parts) == 1 and _is_small(sweep, parts[0]):
+            _remove_at_once(sweep, parts[0], now)
+            return
         for part in parts:
             part.run = _buried(sweep, part, now)
         for part in parts:
@@ -215,23 +218,52 @@ def _remove(sweep: Sweep, parts: Sequence[_Part], removed: Removed, now: float) 
         return
 
 
+def _is_small(sweep: Sweep, part: _Part) -> bool:
+    few = len(part.due) <= MOST_ROWS
+    return few and (bool(part.left) or len(sweep.store.steps(part.run.workflow_id)) <= MOST_ROWS)
+
+
+def _remove_at_once(sweep: Sweep, part: _Part, now: float) -> None:
+    """Most runs: everything in one commit. Durable: when it returns."""
+    run, next_at = part.run, part.next_at
+    waits = () if next_at is None else (_until(max(next_at, now)),)
+    tombstone = replace(_tombstone(run), waits=waits)
+    if next_at is None:
+        tombstone = replace(tombstone, input_json=None, failure=None)
+    calls = tuple(row.identity for row in part.due)
+    removal = Removal(tombstone, run.epoch, calls=calls, rest=next_at is None)
+    _commit(sweep, removal, audit=_entry(sweep, part, now))
+
+
 def _buried(sweep: Sweep, part: _Part, now: float) -> RunRecord:
     """Leave a tombstone. Durable: when it returns; from then on nobody can claim the run."""
     run = part.run
     if run.status is RunStatus.REMOVED:
         return run
-    tombstone = replace(
-        run, status=RunStatus.REMOVED, epoch=run.epoch + 1, holder_id=None, waits=(_until(now),)
-    )
+    tombstone = replace(_tombstone(run), waits=(_until(now),))
+    # Who may not remove anything is told so before anything has changed.
+    first = tuple(row.identity for row in part.due[:MOST_ROWS])
+    removal = Removal(tombstone, run.epoch, calls=first)
+    _commit(sweep, removal, audit=_entry(sweep, part, now))
+    part.gone = len(first)
+    return tombstone
+
+
+def _tombstone(run: RunRecord) -> RunRecord:
+    if run.status is RunStatus.REMOVED:
+        return run
+    return replace(run, status=RunStatus.REMOVED, epoch=run.epoch + 1, holder_id=None)
+
+
+def _entry(sweep: Sweep, part: _Part, now: float) -> AuditEntry | None:
+    """What is kept for good of a run that is removed; it says so once."""
+    run = part.run
+    if run.status is RunStatus.REMOVED:
+        return None
     ended = datetime.fromtimestamp(run.updated_at, UTC)
     calls = len(part.due) + len(part.left)
     why = f"retention: {run.status.value} since {ended:%Y-%m-%d}, {calls} calls"
-    entry = AuditEntry(run.workflow_id, now, sweep.by, AUDITED_AS, f"run {run.workflow_id}", why)
-    # Who may not remove anything is told so before anything has changed.
-    first = tuple(row.identity for row in part.due[:MOST_ROWS])
-    _commit(sweep, Removal(tombstone, run.epoch, calls=first), audit=entry)
-    part.gone = len(first)
-    return tombstone
+    return AuditEntry(run.workflow_id, now, sweep.by, AUDITED_AS, f"run {run.workflow_id}", why)
 
 
 def _date(sweep: Sweep, part: _Part, parts: Sequence[_Part], now: float) -> None:

@@ -363,9 +363,7 @@ def may_be_removed(known: RunRecord | None, removal: Removal) -> bool:
     """Whether a run is over and as it was seen, or was removed by this very commit before."""
     if known is None or known.status in (RunStatus.RUNNING, RunStatus.WAITING):
         return False
-    if known.status is RunStatus.REMOVED and known.epoch == removal.run.epoch:
-        return True
-    return known.epoch == removal.after_epoch
+    return known.epoch == removal.after_epoch or known == removal.run
 
 
 def may_take(known: EventRecord, event: EventRecord) -> bool:

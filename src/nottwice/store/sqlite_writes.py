@@ -298,12 +298,12 @@ def _claim(connection: sqlite3.Connection, claim: Claim) -> Iterator[Statement]:
 
 
 def _removal(connection: sqlite3.Connection, removal: Removal) -> Iterator[Statement]:
-    run = removal.run.workflow_id
+    run, written = removal.run.workflow_id, rows.run_to_sql(removal.run)
     found = connection.execute(RUN, (run,)).fetchone()
     known = None if found is None else rows.run_from_sql(found)
-    if not may_be_removed(known, removal):
+    if not may_be_removed(known, removal) and found != written:
         raise Outdated(f"run {run} is not as it was")
-    yield PUT_RUN, rows.run_to_sql(removal.run)
+    yield PUT_RUN, written
     for identity in removal.calls:
         yield REMOVE_CALL, identity
     for node_id, checkpoint_id in removal.steps:

@@ -125,6 +125,10 @@ class Removals(Bench):
         before = everything(store)
         store.commit(once)
         expect(everything(store), before, "After the same removal twice")
+        other = replace(removal, run=_tombstone(over, waits=(DUE,)), calls=(SECOND.identity,))
+        with refused(Outdated, what="Another removal that has seen the run as it was before"):
+            store.commit(Commit(workflow_id="run", removal=other))
+        expect(everything(store), before, "After another removal was refused")
 
     def test_of_one_who_removes_and_one_who_claims_at_once_one_is_refused(self) -> None:
         for _ in range(5):

@@ -16,6 +16,8 @@ from nottwice.store.interface import Store
 
 MOST_RUNS = 2_000
 """How many runs are looked at, those that changed last."""
+# Nobody resumes those, and of what was removed the receipts are gone.
+_NO_USE = (RunStatus.ABORTED, RunStatus.REMOVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def candidates(store: Store) -> list[Candidate]:
     return [
         Candidate(run, checkpoint)
         for run in store.runs(limit=MOST_RUNS)
-        if run.graph_id is not None and run.origin is None and run.status is not RunStatus.ABORTED
+        if run.graph_id is not None and run.origin is None and run.status not in _NO_USE
         for checkpoint in store.checkpoints(run.workflow_id)
     ]
 
