@@ -396,11 +396,17 @@ def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
         yield RELEASE_RUN, (workflow_id,)
 
 
+def _may_become_ready_or_not(claim: Claim | None) -> bool:
+    """Not one that its holder has just made, which is the usual case."""
+    return claim is not None and (claim.after_epoch is not None or claim.run.holder_id is None)
+
+
 def _readiness(commit: Commit) -> Iterator[Statement]:
     """What keeps ``runs.ready_at`` true. Nothing that a holder is told matters while it holds."""
     this_run = (commit.workflow_id,)
     released = commit.run is not None and commit.run.release
-    if released or commit.claim or (commit.fence is None and (commit.reviews or commit.events)):
+    told = commit.fence is None and (commit.reviews or commit.events)
+    if released or told or _may_become_ready_or_not(commit.claim):
         yield READY_SINCE, this_run
     if released and commit.run is not None and commit.run.status not in _NOT_OVER:
         yield PARENT_READY_SINCE, this_run
