@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+import nottwice as nt
 from nottwice.agent.state import first_state
 from nottwice.cli.agent_task import agent_facts
+from nottwice.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 START = ("triage", "--goal", "Close ticket 7", "--done-when", "the customer was answered once")
@@ -54,37 +59,45 @@ def test_a_task_is_worked_on_live_and_can_be_spoken_to(tmp_path: Path) -> None:
     assert state["answer"] == "Yes: there is a receipt for it."
 
 
+TINY = """
+import nottwice as nt
+
+agent = nt.Agent("tiny", version="1.0.0", provider=nt.providers.scripted(["done"]))
+flow = nt.Graph("flow", version="1.0.0")
+
+
+@flow.node
+def only(state):
+    return None
+
+
+app = nt.App(graphs=[agent, flow], store="tiny.db")
+"""
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("triage", "--done-when", "x"), "--done-when belongs to a --goal"),
-        (("triage", "--goal", "x", "--input", "{}"), "leave --input out"),
-        (("triage",), "nothing says what is to be done"),
-        (("triage", "--message", " "), "says nothing"),
+        ("tiny --done-when x", "--done-when belongs to a --goal"),
+        ("tiny --goal x --input {}", "leave --input out"),
+        ("tiny", "nothing says what is to be done"),
+        ("tiny --message ''", "says nothing"),
+        ("tiny --goal x --message y --detach", "--detach says nothing to a run"),
+        ("flow --goal x", "is a graph and no agent"),
+        ("flow --message x", "is a graph and no agent"),
     ],
 )
-def test_what_is_no_task_is_refused(tmp_path: Path, words: tuple[str, ...], why: str) -> None:
-    ended = nottwice(tmp_path, *words)
-    assert ended.returncode in (1, 2)
-    assert why in ended.stderr
-
-
-def test_a_graph_is_given_no_goal(tmp_path: Path) -> None:
-    (tmp_path / "flow.py").write_text(
-        "import nottwice as nt\n"
-        "flow = nt.Graph('flow', version='1.0.0')\n"
-        "@flow.node\n"
-        "def only(state): return None\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-m", "nottwice", *"run flow --id x --goal g --app flow.py".split()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert ended.returncode == 1
-    assert "is a graph and no agent" in ended.stderr
+def test_what_is_no_task_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny_agent_task.py").write_text(TINY)
+    app = ["--app", "tiny_agent_task.py:app"]
+    ended = CliRunner().invoke(main, ["run", "--id", "x", *shlex.split(words), *app])
+    assert ended.exit_code in (1, 2), ended.output
+    assert why in ended.output
+    with contextlib.suppress(nt.NoLedger), nt.open("tiny.db", create=False) as ledger:
+        assert ledger.store.runs() == []
 
 
 def test_what_a_model_costs_beyond_what_is_known_is_said() -> None:

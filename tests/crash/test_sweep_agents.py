@@ -11,7 +11,7 @@ from tests.crash.sweeping import assert_nothing_wrong
 @pytest.mark.parametrize("name", AGENTS)
 def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
     verdict = assert_nothing_wrong(
-        name, AGENTS[name], store="sqlite", level="boundaries", budget_seconds=1.5
+        name, AGENTS[name], store="sqlite", level="boundaries", budget_seconds=1
     )
     assert verdict.effects
 
@@ -20,5 +20,5 @@ def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name
 def test_a_sample_of_the_deeper_levels_finds_nothing_wrong(level: str) -> None:
     agent = AGENTS["agent with a budget"]
     assert_nothing_wrong(
-        "agent with a budget", agent, store="sqlite", level=level, budget_seconds=1
+        "agent with a budget", agent, store="sqlite", level=level, budget_seconds=0.6
     )
