@@ -62,6 +62,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/holders.py": _SUITE,
     "src/nottwice/testing/conformance/others.py": _SUITE,
     "src/nottwice/testing/conformance/charges.py": _SUITE,
+    "src/nottwice/cli/smoke_child.py": "tests/cli/test_smoke.py: as the process it is",
     "src/nottwice/testing/conformance/people.py": _SUITE,
     "src/nottwice/testing/conformance/reads.py": _SUITE,
     "src/nottwice/testing/conformance/ready.py": _SUITE,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sqlite3
 from typing import Any
 
 import pytest
 
+from nottwice.cli.smoke import show_smoke_json
+from nottwice.testing.smoke import Finding, Report, Trial
 from tests.cli.reference_page import DOCUMENTS, FIELDS
 from tests.cli.workplace import HOSTILE, Workplace, copy_workplace
 
@@ -33,6 +36,7 @@ SHAPES = {
     "events": "told",
     "children": "run",
     "entries": "entry",
+    "trials": "trial",
     "versions": "version",
     "changes": "change",
     "worker": "worker",
@@ -68,6 +72,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "recheck": printed("recheck --app agent"),
         "send": printed("send desk-1 paid --data 7"),
         "check": printed("check agent.py"),
+        "check, with --smoke": _smoke_document(),
         **_graph_documents(place),
         "error": printed("show nothing"),
         **_keeping_documents(place),
@@ -82,6 +87,15 @@ def _keeping_documents(place: Workplace) -> dict[str, Any]:
     lines = {"gc": "gc --unknown-tools", "backup": "backup copy.db"}
     printed = place.lines(*(f"{line} --store agent.db --json" for line in lines.values()))
     return {name: json.loads(one.stdout) for name, one in zip(lines, printed, strict=True)}
+
+
+def _smoke_document() -> dict[str, Any]:
+    """What a trial leads to is tested in ``test_smoke.py``; here it is only printed."""
+    report = Report("refund", (Trial("two at once", Finding.RACES, 2, ("both were paid",)),))
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        show_smoke_json(report)
+    document: dict[str, Any] = json.loads(printed.getvalue())
+    return document
 
 
 def _graph_documents(place: Workplace) -> dict[str, Any]:

@@ -34,6 +34,7 @@ COMMANDS = [
     "lock",
     "migrate",
     "gc",
+    "backup",
     "crash",
     "demo",
     "replay",

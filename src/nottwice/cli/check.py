@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -22,13 +23,61 @@ from nottwice.guard.report import Finding, Level, ToolReport, duration_text, rep
 
 FOUND_SOMETHING = 3
 
+_HELP = """Check how the tools of a MODULE are declared; exit code 3 if something must change.
 
-@click.command(cls=Command, short_help="Check how tools are declared, for CI.")
+A ledger that is there, or that --store names, is looked at as well: whether this nottwice can
+open it, and what that would change. Nothing in it or beside it is touched.
+
+MODULE is a module's name or the path of a .py file; without it, what --app or pyproject.toml
+name. It is imported, which runs its top level: keep what starts your program behind
+`if __name__ == "__main__":`. No tool and no hook is run, except with --smoke.
+
+\b
+Listed for every tool that the import declares: its class, key, window, verify, settles, time
+limit, retries and volatile arguments; and four answers:
+  does a second run have effects?
+  how is it noticed that it was done already?
+  is noticing itself free of effects?
+  does the client inside it retry on its own?
+
+\b
+Errors:    the import fails, a tool has no replay class or contradicts itself,
+           a verify hook runs an effectful tool; a graph uses a tool without a class, or
+           changed more than its version says since nottwice.lock was written; the ledger
+           was written by a newer nottwice
+Warnings:  an unsafe tool without verify, or whose client retries on its own; a verify hook
+           that reads neither the call's id nor its start; a keyed tool that never reads
+           nt.current_call(); an annotation that cannot be used; no return annotation on an
+           effectful tool; no tool at all
+
+With --smoke a tool is called, in a sandbox that you name: twice with one key, with changed
+arguments under one key, two at once, and with its process killed in mid-call. The report says
+whether the upstream honours the key, ignores it or races, with the evidence. Without --sandbox
+and --yes nothing is called.
+
+\b
+Examples:
+  nottwice check agent.py
+  nottwice check my_package.tools --strict --json
+  nottwice check --app agent:app --lock nottwice.lock
+  nottwice check --store agent.db
+  nottwice check agent.py --smoke refund --sandbox sandbox:stripe --yes
+"""
+
+
+@click.command(cls=Command, help=_HELP, short_help="Check how tools are declared, for CI.")
 @click.argument("module", required=False)
 @click.option(
     "--lock", "lock_file", metavar="PATH", help="The lock file to compare with; else nottwice.lock."
 )
 @click.option("--strict", is_flag=True, help="Let warnings fail as well.")
+@click.option(
+    "--smoke", metavar="TOOL", help="Instead: try out whether the upstream of TOOL honours its key."
+)
+@click.option(
+    "--sandbox", metavar="MODULE:NAME", help="With --smoke: the nottwice.testing.Sandbox to call."
+)
+@click.option("--yes", is_flag=True, help="With --smoke: yes, make these calls there.")
 @common_options
 @pass_settings
 @click.pass_context
@@ -38,42 +87,16 @@ def check(
     module: str | None,
     lock_file: str | None,
     strict: bool,
+    smoke: str | None,
+    sandbox: str | None,
+    yes: bool,
 ) -> None:
-    """Check how the tools of a MODULE are declared; exit code 3 if something must change.
-
-    A ledger that is there, or that --store names, is looked at as well: whether this nottwice can
-    open it, and what that would change. Nothing in it or beside it is touched.
-
-    MODULE is a module's name or the path of a .py file; without it, what --app or pyproject.toml
-    name. It is imported, which runs its top level: keep what starts your program behind
-    `if __name__ == "__main__":`. No tool and no hook is run.
-
-    \b
-    Listed for every tool that the import declares: its class, key, window, verify, settles, time
-    limit, retries and volatile arguments; and four answers:
-      does a second run have effects?
-      how is it noticed that it was done already?
-      is noticing itself free of effects?
-      does the client inside it retry on its own?
-
-    \b
-    Errors:    the import fails, a tool has no replay class or contradicts itself,
-               a verify hook runs an effectful tool; a graph uses a tool without a class, or
-               changed more than its version says since nottwice.lock was written; the ledger
-               was written by a newer nottwice
-    Warnings:  an unsafe tool without verify, or whose client retries on its own; a verify hook
-               that reads neither the call's id nor its start; a keyed tool that never reads
-               nt.current_call(); an annotation that cannot be used; no return annotation on an
-               effectful tool; no tool at all
-
-    \b
-    Examples:
-      nottwice check agent.py
-      nottwice check my_package.tools --strict --json
-      nottwice check --app agent:app --lock nottwice.lock
-      nottwice check --store agent.db
-    """
+    """Check the tools of a module, or try one of them out."""
     target = module if module is not None else settings.application()
+    if smoke is not None:
+        _smoke(context, settings, smoke, target, sandbox, yes=yes)
+    if sandbox is not None or yes:
+        raise click.UsageError("--sandbox and --yes belong to --smoke TOOL. Nothing was called.")
     if target is None and settings.store is None:
         raise click.UsageError("Which module? nottwice check MODULE, or --app MODULE.")
     ledger, findings = _look_at_ledger(settings)
@@ -97,6 +120,27 @@ def check(
         if target is not None:
             show_line(_summary(len(reports), errors, warnings, strict=strict))
     context.exit(FOUND_SOMETHING if failed else 0)
+
+
+def _smoke(
+    context: click.Context,
+    settings: Settings,
+    tool: str,
+    target: str | None,
+    sandbox: str | None,
+    *,
+    yes: bool,
+) -> NoReturn:
+    if target is None:
+        raise click.UsageError("Which module declares it? nottwice check MODULE --smoke TOOL.")
+    # Loaded only here: no other check starts processes.
+    trying = importlib.import_module("nottwice.cli.smoke")
+    report = trying.smoke_check(tool, target, sandbox, yes=yes)
+    if settings.as_json:
+        trying.show_smoke_json(report)
+    else:
+        trying.show_smoke(report)
+    context.exit(0 if report.passed else FOUND_SOMETHING)
 
 
 def _look_at_ledger(settings: Settings) -> tuple[LedgerFormat | None, list[Finding]]:

@@ -51,6 +51,12 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "run": "the run as it is now; see run",
         "stopped": "false if somebody drives it, and was told to stop before the next node",
     },
+    "check, with --smoke": {
+        "tool": "the tool",
+        "finding": "honours the key, races, ignores the key, or cannot be told",
+        "trials": "what was tried; see trial",
+        "failed": "whether the exit code is 3",
+    },
     "audit": {
         "ledger": _LEDGER,
         "entries": "what was done, oldest first; see entry, which --lines prints one a line",
@@ -90,6 +96,12 @@ DOCUMENTS: dict[str, dict[str, str]] = {
 
 # What those documents are made of.
 FIELDS: dict[str, dict[str, str]] = {
+    "trial": {
+        "name": "what was tried",
+        "finding": "what it found",
+        "effects": "how many effects the sandbox showed more than before; one is right",
+        "evidence": "what was called and seen, as texts",
+    },
     "entry": {
         "at": "when it was done",
         "run_id": "to which run",

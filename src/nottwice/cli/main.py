@@ -110,8 +110,9 @@ def main(context: click.Context, settings: Settings) -> None:
 
     Without a command: the state of the ledger, and what to type next.
 
-    Ids can be shortened to a beginning that fits only one. Only `run`, `worker` and `crash` run
-    tools of yours, and only `run` and `worker` create a ledger that is not there.
+    Ids can be shortened to a beginning that fits only one. Only `run`, `worker`,
+    `crash` and `check --smoke` run tools of yours, and only `run` and `worker` create a ledger that
+    is not there.
     """
     if context.invoked_subcommand is None:
         show_log(context, settings)

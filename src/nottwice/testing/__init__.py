@@ -15,6 +15,7 @@ from nottwice.testing.crash.scenario import (
     NotDeterministic,
 )
 from nottwice.testing.crash.verdict import Verdict
+from nottwice.testing.smoke import Sandbox
 from nottwice.testing.world import (
     Effect,
     Verification,
@@ -32,6 +33,7 @@ __all__ = [
     "Late",
     "Lost",
     "NotDeterministic",
+    "Sandbox",
     "Verdict",
     "Verification",
     "World",

@@ -1,0 +1,307 @@
+"""Does an upstream really honour the key of a tool? The costume check (T6).
+
+A tool whose upstream ignores its key is ``unsafe_on_replay`` in a costume. The trials send real
+calls to a sandbox that somebody names, from real processes, and count what happened: twice with one
+key, with changed arguments under one key, two at once, and with the caller killed in mid-call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.errors import UsageError
+from nottwice.model.call import ReplayClass
+from nottwice.model.tool import parse_duration
+from nottwice.testing.smoke_caller import Caller, Order, key_of
+
+KILL_AT = (0.1, 0.5, 0.9)
+"""Where in the time that a call takes its caller is killed."""
+ROUNDS = 3
+"""How often two call at once: a race is not lost every time."""
+LEAST_SETTLE_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """Where a tool may be tried out, and how to see what that did.
+
+    ``arguments`` gets a text that is new for every trial, and returns arguments of a call that was
+    never made: the key must be new, too. ``count`` gets arguments by name and returns how many
+    effects the sandbox shows for them. ``changed`` are arguments to change for a second call under
+    the same key. ``settles``: how long after a call its effect may still be on its way.
+    """
+
+    arguments: Callable[[str], Mapping[str, Any]]
+    count: Callable[..., int]
+    changed: Mapping[str, Any] | None = None
+    settles: str | float = "1s"
+
+    def __post_init__(self) -> None:
+        for what in ("arguments", "count"):
+            if not callable(getattr(self, what)):
+                raise UsageError(f"Sandbox({what}=...) must be a function. Nothing was called.")
+        parse_duration(self.settles, what="settles")
+
+
+class Finding(enum.Enum):
+    """What a trial, or all of them together, found."""
+
+    HONOURS = "honours the key"
+    REJECTS = "rejects changed arguments"
+    FIRST_RESULT = "returns the first result for changed arguments"
+    ANOTHER_CALL = "takes changed arguments for another call"
+    RACES = "races"
+    IGNORES = "ignores the key"
+    UNCLEAR = "cannot be told"
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one trial did and saw."""
+
+    name: str
+    finding: Finding
+    effects: int | None
+    """How many effects the sandbox showed more than before; one is right."""
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What all trials of a tool found."""
+
+    tool: str
+    trials: tuple[Trial, ...]
+
+    @property
+    def finding(self) -> Finding:
+        """The worst that was found."""
+        found = {trial.finding for trial in self.trials}
+        for worst in (Finding.IGNORES, Finding.RACES, Finding.UNCLEAR):
+            if worst in found:
+                return worst
+        return Finding.HONOURS
+
+    @property
+    def passed(self) -> bool:
+        """Whether the tool may stay ``idempotent_with_key``."""
+        return self.finding is Finding.HONOURS
+
+
+def smoke(
+    tool: Any,
+    sandbox: Sandbox,
+    start_caller: Callable[[], Caller],
+    *,
+    on_trial: Callable[[Trial], None] = lambda trial: None,
+) -> Report:
+    """Try a keyed tool out in a sandbox; ``start_caller`` starts a process that can call it."""
+    check_can_be_tried(tool)
+    trials: list[Trial] = []
+    with contextlib.closing(_Bench(tool, sandbox, start_caller)) as bench:
+        for trial in bench.trials():
+            trials.append(trial)
+            on_trial(trial)
+    return Report(tool.tool.name, tuple(trials))
+
+
+def how_much() -> str:
+    """What all trials together do, for whoever has to allow it."""
+    calls = 4 + 2 * ROUNDS + 2 * len(KILL_AT)
+    return f"up to {calls} real calls, and {len(KILL_AT)} of their processes killed"
+
+
+def check_can_be_tried(tool: Any) -> None:
+    """Refuse tools that have no key to honour, before anything is called."""
+    declared = tool.tool
+    if declared.replay_class is not ReplayClass.IDEMPOTENT_WITH_KEY:
+        raise UsageError(
+            f"Tool {declared.name!r} is {declared.replay_class.value}: it has no key that an "
+            "upstream could honour. Nothing was called."
+        )
+    if tool.requests.is_method:
+        raise UsageError(
+            f"Tool {declared.name!r} is a method, and a trial has no instance of it. Nothing was "
+            "called. Make a function of it that takes all it needs."
+        )
+
+
+class _Bench:
+    """Two callers, and what the trials need of them."""
+
+    def __init__(self, tool: Any, sandbox: Sandbox, start_caller: Callable[[], Caller]) -> None:
+        self.tool = tool
+        self.sandbox = sandbox
+        self.settle_seconds = max(
+            parse_duration(sandbox.settles, what="settles"), LEAST_SETTLE_SECONDS
+        )
+        self._start = start_caller
+        self._session = secrets.token_hex(4)
+        self._number = 0
+        self._callers: list[Caller] = []
+        self.call_seconds = 0.0
+
+    def trials(self) -> Iterator[Trial]:
+        """All trials. If not even a single call can be seen, the others would mean nothing."""
+        first = self._twice()
+        yield first
+        if first.finding is Finding.UNCLEAR:
+            return
+        yield self._changed()
+        yield self._at_once()
+        yield self._killed()
+
+    def close(self) -> None:
+        for caller in self._callers:
+            caller.close()
+
+    # The trials
+
+    def _twice(self) -> Trial:
+        order, before = self._new_order()
+        evidence = [f"key {order.key}"]
+        told = self._caller(0).call(order)
+        self.call_seconds = told.seconds
+        seen = self._wait_for(order, before, 1)
+        evidence.append(f"first call {told}; effects: {seen}")
+        if told.raised is not None or seen != 1:
+            why = "the first call failed" if told.raised is not None else _unseen(seen)
+            return Trial("twice with one key", Finding.UNCLEAR, seen, (*evidence, why))
+        again = self._caller(1).call(order)
+        effects = self._wait_for(order, before, 2)
+        evidence.append(f"second call, from another process, {again}; effects: {effects}")
+        return Trial("twice with one key", _judge(effects), effects, tuple(evidence))
+
+    def _changed(self) -> Trial:
+        name = "changed arguments under one key"
+        if self.sandbox.changed is None:
+            why = "the sandbox does not say what to change: Sandbox(changed={...})"
+            return Trial(name, Finding.NOT_TRIED, None, (why,))
+        order, before = self._new_order()
+        other = Order(order.run_id, {**order.arguments, **self.sandbox.changed}, order.key)
+        if other.arguments == order.arguments:
+            raise UsageError("Sandbox(changed=...) changes nothing. Choose other values.")
+        first = self._caller(0).call(order)
+        self._wait_for(order, before, 1)
+        between = self._count(other)
+        told = self._caller(1).call(other)
+        effects = self._wait_for(order, before, 2)
+        # Whether it counts for these arguments or for those: it is one more.
+        effects = max(effects, 1 + self._wait_for(other, between, 1))
+        evidence = (f"key {order.key}", f"first call {first}", f"changed call {told}")
+        if effects > 1:
+            # No harm by itself: nottwice refuses such a call before it is made (T2).
+            return Trial(name, Finding.ANOTHER_CALL, effects, evidence)
+        finding = Finding.REJECTS if told.raised is not None else Finding.FIRST_RESULT
+        return Trial(name, finding, effects, evidence)
+
+    def _at_once(self) -> Trial:
+        evidence: list[str] = []
+        for round_number in range(1, ROUNDS + 1):
+            order, before = self._new_order()
+            callers = [self._caller(0), self._caller(1)]
+            for caller in callers:
+                caller.send(order)
+            for caller in callers:
+                caller.entered()
+            told = [caller.end() for caller in callers]
+            effects = self._wait_for(order, before, 2)
+            each = "; ".join(str(one) for one in told)
+            evidence.append(f"round {round_number}, key {order.key}: {each}; effects: {effects}")
+            if effects != 1:
+                finding = Finding.RACES if effects > 1 else Finding.UNCLEAR
+                return Trial("two at once", finding, effects, tuple(evidence))
+        return Trial("two at once", Finding.HONOURS, 1, tuple(evidence))
+
+    def _killed(self) -> Trial:
+        name, evidence = "killed in mid-call", list[str]()
+        for share in KILL_AT:
+            order, before = self._new_order()
+            victim = self._caller(0)
+            victim.begin(order)
+            time.sleep(share * self.call_seconds)
+            told = victim.kill()
+            state = "before it returned" if told is None else f"just after it {told}"
+            after = self._settled(order, before)
+            again = self._caller(1).call(order)
+            effects = self._wait_for(order, before, 2)
+            evidence.append(
+                f"key {order.key}: pid {victim.pid} killed {share:.0%} into the call, {state}; "
+                f"effects: {after}; call again {again}; effects: {effects}"
+            )
+            if effects != 1:
+                return Trial(name, _judge(effects), effects, tuple(evidence))
+        return Trial(name, Finding.HONOURS, 1, tuple(evidence))
+
+    # What they need
+
+    def _new_order(self) -> tuple[Order, int]:
+        """A call that was never made, and what the sandbox shows for it already."""
+        self._number += 1
+        number = f"{self._session}-{self._number}"
+        given = self.sandbox.arguments(number)
+        if not isinstance(given, Mapping):
+            raise UsageError(
+                f"Sandbox(arguments=...) returned {type(given).__name__}, not a dict of arguments. "
+                "Nothing was called."
+            )
+        try:
+            json.dumps(dict(given))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"Sandbox(arguments=...) must return plain data ({error}). Nothing was called."
+            ) from None
+        run_id = f"smoke {number}"
+        order = Order(run_id, dict(given), key_of(self.tool, run_id, dict(given)))
+        return order, self._count(order)
+
+    def _count(self, order: Order) -> int:
+        shown = self.sandbox.count(**order.arguments)
+        if isinstance(shown, bool) or not isinstance(shown, int):
+            raise UsageError(
+                f"Sandbox(count=...) returned {type(shown).__name__}, not a number of effects."
+            )
+        return shown
+
+    def _wait_for(self, order: Order, before: int, effects: int) -> int:
+        """How many effects more there are, once there are so many or all is settled."""
+        deadline = time.monotonic() + self.settle_seconds
+        while (seen := self._count(order) - before) < effects:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(left, self.settle_seconds / 10))
+        return seen
+
+    def _settled(self, order: Order, before: int) -> int:
+        time.sleep(self.settle_seconds)
+        return self._count(order) - before
+
+    def _caller(self, number: int) -> Caller:
+        """The first or the second caller; one that was killed is replaced."""
+        while len(self._callers) <= number:
+            self._callers.append(self._start())
+        if not self._callers[number].is_alive:
+            self._callers[number].close()
+            self._callers[number] = self._start()
+        return self._callers[number]
+
+
+def _judge(effects: int) -> Finding:
+    if effects == 1:
+        return Finding.HONOURS
+    return Finding.IGNORES if effects > 1 else Finding.UNCLEAR
+
+
+def _unseen(effects: int) -> str:
+    if effects == 0:
+        return "the sandbox shows no effect: does count look at the right place, is settles enough?"
+    return f"one call had {effects} effects: does the client retry on its own?"
