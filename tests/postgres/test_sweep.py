@@ -54,3 +54,11 @@ def test_without_a_database_for_it_no_ledger_is_touched(monkeypatch: pytest.Monk
     agent = AGENTS["retries"]
     with pytest.raises(UsageError, match=VARIABLE):
         examine("retries", agent, store="postgres", level="boundaries", budget_seconds=0.1, seed=1)
+
+
+@pytest.mark.usefixtures("scratch")
+@pytest.mark.parametrize("level", ["io", "power"])
+def test_the_disk_of_a_server_is_not_broken_and_the_verdict_says_so(level: str) -> None:
+    agent = AGENTS["retries"]
+    verdict = examine("retries", agent, store="postgres", level=level, budget_seconds=0.1, seed=1)
+    assert VARIABLE in str(verdict.levels[0].skipped)

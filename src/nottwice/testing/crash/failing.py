@@ -28,6 +28,7 @@ from nottwice.testing.crash.levels import (
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.recording import Recording, record, watched
 from nottwice.testing.crash.scenario import CrashTestRefused
+from nottwice.testing.crash.scratch import why_no_files
 from nottwice.testing.crash.small_disk import SmallDisk, can_mount
 from nottwice.testing.crash.stage import Begin, Child, Examining, Until
 from nottwice.testing.crash.tracing import Tracer, why_no_tracing
@@ -85,7 +86,7 @@ class FailingDisk:
     recording: Recording | None = field(default=None)
 
     def why_not(self) -> str | None:
-        return why_no_tracing()
+        return why_no_files() or why_no_tracing()
 
     def plan(self, lab: Lab) -> Plan:
         """In which round, how, and at which call of its kind."""

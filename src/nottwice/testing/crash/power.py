@@ -23,6 +23,7 @@ from nottwice.testing.crash.levels import (
     reported_is_kept,
 )
 from nottwice.testing.crash.recording import Recording, Step, record
+from nottwice.testing.crash.scratch import why_no_files
 from nottwice.testing.crash.stage import Examining
 from nottwice.testing.crash.tracing import why_no_tracing
 
@@ -42,7 +43,7 @@ class Power:
     recording: Recording | None = field(default=None)
 
     def why_not(self) -> str | None:
-        return why_no_tracing()
+        return why_no_files() or why_no_tracing()
 
     def plan(self, lab: Lab) -> Plan:
         self.recording = lab.stage.perform_one(record(lab, work_only=False))

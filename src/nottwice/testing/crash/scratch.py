@@ -42,6 +42,13 @@ def scratch_url() -> str | None:
     return os.environ.get(VARIABLE) or None
 
 
+def why_no_files() -> str | None:
+    """Why the disk under a ledger cannot be broken; None if it can."""
+    if scratch_url() is None:
+        return None
+    return f"the disk of a server is its own; unset {VARIABLE} to examine ledgers in files"
+
+
 class Scratch:
     """The schemas of the examinations under way; emptied and used again."""
 
