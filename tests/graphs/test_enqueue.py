@@ -184,3 +184,18 @@ def test_a_run_that_somebody_tries_again_is_not_put_back_under_him(
         before = host.data.runs["r"]
         assert nt.App(graphs=[flow], store=ledger).enqueue("flow", "r", retry=True) is False
     assert host.data.runs["r"] == before
+
+
+def test_the_id_of_a_run_that_was_removed_is_refused(host: Host, flow: nt.Graph[Any]) -> None:
+    given = {"order_id": 7}
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        app.run("order", "r", given)
+        done = host.data.runs["r"]
+        host.data.runs["r"] = replace(done, status=RunStatus.REMOVED, input_json=None)
+        for inputs in ({"r": given}, {"new": given, "r": None}):
+            with pytest.raises(nt.RunRemoved):
+                app.enqueue_all("order", inputs)
+        with pytest.raises(nt.RunRemoved):
+            app.enqueue("order", "r", given)
+    assert list(host.data.runs) == ["r"]

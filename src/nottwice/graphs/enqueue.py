@@ -23,7 +23,7 @@ from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.graph import split_graph_id
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
-from nottwice.store.interface import Claim, Commit, Outdated
+from nottwice.store.interface import Claim, Commit, Outdated, check_not_removed
 
 MOST_AT_ONCE = 256
 """So many new runs share a commit."""
@@ -132,6 +132,7 @@ def _put_back(ledger: Ledger, known: RunRecord) -> bool:
 
 def _check_same(ledger: Ledger, graph: Runnable, known: RunRecord, given: Any) -> None:
     """Refuse a run whose id another one has; the version that it began with is its own affair."""
+    check_not_removed(known)
     run_id = known.workflow_id
     if known.graph_id is None or split_graph_id(known.graph_id)[0] != graph.name:
         what = known.graph_id or "no graph: it was opened with nt.run"
