@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 import nottwice as nt
+from nottwice.agent.conversation import reopen
 from nottwice.agent.messages import Role
 from nottwice.agent.providers.scripted import scripted
-from tests.agent.workshop import Workshop
+from nottwice.engine.drivers import drive
+from tests.agent.workshop import GOAL, Workshop
 
 SCRIPT: list[Any] = [
     {"send_mail": {"to": "ann", "text": "hello"}},
@@ -126,3 +129,27 @@ def test_a_new_process_goes_on_where_the_last_one_ended(tmp_path: Any) -> None:
     store = tmp_path / "agent.db"
     assert declare().run("c", goal="talk", store=store).state.answer == "First."
     assert declare().run("c", message="Go on.", store=store).state.answer == "Second."
+
+
+def test_whoever_comes_second_to_a_message_finds_it_heard() -> None:
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    outcome = shop.finish(goal=None, message="And again?")
+    with shop.host.process() as ledger:
+        reopening = reopen(ledger, shop.agent.definition(), "ticket-7", wait_seconds=0)
+        drive(reopening, ledger)
+        assert shop.agent.outcome("ticket-7", store=ledger) == outcome
+    assert shop.finish() == outcome
+
+
+def test_many_who_say_the_same_at_once_are_heard_once(tmp_path: Any) -> None:
+    shop, store = Workshop(SCRIPT), tmp_path / "agent.db"
+    shop.agent.run("ticket-7", goal=GOAL, store=store)
+
+    def say(_: int) -> nt.Outcome[nt.RunState]:
+        return shop.agent.run("ticket-7", message="And again?", store=store, wait_seconds=60)
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(say, range(4)))
+    assert {one.state.answer for one in outcomes} == {"I had written to Ann already."}
+    assert len(shop.world.requests) == 4

@@ -9,7 +9,6 @@ answered it, and tells the answer again when somebody has. Promise kept here: P7
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from nottwice.agent.loop import MESSAGE
 from nottwice.engine import ownership
@@ -22,7 +21,7 @@ from nottwice.model import position as positions
 from nottwice.model.checkpoint import restore, resume, save
 from nottwice.model.graph import GraphDefinition
 from nottwice.model.position import Position
-from nottwice.model.run import RunStatus
+from nottwice.model.run import CheckpointRecord, RunStatus
 from nottwice.store.interface import Store
 
 
@@ -61,22 +60,28 @@ def is_spoken_to(store: Store, run_id: str) -> bool:
     run = store.load_run(run_id)
     if run is None or run.status is not RunStatus.COMPLETED:
         return False
-    return any(event.received_by is None for event in store.events(run_id, MESSAGE))
+    return _has_unheard(store, run_id)
 
 
-def reopen(seat: Seat, graph: GraphDefinition, run_id: str) -> Doing[None]:
+def reopen(seat: Seat, graph: GraphDefinition, run_id: str, *, wait_seconds: float) -> Doing[None]:
     """Let a run that has ended begin its next round.
 
-    Durable: when it returns. Whoever comes second finds that it has happened.
+    Durable: when it returns. Whoever comes second finds that it has happened, and changes nothing.
     """
     opening = ownership.Opening(
-        store=seat.store, clock=seat.clock, run_id=run_id, find_tool=registry.find_tool
+        store=seat.store,
+        clock=seat.clock,
+        run_id=run_id,
+        find_tool=registry.find_tool,
+        wait_seconds=wait_seconds,
     )
     session = yield from ownership.take(opening)
-    chain: Any = yield Read(lambda store: store.checkpoint_chain(run_id))
+    chain: list[CheckpointRecord] = yield Read(lambda store: store.checkpoint_chain(run_id))
+    unheard = yield Read(lambda store: _has_unheard(store, run_id))
     image, saved = resume(chain)
     position = Position.from_plain(image["position"])
-    if position.node is None:
+    status = RunStatus.RUNNING
+    if position.node is None and unheard:
         again = positions.restart(graph, position)
         record, _ = save(
             saved,
@@ -87,4 +92,11 @@ def reopen(seat: Seat, graph: GraphDefinition, run_id: str) -> Doing[None]:
             now=seat.clock.now(),
         )
         session.riding.add_checkpoint(record)
-    yield from ownership.release(session, None, status=RunStatus.RUNNING)
+    elif position.node is None:
+        # Somebody else was faster: the message was heard, and answered.
+        status = RunStatus.COMPLETED
+    yield from ownership.release(session, None, status=status)
+
+
+def _has_unheard(store: Store, run_id: str) -> bool:
+    return any(event.received_by is None for event in store.events(run_id, MESSAGE))

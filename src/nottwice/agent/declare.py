@@ -273,7 +273,9 @@ def _conversing(
     while True:
         if conversation.is_spoken_to(store, run_id):
             check_unchanged(store, graph)
-            yield from conversation.reopen(seat, graph.definition(), run_id)
+            yield from conversation.reopen(
+                seat, graph.definition(), run_id, wait_seconds=asked.wait_seconds
+            )
         outcome = yield from running.running(seat, asked)
         if not conversation.is_spoken_to(store, run_id):
             return outcome
