@@ -72,7 +72,7 @@ kills: .venv/.dev
 soak: .venv/.dev
 	NOTTWICE_SOAK_SECONDS=$(SECONDS) NOTTWICE_SOAK_RUNS=200 .venv/bin/python -m pytest -q -s \
 		tests/kill/test_soak.py $(ARGS)
-	NOTTWICE_FLEET_SECONDS=$(SECONDS) NOTTWICE_FLEET_RUNS=200 .venv/bin/python -m pytest -q -s \
+	NOTTWICE_FLEET_SECONDS=$(SECONDS) NOTTWICE_FLEET_RUNS=100 .venv/bin/python -m pytest -q -s \
 		tests/kill/test_fleet.py $(ARGS)
 
 bench: .venv/.dev
