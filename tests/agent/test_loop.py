@@ -197,10 +197,14 @@ def test_conditions_that_a_function_tells_are_asked_at_the_end() -> None:
     assert outcome.state.turn == 3
 
 
-def test_a_reply_that_was_cut_off_is_gone_on_with() -> None:
+@pytest.mark.parametrize(
+    ("stop", "why"),
+    [(StopReason.TRUNCATED, "cut off"), (StopReason.OTHER, "interrupted")],
+)
+def test_a_reply_that_did_not_end_by_itself_is_gone_on_with(stop: StopReason, why: str) -> None:
     cut = ModelReply(
         message=Message(Role.ASSISTANT, (Text("Order 7 is"),)),
-        stop=StopReason.TRUNCATED,
+        stop=stop,
         usage=Usage(10, 10),
         model="scripted-1",
     )
@@ -210,7 +214,7 @@ def test_a_reply_that_was_cut_off_is_gone_on_with() -> None:
     shop.agent.provider.complete = lambda request: next(replies, None) or complete(request)  # type: ignore[method-assign]
     outcome = shop.finish()
     assert outcome.state.answer == "refunded."
-    assert "cut off" in outcome.state.transcript[1].text
+    assert why in outcome.state.transcript[1].text
 
 
 def test_a_model_that_refuses_fails_the_run_and_is_not_asked_again() -> None:

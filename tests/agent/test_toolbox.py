@@ -43,6 +43,22 @@ def test_a_repetition_on_purpose_is_done_once_for_each_label() -> None:
     assert "turn 2 already" in found[2].content
 
 
+@pytest.mark.parametrize("label", ["a\x1b[31m", "x" * 1000])
+def test_a_label_that_nobody_could_read_is_told_to_the_model(label: str) -> None:
+    shop = Workshop([MAIL, repeated(label), "done"])
+    _, second = results(shop)
+    assert second.is_error
+    assert "The label" in second.content
+    assert len(shop.world.effects) == 1
+
+
+@pytest.mark.parametrize("label", ["", "  ", None, True, 7, ["again"]])
+def test_what_is_no_label_repeats_nothing(label: Any) -> None:
+    shop = Workshop([MAIL, repeated(label), "done"])
+    shop.finish()
+    assert len(shop.world.effects) == 1
+
+
 def test_a_label_on_the_first_time_means_nothing() -> None:
     """Else the same mail without it, asked for later, would be a second one."""
     shop = Workshop([repeated("once"), MAIL, "done"])

@@ -145,6 +145,9 @@ class Beats:
             )
         if stop is StopReason.TRUNCATED:
             return Go("again", _remark(state, "Your reply was cut off. Go on where it ends."))
+        if stop is StopReason.OTHER:
+            # It paused, or was stopped; whatever it was, it did not say that it had finished.
+            return Go("again", _remark(state, "You were interrupted. Go on."))
         evidence, missing = self._judge(scope.session.run_id, state)
         if missing:
             return Go("again", {**_remark(state, _reminder(state, missing)), "evidence": evidence})

@@ -22,7 +22,13 @@ from nottwice.engine.dispatch import Request
 from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import InvalidTool, UnclassifiedTool
 from nottwice.graphs.declare import Graph
-from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity, branch_node
+from nottwice.model.call import (
+    FIRST_CHECKPOINT,
+    ROOT_NODE,
+    CallIdentity,
+    branch_node,
+    check_id,
+)
 from nottwice.model.tool import Tool
 
 _REPEAT_TEXT = (
@@ -102,7 +108,8 @@ class Toolbox:
         request = self._run_wide(scope, offered.make, arguments, None)
         earlier = known.get(request.identity.call_id)
         if earlier is not None and isinstance(label, str) and label.strip():
-            request = self._run_wide(scope, offered.make, arguments, label.strip()[:100])
+            label = check_id(label.strip(), what=f"The label in {offered.repeat!r}")
+            request = self._run_wide(scope, offered.make, arguments, label)
             earlier = known.get(request.identity.call_id)
         # What could not be had last time is tried again; what was refused stays refused.
         retry = earlier is not None and earlier["outcome"] == "unavailable"
