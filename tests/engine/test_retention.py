@@ -15,11 +15,12 @@ from nottwice.engine.retention import Removed, Sweep, remove_expired
 from nottwice.graphs.cancel import cancel
 from nottwice.guard import registry
 from nottwice.model.retention import Retention
-from nottwice.model.run import RunStatus
-from nottwice.store.interface import Commit, Store
+from nottwice.model.run import RunStatus, Wait, WaitKind
+from nottwice.store.interface import Claim, Commit, Store
 from nottwice.store.memory import MemoryStore
 from nottwice.store.sqlite import SqliteStore
 from tests.fakes import FakeClock, Host, Killed, MortalStore
+from tests.store.samples import run_record
 from tests.tidy.source import ROOT
 
 DAY = 86_400.0
@@ -180,6 +181,23 @@ def test_nothing_of_a_family_is_removed_while_one_of_it_is_open(host: Host) -> N
         }
         assert after == before
         assert len(after) == 2
+
+
+@pytest.mark.parametrize("standing", [RunStatus.RUNNING, RunStatus.WAITING])
+def test_a_child_that_is_open_keeps_a_root_that_is_over(host: Host, standing: RunStatus) -> None:
+    """Whoever aborted the root died before it came to the children."""
+    with host.process() as ledger:
+        with ledger.run("run"):
+            look(what="it")
+        waits = (Wait(WaitKind.EVENT, "paid", "/"),) if standing is RunStatus.WAITING else ()
+        child_run = run_record(
+            "child", status=standing, holder_id=None, parent_id="run", root_id="run", waits=waits
+        )
+        ledger.store.commit(Commit(workflow_id="child", claim=Claim(child_run)))
+        host.clock.advance(2_000 * DAY)
+        removed = sweep(ledger.store, host.clock)
+        assert (removed.runs, removed.calls, removed.still_open) == (0, 0, 1)
+        assert tools(ledger.store) == ["look"]
 
 
 def test_nothing_of_a_run_is_removed_while_a_review_of_it_is_open(host: Host) -> None:

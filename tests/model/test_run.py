@@ -59,7 +59,7 @@ def test_a_new_run_or_step_has_no_failure_and_no_end() -> None:
     assert (STEP.failure, STEP.finished_at) == (None, None)
 
 
-@pytest.mark.parametrize("record", [HOLDER, RUN, STEP, Fence("a1", 1)])
+@pytest.mark.parametrize("record", [HOLDER, RUN, Fence("a1", 1)])
 def test_a_record_is_never_changed_in_place(record: Any) -> None:
     name = type(record).__slots__[0]
     with pytest.raises(FrozenInstanceError):
