@@ -138,6 +138,33 @@ def test_what_was_in_doubt_is_not_settled_before_somebody_has_decided(store: str
     assert sent == ["order 7"]
 
 
+def test_a_graph_of_a_copy_waits_and_goes_on_from_its_checkpoint_when_it_may(store: str) -> None:
+    flow: nt.Graph[dict[str, str]] = nt.Graph("backup-flow", version="1.0.0")
+
+    @flow.node
+    def first(state: dict[str, str]) -> dict[str, str]:
+        return {"first": mail("ann")}
+
+    @flow.node
+    def then(state: dict[str, str]) -> dict[str, str]:
+        return {"size": nt.receive("size"), "second": mail("bob")}
+
+    assert flow.run("run", {}, store=store).status == "waiting"
+    nt.backup("copy", store=store)
+    for place in (store, copy_of(store)):
+        nt.send("run", "size", "large", store=place)
+    assert flow.run("run", store=store).status == "completed"
+    held = flow.run("run", store=copy_of(store))
+    assert (held.status, [review.kind.value for review in held.reviews]) == (
+        "waiting",
+        ["restored"],
+    )
+    assert sent == ["ann", "bob"]
+    decide(copy_of(store), held.reviews[0].review_id, "accept")
+    assert flow.run("run", store=copy_of(store)).state["size"] == "large"
+    assert sent == ["ann", "bob", "bob"], "a person has said that it may"
+
+
 def test_a_held_run_can_be_aborted(store: str) -> None:
     begun(store)
     nt.backup("copy", store=store)

@@ -43,7 +43,7 @@ from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.shared import SharedCommits
 
 BUSY_SECONDS = 30.0
-MOST_REMEMBERED = 64
+MOST_REMEMBERED = 512
 SETTLED_SECONDS = 1.0
 OWN_FOLDER = ".nottwice"
 _WRITING_PLACE = (1 << 62) + 2
