@@ -26,8 +26,8 @@ def surroundings(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("WORLD_URL", world.url)
     monkeypatch.setenv("WORLD_LOG", str(world.log_path))
-    # One of each will do: every process that is killed is one to be started.
-    monkeypatch.setattr(trying_out, "KILL_AT", (0.5,))
+    # A few will do: every process that is killed is one to be started.
+    monkeypatch.setattr(trying_out, "KILL_AT", ())
     monkeypatch.setattr(trying_out, "ROUNDS", 2)
 
 
@@ -44,8 +44,9 @@ def findings(document: dict[str, Any]) -> dict[str, tuple[str, int | None]]:
 
 
 def test_an_upstream_that_honours_the_key_passes_with_the_evidence(
-    world: World,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(trying_out, "KILL_AT", (0.5,))
     before = world.count("pay")
     result = smoke("honest", "--yes", "--json")
     assert result.exit_code == 0, result.stderr
@@ -57,12 +58,13 @@ def test_an_upstream_that_honours_the_key_passes_with_the_evidence(
         "two at once": ("honours the key", 1),
         "killed in mid-call": ("honours the key", 1),
     }
-    (killed,) = document["trials"][3]["evidence"]
-    assert "killed 50% into the call, before it returned" in killed
-    assert "call again returned 'paid'; effects: 1" in killed
+    halfway, late = document["trials"][3]["evidence"]
+    assert "killed 50% into the call, before it returned" in halfway
+    assert "killed as soon as its effect showed, before it returned; effects: 1" in late
+    assert late.endswith("call again returned 'paid'; effects: 1")
     assert "409" in document["trials"][1]["evidence"][-1]
     assert "two at once: honours the key" in result.stderr
-    assert world.count("pay") - before == 5
+    assert world.count("pay") - before == 6
 
 
 def test_an_upstream_that_ignores_the_key_is_found_by_every_trial() -> None:

@@ -16,7 +16,7 @@ print("an import may print")
 def honest(order: str, cents: int) -> str:
     key = nt.current_call().key
     print("and a tool as well")
-    told: str = world.do("pay", key=key, result="paid", delay_after=0.05, order=order, cents=cents)
+    told: str = world.do("pay", key=key, result="paid", delay_after=0.2, order=order, cents=cents)
     return told
 
 
@@ -31,7 +31,7 @@ async def racing(order: str, cents: int) -> str:
     """Looks first and acts then: enough for callers that come one after the other."""
     key = nt.current_call().key
     if world.find("pay", call_id=key) is None:
-        time.sleep(0.1)
+        time.sleep(0.3)
         world.do("pay", call_id=key, order=order, cents=cents)
     return "paid"
 

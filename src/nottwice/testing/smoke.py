@@ -22,7 +22,7 @@ from nottwice.model.tool import parse_duration
 from nottwice.testing.smoke_caller import Caller, Order, key_of
 
 KILL_AT = (0.1, 0.5, 0.9)
-"""Where in the time that a call takes its caller is killed."""
+"""Where in the time that a call takes its caller is killed; and once when its effect shows."""
 ROUNDS = 3
 """How often two call at once: a race is not lost every time."""
 LEAST_SETTLE_SECONDS = 0.01
@@ -115,8 +115,9 @@ def smoke(
 
 def how_much() -> str:
     """What all trials together do, for whoever has to allow it."""
-    calls = 4 + 2 * ROUNDS + 2 * len(KILL_AT)
-    return f"up to {calls} real calls, and {len(KILL_AT)} of their processes killed"
+    kills = len(KILL_AT) + 1
+    calls = 4 + 2 * ROUNDS + 2 * kills
+    return f"up to {calls} real calls, and {kills} of their processes killed"
 
 
 def check_can_be_tried(tool: Any) -> None:
@@ -223,18 +224,23 @@ class _Bench:
 
     def _killed(self) -> Trial:
         name, evidence = "killed in mid-call", list[str]()
-        for share in KILL_AT:
+        for share in (*KILL_AT, None):
             order, before = self._new_order()
             victim = self._caller(0)
             victim.begin(order)
-            time.sleep(share * self.call_seconds)
+            if share is None:
+                self._wait_for(order, before, 1, within_seconds=2 * self.call_seconds)
+                moment = "as soon as its effect showed"
+            else:
+                time.sleep(share * self.call_seconds)
+                moment = f"{share:.0%} into the call"
             told = victim.kill()
             state = "before it returned" if told is None else f"just after it {told}"
             after = self._settled(order, before)
             again = self._caller(1).call(order)
             effects = self._wait_for(order, before, 2)
             evidence.append(
-                f"key {order.key}: pid {victim.pid} killed {share:.0%} into the call, {state}; "
+                f"key {order.key}: pid {victim.pid} killed {moment}, {state}; "
                 f"effects: {after}; call again {again}; effects: {effects}"
             )
             if effects != 1:
@@ -271,9 +277,11 @@ class _Bench:
             )
         return shown
 
-    def _wait_for(self, order: Order, before: int, effects: int) -> int:
+    def _wait_for(
+        self, order: Order, before: int, effects: int, *, within_seconds: float = 0.0
+    ) -> int:
         """How many effects more there are, once there are so many or all is settled."""
-        deadline = time.monotonic() + self.settle_seconds
+        deadline = time.monotonic() + within_seconds + self.settle_seconds
         while (seen := self._count(order) - before) < effects:
             left = deadline - time.monotonic()
             if left <= 0:
