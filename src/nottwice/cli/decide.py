@@ -40,7 +40,8 @@ _HELP = """Decide what a run waits for; without a VERB see the case and be asked
 Verbs:
   happened        the effect took place; --result becomes the receipt
   did-not-happen  it did not; licenses exactly one more attempt
-  accept          effects that the code no longer asks for may stay as they are
+  accept          effects that the code no longer asks for may stay as they are; of a restored
+                  copy: what the run did since is accounted for
   answer          the answer to a question: --text or --result; an option is a verb of its own
   approve         the call may be made, with these arguments and no others
   reject          the call is not made; the code gets the reason
