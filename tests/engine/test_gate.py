@@ -152,6 +152,18 @@ def test_a_call_with_a_receipt_needs_no_permission(host: Host) -> None:
     assert (guard.seen, shop.sent, shop.read) == ([], ["ann"], ["weather"])
 
 
+def test_a_call_that_was_made_before_is_looked_up_also_among_new_ones(host: Host) -> None:
+    shop, guard = Shop(), Guard(policy.allow(), policy.allow(), policy.deny("enough"))
+
+    def work() -> str:
+        shop.send("ann")
+        shop.send("bob")
+        return shop.send("ann")
+
+    assert attempt(host, guard, work) == "sent to ann"
+    assert (shop.sent, len(guard.seen)) == (["ann", "bob"], 2)
+
+
 def test_a_call_in_doubt_is_reissued_because_it_was_allowed(host: Host) -> None:
     shop = Shop()
     with host.process(dies_at=4) as ledger, ledger.run("r"):
