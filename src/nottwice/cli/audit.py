@@ -1,4 +1,7 @@
-"""Who did what to which run, and why? `nottwice audit`, for people and for what collects logs."""
+"""Who did what to which run, and why? `nottwice audit`, for people and for what collects logs.
+
+It only reads: nobody changes or removes an entry. Promise kept here: P84.
+"""
 
 from __future__ import annotations
 

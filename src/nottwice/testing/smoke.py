@@ -3,6 +3,8 @@
 A tool whose upstream ignores its key is ``unsafe_on_replay`` in a costume. The trials send real
 calls to a sandbox that somebody names, from real processes, and count what happened: twice with one
 key, with changed arguments under one key, two at once, and with the caller killed in mid-call.
+
+Promise kept here: P85.
 """
 
 from __future__ import annotations
