@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import nottwice as nt
 from nottwice import policy
 from nottwice.engine import gate
 from nottwice.model.call import CallStatus
+from nottwice.model.policy import RulingKind
 from nottwice.model.review import AuditEntry, Verb
 from nottwice.model.run import RunStatus
 from nottwice.store.memory import MemoryStore
@@ -50,6 +52,13 @@ class Shop:
         if self.outcomes:
             raise self.outcomes.pop()
         self.sent.append(what)
+
+
+class BadError(Exception):
+    """An error that cannot even be shown."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
 
 
 class Guard:
@@ -129,6 +138,20 @@ def test_a_denied_call_is_not_sent_and_stays_denied(host: Host) -> None:
     assert entry.subject == f"call {row.call_id[:16]} send"
     assert attempt(host, guard, lambda: shop.send.retry("ann")) == "sent to ann"
     assert shop.sent == ["ann"]
+
+
+@pytest.mark.parametrize("make", [policy.deny, policy.ask])
+def test_a_reason_that_nobody_could_store_or_show_is_made_plain(
+    tmp_path: Path, make: Callable[[str], policy.Ruling]
+) -> None:
+    shop, why = Shop(), "no\0 \ud800\x1b[31m\u202e\n" + "x" * 10_000
+    with nt.open(tmp_path / "agent.db", policy=Guard(make(why))) as ledger:
+        with pytest.raises((nt.Denied, nt.ApprovalNeeded)) as refused:
+            with ledger.run("r"):
+                shop.send("ann")
+    assert "no    [31m" in str(refused.value)
+    assert len(str(refused.value)) < 2_000
+    assert shop.sent == []
 
 
 def test_an_agent_goes_on_with_a_denial_as_with_any_result(host: Host) -> None:
@@ -274,6 +297,9 @@ def test_no_step_finishes_in_a_run_that_was_stopped(host: Host) -> None:
         (None, "returned NoneType instead of"),
         ("allow", "returned str instead of"),
         (policy.allow, "returned function instead of"),
+        (policy.Ruling("allow"), "returned Ruling instead of"),  # type: ignore[arg-type]
+        (policy.Ruling(RulingKind.ALLOW, charges=(7,)), "returned Ruling"),  # type: ignore[arg-type]
+        (BadError(), "raised "),
     ],
 )
 def test_a_policy_that_gives_no_ruling_lets_nothing_through(

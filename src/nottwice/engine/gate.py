@@ -8,7 +8,7 @@ raises or hangs lets nothing through. Promises kept here: P81, P82, P83.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nottwice.engine import approvals, blocking, stops
 from nottwice.engine.asks import Doing, Outcome, Read, Rule
@@ -16,7 +16,7 @@ from nottwice.engine.session import Policy, Scope, Session
 from nottwice.errors import Denied, PolicyFailed, RunDenied
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.failure import Failure, FailureClass, is_interruption
+from nottwice.model.failure import Failure, FailureClass, classify, is_interruption
 from nottwice.model.policy import (
     Charge,
     ChargeRecord,
@@ -117,9 +117,10 @@ def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_
             raise outcome.interrupt
         if outcome.error is not None and is_interruption(outcome.error):
             raise outcome.error
-        if not isinstance(outcome.value, Ruling) or outcome.error is not None:
+        if outcome.error is not None or not _is_ruling(outcome.value):
             raise (yield from _fail_closed(session, intent, by, outcome))
-        ruling = yield from _with_meters(session, intent, outcome.value)
+        given = replace(outcome.value, why=_plain(outcome.value.why))
+        ruling = yield from _with_meters(session, intent, given)
         said.append(_Said(by, ruling))
         if ruling.kind in (RulingKind.DENY, RulingKind.STOP):
             break
@@ -129,7 +130,22 @@ def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_
 def policy_name(policy: Policy) -> str:
     """What a policy is called in the audit trail."""
     name = getattr(policy, "__qualname__", None) or str(policy)
-    return name.replace("<locals>.", "")[:MOST_REASON_CHARACTERS]
+    return _plain(name.replace("<locals>.", ""))
+
+
+def _is_ruling(said: object) -> bool:
+    return (
+        isinstance(said, Ruling)
+        and isinstance(said.kind, RulingKind)
+        and isinstance(said.charges, tuple)
+        and all(isinstance(one, Charge) and one.amount >= 0 for one in said.charges)
+    )
+
+
+def _plain(text: object) -> str:
+    """What a policy says, on one line that every store can keep and every terminal can show."""
+    shown = str(text)[:MOST_REASON_CHARACTERS]
+    return "".join(one if one.isprintable() else " " for one in shown)
 
 
 def _proposed(session: Session, tool: Tool, intent: CallRow) -> ProposedCall:
@@ -243,7 +259,8 @@ def _fail_closed(
     if outcome.still_running or outcome.stopped:
         what = f"gave no answer within {LIMIT_SECONDS:g} s"
     elif outcome.error is not None:
-        what = f"raised {type(outcome.error).__name__}: {outcome.error}"
+        raised = classify(outcome.error, effectful=False, now=session.clock.now())
+        what = _plain(f"raised {raised.error_type}: {raised.message}")
     else:
         what = (
             f"returned {type(outcome.value).__name__} instead of policy.allow(), policy.deny(why), "
@@ -266,6 +283,5 @@ def _reason(said: _Said) -> str:
 
 
 def _entry(session: Session, intent: CallRow, action: str, *, by: str, why: str) -> AuditEntry:
-    why = why.encode("utf-8", "replace").decode()[:MOST_REASON_CHARACTERS]
     subject = f"call {intent.call_id[:16]} {intent.identity.tool_name}"
     return AuditEntry(session.run_id, session.clock.now(), f"policy {by}", action, subject, why)
