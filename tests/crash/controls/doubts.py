@@ -81,13 +81,13 @@ def an_approval_is_good_for_any_call() -> None:
     """An approval of the same tool is taken for one of this very call."""
     whole = approvals.authorise
 
-    def broken(scope: Any, tool: Any, intent: Any, *, before: Any) -> Doing[Any]:
+    def broken(scope: Any, tool: Any, intent: Any, **told: Any) -> Doing[Any]:
         found = yield Read(lambda store: store.reviews(scope.session.run_id))
         for one in found:
             same_tool = one.identity.tool_name == tool.name
             if same_tool and one.status is ReviewStatus.USED:
                 return ()
-        return (yield from whole(scope, tool, intent, before=before))
+        return (yield from whole(scope, tool, intent, **told))
 
     swap(approvals, "authorise", broken)
 
