@@ -19,7 +19,7 @@ ARGS :=
 # How long make crash explores.
 BUDGET := 600s
 # How long each part of make soak kills.
-SECONDS := 120
+SECONDS := 300
 
 PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
@@ -35,7 +35,7 @@ help:
 	echo "make check        ruff, mypy and the house rules: quick, before every commit"
 	echo "make crash        our own agents killed everywhere; BUDGET=600s says for how long"
 	echo "make kills        graphs killed at every pair of places (an hour or more)"
-	echo "make soak         runs and workers killed at random; SECONDS=120 says for how long, each"
+	echo "make soak         runs and workers killed at random; SECONDS=300 says for how long, each"
 	echo "make bench        the speed of the guard, beside bare SQLite, and of long runs of graphs"
 	echo "make bench-peers  the same work through similar libraries, each in .venv-peers"
 	echo "make clean        remove the environments and what the tools left behind"
