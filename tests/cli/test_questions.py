@@ -52,7 +52,7 @@ def test_an_option_is_an_answer(desk: Workplace) -> None:
     [
         (["maybe"], 2, "Choose one of: approve, not now, answer, abort."),
         (["happened"], 1, "Choose one of: approve, not now, answer, abort."),
-        (["answer"], 1, "An answer is missing: --result JSON, of type str."),
+        (["answer"], 1, "An answer is missing: result=... (--result JSON), of type str."),
         (["answer", "--text", "maybe"], 1, "'maybe' is none of the answers that were offered"),
         (["answer", "--result", "7"], 1, "7 is none of the answers that were offered"),
         (["approve", "--result", "7"], 2, "'approve' is the answer already"),

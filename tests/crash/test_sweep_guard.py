@@ -11,7 +11,7 @@ from tests.crash.sweeping import assert_nothing_wrong
 @pytest.mark.parametrize("name", GUARD)
 def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
     verdict = assert_nothing_wrong(
-        name, GUARD[name], store="sqlite", level="boundaries", budget_seconds=3
+        name, GUARD[name], store="sqlite", level="boundaries", budget_seconds=1.5
     )
     assert verdict.effects
 

@@ -12,7 +12,7 @@ AGENTS = {**GUARD, **GRAPHS}
 
 @pytest.mark.parametrize("name", ["all classes", "branches", "waits", "spawn"])
 def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
-    assert_nothing_wrong(name, AGENTS[name], store="jsonfile", level="boundaries", budget_seconds=2)
+    assert_nothing_wrong(name, AGENTS[name], store="jsonfile", level="boundaries", budget_seconds=1)
 
 
 @pytest.mark.parametrize("level", ["lines", "takeover"])

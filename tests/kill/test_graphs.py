@@ -24,7 +24,7 @@ from nottwice.store.jsonfile import JsonFileStore
 from nottwice.testing import World
 from tests.kill.processes import Agent, Case, Nursery
 
-PAIRS = os.environ.get("NOTTWICE_KILLS", "12")
+PAIRS = os.environ.get("NOTTWICE_KILLS", "6")
 SEED = int(os.environ.get("NOTTWICE_SEED", random.randrange(10**9)))
 SHARES = 4
 """The places are divided among so many tests, which can run side by side."""

@@ -192,7 +192,7 @@ seen_from_inside: list[bool] = []
 watched_schema = ""
 
 
-@nt.tool("unsafe_on_replay")
+@nt.tool("unsafe_on_replay", name="send_and_cut")
 def send(number: int) -> dict[str, int]:
     """An effect that looks for its own intent, by another connection, at the moment it happens."""
     fired.append(nt.current_call().id)

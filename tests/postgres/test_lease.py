@@ -168,7 +168,7 @@ def look(call: nt.Call) -> Verification:
     return answers.pop(0) if answers else nt.unknown()
 
 
-@nt.tool("unsafe_on_replay", verify=look, settles="1s")
+@nt.tool("unsafe_on_replay", name="charge_with_lease", verify=look, settles="1s")
 def charge(to: str) -> dict[str, str]:
     for happen in during:
         happen()

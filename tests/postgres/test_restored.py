@@ -13,7 +13,7 @@ from tests.store.samples import NOW
 sent: list[str] = []
 
 
-@nt.tool("unsafe_on_replay", name="postgres_mail")
+@nt.tool("unsafe_on_replay", name="mail_before_restoring")
 def mail(to: str) -> str:
     sent.append(to)
     return to

@@ -19,7 +19,7 @@ from nottwice.testing.crash.course import Lab
 from nottwice.testing.crash.levels import Boundaries, Plan
 from nottwice.testing.crash.sweep import level_names
 from nottwice.testing.fatal import without_intents
-from tests.testing.crash.tools import ANSWERS, agent, one_mail
+from tests.testing.crash.tools import ANSWERS, agent, one_look
 
 LEVELS = [name for name in level_names() if name in ("boundaries", "double", "lines", "takeover")]
 
@@ -107,7 +107,7 @@ def test_points_that_were_not_counted_before_are_looked_for(
 
 
 def test_a_double_sweep_without_a_budget_examines_every_pair() -> None:
-    verdict = crash_test(one_mail, tools=ANSWERS, levels=["double"], budget=None)
+    verdict = crash_test(one_look, tools=ANSWERS, levels=["double"], budget=None)
     assert verdict.failures == ()
     assert verdict.levels[0].whole
-    assert verdict.examined == verdict.levels[0].total > 100
+    assert verdict.examined == verdict.levels[0].total > 20

@@ -35,9 +35,9 @@ def agent(store: str = "agent.db") -> str:
         return mail(to="ann")
 
 
-def one_mail() -> str:
+def one_look() -> int:
     with nt.run("ticket", store="agent.db"):
-        return mail(to="ann")
+        return look(order=7)
 
 
 def drifting() -> str:
