@@ -176,7 +176,7 @@ def run_on_terminal(keys: bytes) -> Seen:
 @pytest.mark.parametrize(
     ("keys", "answer", "by", "verb", "row"),
     [
-        (b"xn", "You said: it did not go out.", "you", Verb.DID_NOT_HAPPEN, "uses nottwice, told n"),
+        (b"n", "You said: it did not go out.", "you", Verb.DID_NOT_HAPPEN, "uses nottwice, told n"),
         (b"", "No answer, so the demo", "nottwice demo", Verb.HAPPENED, "uses nottwice"),
     ],
     ids=["no", "nothing"],
