@@ -51,7 +51,7 @@ test: .venv/.dev
 	echo "mypy:   types, strictly"
 	.venv/bin/python -m mypy --no-error-summary
 	echo "pytest: everything else"
-	.venv/bin/python -m pytest -q -n 2 --dist worksteal -rs $(ARGS)
+	.venv/bin/python -m pytest -q -n 3 --dist worksteal -rs $(ARGS)
 
 check: .venv/.dev
 	echo "ruff:   style and likely mistakes"

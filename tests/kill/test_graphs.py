@@ -24,7 +24,7 @@ from nottwice.store.jsonfile import JsonFileStore
 from nottwice.testing import World
 from tests.kill.processes import Agent, Case, Nursery
 
-PAIRS = os.environ.get("NOTTWICE_KILLS", "6")
+PAIRS = os.environ.get("NOTTWICE_KILLS", "8")
 SEED = int(os.environ.get("NOTTWICE_SEED", random.randrange(10**9)))
 SHARES = 4
 """The places are divided among so many tests, which can run side by side."""
@@ -169,6 +169,8 @@ def test_a_run_killed_again_while_it_resumes_ends_like_one_that_nobody_interrupt
             check_after_kill(case)
             assert resumed(case) == expected, (place, number, second, again.lines)
             tried += again.was_killed
+        if PAIRS != "all" and tried >= int(PAIRS) // SHARES:
+            break
     print(f"NOTTWICE_SEED={SEED}: {tried} pairs of kills")
     assert tried
 
@@ -183,7 +185,8 @@ def pairs(count: int, share: int) -> Iterator[tuple[int, int]]:
         yield from left[share::SHARES]
         return
     print(f"NOTTWICE_SEED={SEED}")
-    yield from random.Random(f"{SEED} {share}").sample(left, int(PAIRS) // SHARES)
+    # Some second kills come too late to be met, so there is always one more.
+    yield from random.Random(f"{SEED} {share}").sample(left, len(left))
 
 
 def test_the_same_holds_in_a_ledger_of_json_files(cases: Cases) -> None:
