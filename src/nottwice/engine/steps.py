@@ -108,8 +108,10 @@ def asked_again(scope: Scope, identity: CallIdentity, row: CallRow | None) -> No
         state.outstanding.pop(identity, None)
         state.later.pop(identity, None)
         if row is not None and row.finished_at is not None:
-            for inner in [each for each in state.outstanding.values() if _made_by(row, each)]:
-                del state.outstanding[inner.identity]
+            # A copy: other branches ask at the same time.
+            for inner in list(state.outstanding.values()):
+                if _made_by(row, inner):
+                    state.outstanding.pop(inner.identity, None)
 
 
 def _made_by(outer: CallRow, inner: CallRow) -> bool:
@@ -136,13 +138,13 @@ def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
     here = [
         row
         for open_step_state in scope.steps
-        for row in open_step_state.outstanding.values()
+        for row in list(open_step_state.outstanding.values())
         if is_inside(row.identity.node_id, scope.node_id) or _is_twin(row, identity)
     ]
     later = [
         row
         for open_step_state in scope.steps
-        for row in open_step_state.later.values()
+        for row in list(open_step_state.later.values())
         if not branches_differ(row.identity.node_id, scope.node_id)
     ]
     if here or later:
