@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import nottwice as nt
+from nottwice.engine import steps
 from nottwice.model.review import ReviewKind, Verb
 from nottwice.model.run import RunStatus, StepStatus
 from tests.fakes import Host
+from tests.store.samples import identity, pending
 
 
 class Recorder:
@@ -263,3 +267,22 @@ def test_an_accepted_drift_that_does_not_occur_again_lets_the_run_end(
         body("old words")
     assert host.data.runs["r"].status is RunStatus.COMPLETED
     assert host.open_reviews == []
+
+
+def test_branches_that_get_their_receipts_meanwhile_do_not_disturb_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = [pending(identity("r", node=f"/[{number}]")) for number in range(3)]
+    state = SimpleNamespace(
+        finished=False, outstanding={row.identity: row for row in held}, later={}
+    )
+
+    def while_another_branch_asks(*_: object) -> bool:
+        state.outstanding.popitem()
+        return False
+
+    monkeypatch.setattr(steps, "is_inside", while_another_branch_asks)
+    session = SimpleNamespace(run_id="r", run=SimpleNamespace(origin=None))
+    scope: Any = SimpleNamespace(steps=(state,), node_id="/[7]", session=session)
+    assert list(steps.admit(scope, identity("r", node="/[7]", tool="other"))) == []
+    assert state.outstanding == {}
