@@ -255,10 +255,12 @@ class Session:
 
     def is_first_visit(self, node_id: str, checkpoint_id: str) -> bool:
         """Whether a step cannot be on record: nobody but this session has ever driven the run."""
+        if self.found is not None and self.found.epoch > 0:
+            return False
         visit = (node_id, checkpoint_id)
         seen = visit in self._visited
         self._visited.add(visit)
-        return not seen and (self.found is None or self.found.epoch == 0)
+        return not seen
 
     # Attempts in flight
 
