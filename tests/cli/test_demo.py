@@ -178,9 +178,10 @@ def run_on_terminal(keys: bytes) -> Seen:
     [
         (b"xy", "You said: it went out.", "you", Verb.HAPPENED, "uses nottwice"),
         (b"n", "You said: it did not go out.", "you", Verb.DID_NOT_HAPPEN, "uses nottwice, told n"),
+        (b"\n", "No answer, so the demo", "nottwice demo", Verb.HAPPENED, "uses nottwice"),
         (b"", "No answer, so the demo", "nottwice demo", Verb.HAPPENED, "uses nottwice"),
     ],
-    ids=["yes", "no", "nothing"],
+    ids=["yes", "no", "enter", "nothing"],
 )
 def test_the_key_that_is_pressed_is_the_decision_on_record(
     keys: bytes, answer: str, by: str, verb: Verb, row: str
