@@ -35,6 +35,7 @@ COMMANDS = [
     "migrate",
     "gc",
     "backup",
+    "key",
     "crash",
     "demo",
     "replay",

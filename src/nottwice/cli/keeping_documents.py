@@ -1,4 +1,4 @@
-"""What do `gc` and `backup` print with `--json`? Their shapes, with the meaning of every field."""
+"""What do `gc`, `backup` and `key` print with `--json`? Shapes, with what every field means."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "made_at": "when it was made, or null",
         "bytes": "how large it is, or null",
         "held_since": "if the ledger itself is a copy that is not accounted for: when it was made",
+    },
+    "key": {
+        "id": "what the ledger will call the key; it says nothing about it",
+        "key": "the key, in base64",
     },
 }
 

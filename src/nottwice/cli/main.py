@@ -26,6 +26,7 @@ from nottwice.cli import (
     fork,
     gc,
     history,
+    key,
     lock,
     migrate,
     reviews,
@@ -137,6 +138,7 @@ for _command in (
     migrate.migrate,
     gc.gc,
     backup.backup_command,
+    key.key,
 ):
     main.add_command(_command)
 

@@ -12,10 +12,8 @@ import logging
 import os
 import shlex
 import sys
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -23,6 +21,7 @@ import click
 from nottwice.cli.output import encodable, safe
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import DEFAULT_STORE, FOLDER, MEMORY, Ledger, open_ledger
+from nottwice.guard.project import project_table, project_text
 from nottwice.store.postgres_place import is_postgres, without_secrets
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,15 +52,14 @@ class Settings:
         return self.app if self.app is not None else self.configured_application()
 
     def configured_application(self) -> str | None:
-        folder, table = _project_table()
-        app = _text(table, "app", folder)
+        folder, app = project_text("app")
         if app is not None and app.partition(":")[0].endswith(".py"):
             return str(folder / app)
         return app
 
     def replay_secrets(self) -> list[str]:
         """The fields whose values are secret in recorded checkpoints, as configured."""
-        folder, table = _project_table()
+        folder, table = project_table()
         replay = table.get("replay")
         names = replay.get("secrets", []) if isinstance(replay, dict) else replay
         if names is None:
@@ -104,8 +102,7 @@ class Settings:
             return self.store
         if os.environ.get("NOTTWICE_STORE"):
             return os.environ["NOTTWICE_STORE"]
-        folder, table = _project_table()
-        configured = _text(table, "store", folder)
+        folder, configured = project_text("store")
         if configured is None:
             return DEFAULT_STORE
         if is_postgres(configured):
@@ -247,34 +244,3 @@ _OPTIONS = (
         help="Print the version and stop.",
     ),
 )
-
-
-def _project_table() -> tuple[Path, dict[str, Any]]:
-    """The nearest `[tool.nottwice]`, with the folder that its paths are relative to."""
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        file = folder / "pyproject.toml"
-        try:
-            content = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            continue
-        except (ValueError, OSError) as error:
-            raise UsageError(
-                f"{file} cannot be read ({error}). Nothing was opened. Correct it, or say what "
-                "you mean with --store and --app."
-            ) from None
-        tool = content.get("tool")
-        table = tool.get("nottwice") if isinstance(tool, dict) else None
-        if isinstance(table, dict):
-            return folder, table
-    return here, {}
-
-
-def _text(table: dict[str, Any], name: str, folder: Path) -> str | None:
-    value = table.get(name)
-    if value is not None and not isinstance(value, str):
-        raise UsageError(
-            f"{folder / 'pyproject.toml'}: {name} in [tool.nottwice] must be text, not {value!r}. "
-            "Nothing was opened."
-        )
-    return value

@@ -6,6 +6,7 @@ file, so that concurrent runs share their commits.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from pathlib import Path
@@ -15,9 +16,11 @@ from typing import Any
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.session import Policy
 from nottwice.errors import StoreError, UsageError
+from nottwice.guard.keyring import KeySource, find_keyring
 from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
+from nottwice.model.keyring import Keyring
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
@@ -48,12 +51,23 @@ class Ledger:
     """An open ledger. Use it as a context manager, or close it."""
 
     def __init__(
-        self, store: Store, *, clock: Clock | None = None, policy: Policies = None
+        self,
+        store: Store,
+        *,
+        clock: Clock | None = None,
+        policy: Policies = None,
+        key: KeySource = None,
     ) -> None:
         self.store = store
         self.clock = clock or SystemClock()
         self.policies = read_policies(policy)
         """Who is asked before every call of its runs (L9)."""
+        self._key = key
+
+    @functools.cached_property
+    def keyring(self) -> Keyring | None:
+        """The keys of this ledger, looked for when they are first needed; None: there are none."""
+        return find_keyring(self._key)
 
     @property
     def location(self) -> str:
@@ -86,7 +100,7 @@ class Ledger:
         asked = joined(self.policies, policies)
         if asked == self.policies:
             return self
-        return Ledger(self.store, clock=self.clock, policy=asked)
+        return Ledger(self.store, clock=self.clock, policy=asked, key=self._key)
 
     def send(
         self,
@@ -126,22 +140,25 @@ def open_ledger(
     create: bool = True,
     clock: Clock | None = None,
     policy: Policies = None,
+    key: KeySource = None,
 ) -> Ledger:
     """Open a ledger: a path, ``"file:FOLDER"``, ``"postgresql://…"``, ``":memory:"``, or a store.
 
     Without a path: ``NOTTWICE_STORE``, else ``nottwice.db`` in the current folder. With
     ``create=False`` a ledger that is not there is an error instead of an empty one. ``policy``: a
-    function, or several, that see every call before it is made, and may refuse it.
+    function, or several, that see every call before it is made, and may refuse it. ``key``: the
+    text of a key, its bytes, or a function that fetches either; else ``NOTTWICE_KEY``,
+    ``NOTTWICE_KEY_FILE``, or ``key_file`` under ``[tool.nottwice]`` in pyproject.toml.
     """
     clock = clock or SystemClock()
     if store is None:
         store = os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE
     if isinstance(store, str | Path):
         if str(store) == MEMORY:
-            return Ledger(MemoryStore(now=clock.now()), clock=clock, policy=policy)
-        opened = _store_at(store, now=clock.now(), create=create)
-        return Ledger(opened, clock=clock, policy=policy)
-    return Ledger(store, clock=clock, policy=policy)
+            store = MemoryStore(now=clock.now())
+        else:
+            store = _store_at(store, now=clock.now(), create=create)
+    return Ledger(store, clock=clock, policy=policy, key=key)
 
 
 def run(

@@ -1,0 +1,67 @@
+"""Where does the key come from? ``nt.open(key=…)``, the environment, a file, the project (L9).
+
+The first of these that says something counts. That there is no key is an answer, too: None.
+Whoever needs one then says so, before anything happens.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from nottwice.errors import UsageError
+from nottwice.guard.project import project_text
+from nottwice.model.keyring import Keyring, make_key, make_keyring, parse_keyring
+
+KEY_VARIABLE = "NOTTWICE_KEY"
+KEY_FILE_VARIABLE = "NOTTWICE_KEY_FILE"
+PROJECT_KEY_FILE = "key_file"
+
+GivenKey = Keyring | str | bytes | None
+KeySource = GivenKey | Callable[[], GivenKey]
+"""A key as ``nt.open(key=…)`` takes it: its text, its bytes, or a function that fetches either."""
+
+
+def find_keyring(given: KeySource = None) -> Keyring | None:
+    """The keys in use; None where nobody named any. UsageError if what was named is no key."""
+    if given is not None:
+        return _given(given() if callable(given) else given)
+    text = os.environ.get(KEY_VARIABLE)
+    if text:
+        return parse_keyring(text, where=KEY_VARIABLE)
+    path = os.environ.get(KEY_FILE_VARIABLE)
+    if path:
+        return _read(Path(path).expanduser(), KEY_FILE_VARIABLE)
+    folder, name = project_text(PROJECT_KEY_FILE)
+    if name:
+        return _read(folder / Path(name).expanduser(), str(folder / "pyproject.toml"))
+    return None
+
+
+def _given(key: GivenKey) -> Keyring:
+    match key:
+        case Keyring():
+            return key
+        case str():
+            return parse_keyring(key, where="key=")
+        case bytes():
+            return make_keyring([make_key(key, where="key=")])
+        case _:
+            raise UsageError(
+                f"key= must be the text or the bytes of a key, or a function that returns one of "
+                f"them, and gave {type(key).__name__}. Nothing happened. Make one: nottwice key"
+            )
+
+
+def _read(path: Path, named_by: str) -> Keyring:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        # Never as if there were none: what is sealed would look forged, what is secret new.
+        raise UsageError(
+            f"The key file {path}, which {named_by} names, cannot be read: {reason}. Nothing "
+            "happened. Make one: nottwice key"
+        ) from None
+    return parse_keyring(text, where=str(path))

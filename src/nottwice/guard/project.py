@@ -1,0 +1,42 @@
+"""What does the project say? ``[tool.nottwice]`` in the nearest pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from nottwice.errors import UsageError
+
+
+def project_table() -> tuple[Path, dict[str, Any]]:
+    """The nearest ``[tool.nottwice]``, with the folder that its paths are relative to."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        file = folder / "pyproject.toml"
+        try:
+            content = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        except (ValueError, OSError) as error:
+            raise UsageError(
+                f"{file} cannot be read ({error}). Nothing was opened. Correct it, or say what "
+                "you mean with --store and --app."
+            ) from None
+        tool = content.get("tool")
+        table = tool.get("nottwice") if isinstance(tool, dict) else None
+        if isinstance(table, dict):
+            return folder, table
+    return here, {}
+
+
+def project_text(name: str) -> tuple[Path, str | None]:
+    """What the project says about one name, which must be text."""
+    folder, table = project_table()
+    value = table.get(name)
+    if value is not None and not isinstance(value, str):
+        raise UsageError(
+            f"{folder / 'pyproject.toml'}: {name} in [tool.nottwice] must be text, not {value!r}. "
+            "Nothing was opened."
+        )
+    return folder, value
