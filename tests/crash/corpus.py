@@ -19,11 +19,12 @@ from nottwice.testing.crash.entry import parse_points
 from nottwice.testing.crash.levels import Numbers
 from nottwice.testing.crash.sweep import Orders, level_names, sweep
 from nottwice.testing.crash.verdict import Verdict
+from tests.crash import agents
 from tests.crash.scenarios import GRAPHS, GUARD
 from tests.crash.sweeping import STORES
 
 FOLDER = Path(__file__).parent / "corpus"
-AGENTS = {**GUARD, **GRAPHS}
+AGENTS = {**GUARD, **GRAPHS, **agents.AGENTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.errors import InvalidGraph
+from nottwice.errors import CommitUnknown, InvalidGraph, LedgerCorrupt, SchemaTooNew, StoreError
 from nottwice.model.checkpoint import restore
-from nottwice.model.run import StepStatus
+from nottwice.model.run import RunStatus, StepStatus
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
 from tests.fakes import Host, MortalStore
@@ -612,3 +613,76 @@ def test_a_commit_that_was_overtaken_undoes_nothing(
     image: Any = restore(store.checkpoint_chain("r"))
     assert set(image["position"]["visits"].values()) == {1}
     assert len(image["position"]["visits"]) == len(outcome.nodes), "a visit was forgotten"
+
+
+# Trouble with the ledger
+
+
+def grouped(text: str) -> Exception:
+    return ExceptionGroup(text, [Crash("too"), ExceptionGroup("more", [StoreError("full")])])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "trouble", [StoreError, CommitUnknown, LedgerCorrupt, SchemaTooNew, grouped]
+)
+def test_trouble_with_the_ledger_is_nobodys_failure(
+    host: Host, effects: Effects, drive: Drive, trouble: Callable[[str], Exception]
+) -> None:
+    flow, well = graph(), list[bool]()
+
+    @flow.node
+    def only(state: State) -> Any:
+        done = effects.act("once")
+        if not well:
+            raise trouble("no space left")
+        return {"done": done}
+
+    with pytest.raises((StoreError, ExceptionGroup), match="no space left"):
+        drive(host, flow)
+    left, (step,) = host.data.runs["r"], host.data.steps.values()
+    assert (left.status, left.failure, left.holder_id) == (RunStatus.RUNNING, None, None)
+    assert (step.status, step.failure) == (StepStatus.IN_PROGRESS, None)
+    well.append(True)
+    assert drive(host, flow).state == {"done": "did once"}
+    assert effects.done == ["once"]
+
+
+@BOTH
+@pytest.mark.parametrize("trouble_in", ["a", "b"])
+def test_trouble_in_one_branch_comes_before_the_failure_of_another(
+    host: Host, drive: Drive, trouble_in: str
+) -> None:
+    flow = graph()
+    flow.node(name="split", then=["a", "b"], join="end")(lambda state: None)
+
+    def branch(name: str) -> None:
+        @flow.node(name=name, then="end")
+        def one(state: State) -> None:
+            raise StoreError(name) if name == trouble_in else Crash(name)
+
+    branch("a")
+    branch("b")
+    flow.node(name="end", then=nt.END)(lambda state: None)
+    with pytest.raises(StoreError, match=trouble_in):
+        drive(host, flow)
+    assert host.data.runs["r"].status is RunStatus.RUNNING
+
+
+def test_trouble_with_the_ledger_ends_no_doubt(host: Host) -> None:
+    flow = graph()
+
+    @nt.tool("unsafe_on_replay", name="advance doubtful")
+    def send() -> None:
+        raise nt.Ambiguous("nobody knows")
+
+    @flow.node
+    def only(state: State) -> None:
+        with contextlib.suppress(nt.RunBlocked):
+            send()
+        raise StoreError("no space left")
+
+    with pytest.raises(StoreError):
+        run(host, flow)
+    assert host.data.runs["r"].status is RunStatus.WAITING
+    assert len(host.open_reviews) == 1

@@ -316,6 +316,25 @@ def test_a_policy_that_gives_no_ruling_lets_nothing_through(
     assert attempt(host, guard, lambda: shop.send("ann")) == "sent to ann"
 
 
+def test_a_meter_that_cannot_be_read_lets_nothing_through_and_is_no_fault_of_the_policy(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop()
+
+    def spends(call: policy.ProposedCall) -> policy.Ruling:
+        return policy.allow() if call.read_meter("cents", None) == 0 else policy.deny("spent")
+
+    def away(store: MemoryStore, meter: str, **asked: Any) -> int:
+        raise nt.StoreError("the database is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryStore, "charged", away)
+        assert isinstance(attempt(host, spends, lambda: shop.send("ann")), nt.StoreError)
+    assert (shop.sent, host.calls) == ([], [])
+    assert host.data.runs["r"].status is RunStatus.RUNNING
+    assert attempt(host, spends, lambda: shop.send("ann")) == "sent to ann"
+
+
 def test_a_policy_that_hangs_lets_nothing_through(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,9 +11,12 @@ import pytest
 from pydantic import BaseModel, Field
 
 import nottwice as nt
-from nottwice.errors import ChildFailed
+from nottwice.errors import ChildFailed, StoreError
 from nottwice.graphs.children import child_run_id
 from nottwice.model.call import MAX_ID_CHARACTERS, CallIdentity
+from nottwice.model.run import RunStatus, StepStatus
+from nottwice.store.interface import Commit
+from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
 from tests.graphs.effects import Crash, Effects, answer, arun, crash, graph, run
 
@@ -434,3 +437,52 @@ def test_what_is_no_graph_is_refused_before_anything_is_spawned(
     with pytest.raises(nt.UsageError, match=r"nt\.aspawn takes a graph"):
         arun(host, awaiting, run_id="s")
     assert children(host) == []
+
+
+# Trouble with the ledger
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("drive", [run, arun])
+def test_a_child_that_meets_a_full_disk_is_resumed_with_its_parent(
+    host: Host, effects: Effects, drive: Callable[..., Any], check: bool
+) -> None:
+    full, child = [True], graph("child")
+
+    @child.node
+    def work(state: State) -> Any:
+        result = effects.act("child")
+        if full:
+            raise StoreError(f"no space left, {full.pop()}")
+        return {"result": result}
+
+    parent = parent_of(effects, lambda state: nt.spawn(child, check=check))
+    with pytest.raises(StoreError, match="no space left"):
+        drive(host, parent)
+    for record in host.data.runs.values():
+        assert (record.status, record.failure, record.holder_id) == (RunStatus.RUNNING, None, None)
+    assert {step.status for step in host.data.steps.values()} == {StepStatus.IN_PROGRESS}
+    assert drive(host, parent).state == {"status": "completed", "result": "did child"}
+    assert effects.done == ["child", "parent"]
+
+
+def test_a_child_that_failed_before_is_no_receipt_when_it_cannot_even_be_claimed(
+    host: Host, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = child_of(effects)
+    parent = parent_of(effects, lambda state: nt.spawn(child, {"order": 7}, check=not effects.done))
+    effects.broken = {"child"}
+    with pytest.raises(ChildFailed):
+        run(host, parent)
+    effects.broken, effects.done[:] = set(), ["meanwhile"]
+    commit = MemoryStore.commit
+
+    def full(store: MemoryStore, given: Commit) -> None:
+        if given.claim is not None and given.workflow_id != "r":
+            raise StoreError("no space left")
+        commit(store, given)
+
+    with monkeypatch.context() as patch, pytest.raises(StoreError):
+        patch.setattr(MemoryStore, "commit", full)
+        run(host, parent)
+    assert run(host, parent).state == {"status": "completed", "result": "did child 7"}

@@ -14,7 +14,7 @@ import nottwice as nt
 from nottwice.guard import run as run_module
 from nottwice.guard.run import current_run_id
 from nottwice.model.call import CallStatus
-from nottwice.model.run import RunStatus
+from nottwice.model.run import RunStatus, StepStatus
 from tests.fakes import Host
 
 
@@ -392,3 +392,27 @@ def test_an_id_that_cannot_be_kept_is_refused_and_nothing_is_created(
     with pytest.raises(nt.InvalidId, match="The run id"), ledger.run(run_id):
         raise AssertionError("entered")
     assert ledger.store.runs() == []
+
+
+def test_a_block_that_the_ledger_interrupts_has_not_failed() -> None:
+    host, full = Host(), [True]
+
+    @nt.tool("unsafe_on_replay", name="run under trouble")
+    def send() -> str:
+        return "sent"
+
+    def work(ledger: nt.Ledger) -> str:
+        with ledger.run("r"), nt.step("s"):
+            sent = send()
+            if full:
+                raise nt.StoreError(f"no space left, {full.pop()}")
+            return sent
+
+    with host.process() as ledger, pytest.raises(nt.StoreError):
+        work(ledger)
+    left, (step,) = host.data.runs["r"], host.data.steps.values()
+    assert (left.status, left.failure, left.holder_id) == (RunStatus.RUNNING, None, None)
+    assert (step.status, step.failure) == (StepStatus.IN_PROGRESS, None)
+    with host.process() as ledger:
+        assert work(ledger) == "sent"
+        assert status(ledger) == (RunStatus.COMPLETED, False)

@@ -270,6 +270,56 @@ def test_a_run_whose_end_could_not_be_written_is_ended_by_the_same_worker(
     assert (worker.tally.put_off, worker.tally.completed) == (4, 1)
 
 
+def test_a_run_that_meets_a_full_disk_is_tried_again_by_the_same_worker(
+    host: Host, effects: Effects
+) -> None:
+    fails = iter([True] * 3)
+
+    def work_of(state: Any) -> None:
+        effects.act("once")
+        if next(fails, False):
+            raise StoreError("no space left")
+
+    flow = one_node(work_of)
+    enqueue(host, flow, "r")
+    with host.process() as ledger:
+        worker = nt.Worker(nt.App(graphs=[flow], store=ledger))
+        shift = module._Shift(worker, ledger, None)
+        while status(host) is RunStatus.RUNNING:
+            host.clock.advance(module.STRANGERS_SECONDS)
+            shift._take_up()
+            shift._hear(SECONDS)
+    assert effects.done == ["once"]
+    assert (worker.tally.put_off, worker.tally.failed, worker.tally.completed) == (3, 0, 1)
+
+
+def test_a_child_that_could_not_be_given_up_is_taken_up_though_somebody_has_its_parent(
+    host: Host, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = one_node(lambda state: effects.act("once") and None, "child")
+    parent = one_node(lambda state: nt.spawn(child) and None)
+    enqueue(host, parent, "r")
+    fails, commit = iter([True]), MemoryStore.commit
+
+    def full(store: MemoryStore, given: Commit) -> None:
+        if given.workflow_id != "r" and given.run is not None and next(fails, False):
+            raise StoreError("no space left")
+        commit(store, given)
+
+    monkeypatch.setattr(MemoryStore, "commit", full)
+    with host.process() as ledger:
+        worker = nt.Worker(nt.App(graphs=[parent], store=ledger))
+        shift = module._Shift(worker, ledger, None)
+        shift._take_up()
+        shift._hear(SECONDS)
+        assert work(host, parent).waiting == 1
+        shift._take_up()
+        shift._hear(SECONDS)
+        assert worker.tally.completed == 1
+    assert work(host, parent).completed == 1
+    assert effects.done == ["once"]
+
+
 def test_an_error_of_the_worker_itself_hands_everything_back_before_it_is_raised(
     host: Host, effects: Effects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

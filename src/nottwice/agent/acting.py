@@ -18,7 +18,7 @@ from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Offered, Toolbox, Wanted, own_branch, result_text, run_wide
-from nottwice.engine import steps
+from nottwice.engine import steps, stops
 from nottwice.engine.asks import Doing, Together
 from nottwice.engine.asks import Outcome as Invoked
 from nottwice.engine.dispatch import Receipt, perform
@@ -31,8 +31,6 @@ from nottwice.errors import (
     KeyConflict,
     NotPlainData,
     Retryable,
-    RunBlocked,
-    RunWaits,
     ToolFailure,
 )
 from nottwice.graphs.children import child_identity, spawning
@@ -234,10 +232,7 @@ def _finish(state: RunState, acts: Sequence[Act], ended: Sequence[Invoked]) -> A
     errors = [one.error for one in ended if one.error is not None]
     serious = [error for error in errors if not isinstance(error, _TOLD)]
     if serious:
-        serious.sort(
-            key=lambda error: (not isinstance(error, RunBlocked), isinstance(error, RunWaits))
-        )
-        raise serious[0]
+        raise min(serious, key=stops.urgency)
     outcomes = iter(ended)
     results: list[ToolResult] = []
     asked: list[dict[str, Any]] = []

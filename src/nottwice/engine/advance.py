@@ -25,7 +25,7 @@ from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
 from nottwice.model.checkpoint import Saved, resume, save
 from nottwice.model.delta import Delta, diff, grown, of_keys
-from nottwice.model.failure import Failure, classify
+from nottwice.model.failure import Failure, classify, is_ledger_trouble
 from nottwice.model.graph import GraphDefinition, Node
 from nottwice.model.mapping import nodes_at
 from nottwice.model.position import Position
@@ -101,7 +101,8 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
     """Advance a run as far as it goes, and say how far that was.
 
     Durable: how far it came, when it returns. A node's own exception is raised after it was
-    recorded as the failure of the run.
+    recorded as the failure of the run. Trouble with the ledger is raised, and is nobody's failure:
+    the run was interrupted (P86).
     """
     try:
         session = yield from ownership.claim(opening)
@@ -293,7 +294,7 @@ def _visit(
     visit: int,
     state: Mapping[str, Any] | None = None,
 ) -> Doing[tuple[Scope, Ending]]:
-    """Run one node. A node that waits stays in progress; one that fails is marked so."""
+    """Run one node. One that waits or is interrupted stays in progress; a failed one is marked."""
     code, seen = flight.plan.code[node.name], flight.state if state is None else state
     opened = yield from steps.open_step(scope, node.step, visit)
     handed = code.hand_out(seen)
@@ -306,7 +307,8 @@ def _visit(
     except (RunBlocked, RunWaits):
         raise
     except Exception as error:
-        yield from _fail(flight, opened, error)
+        if not is_ledger_trouble(error):
+            yield from _fail(flight, opened, error)
         raise
 
 
@@ -421,12 +423,10 @@ def _node(flight: Flight, name: str | None) -> Node:
 
 
 def _urgency(error: BaseException, *, only_waits: bool) -> int:
-    """What a person must decide comes first, then what failed, then what only takes time.
+    """Which error ends the branches, as ever; but one that was handed back could have gone on.
 
-    A branch that was handed back could have gone on. So could the run, if all others only wait.
+    So could the run, if all others only wait.
     """
     if isinstance(error, HandedBack):
-        return -1 if only_waits else 3
-    if isinstance(error, RunBlocked):
-        return 0
-    return 2 if isinstance(error, RunWaits) else 1
+        return -1 if only_waits else 4
+    return stops.urgency(error)

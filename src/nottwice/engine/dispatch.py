@@ -42,7 +42,7 @@ from nottwice.model.call import (
     stricter,
 )
 from nottwice.model.decision import Action, Facts, decide
-from nottwice.model.failure import FailureClass, classify, is_interruption
+from nottwice.model.failure import FailureClass, classify, is_interruption, is_ledger_trouble
 from nottwice.model.records import light_record
 from nottwice.model.review import Review
 from nottwice.model.tool import Tool
@@ -452,7 +452,8 @@ def _is_no_failure(error: BaseException) -> bool:
     Recorded as its failure, it would be handed out for ever, whatever a person decides meanwhile.
     """
     waits = isinstance(error, RunBlocked | RunWaits)
-    return waits or is_interruption(error) or isinstance(error, StoreError | UsageError)
+    outside = is_interruption(error) or is_ledger_trouble(error)
+    return waits or outside or isinstance(error, UsageError)
 
 
 _OWN_FAILURES: dict[str, type[ToolFailure]] = {

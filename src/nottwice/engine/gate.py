@@ -16,7 +16,13 @@ from nottwice.engine.session import Policy, Scope, Session
 from nottwice.errors import Denied, PolicyFailed, RunDenied
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.failure import Failure, FailureClass, classify, is_interruption
+from nottwice.model.failure import (
+    Failure,
+    FailureClass,
+    classify,
+    is_interruption,
+    is_ledger_trouble,
+)
 from nottwice.model.policy import (
     Charge,
     ChargeRecord,
@@ -115,7 +121,7 @@ def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_
         outcome: Outcome = yield Rule(policy, call, LIMIT_SECONDS)
         if outcome.interrupt is not None:
             raise outcome.interrupt
-        if outcome.error is not None and is_interruption(outcome.error):
+        if outcome.error is not None and _is_no_ruling(outcome.error):
             raise outcome.error
         if outcome.error is not None or not _is_ruling(outcome.value):
             raise (yield from _fail_closed(session, intent, by, outcome))
@@ -125,6 +131,11 @@ def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_
         if ruling.kind in (RulingKind.DENY, RulingKind.STOP):
             break
     return said
+
+
+def _is_no_ruling(error: BaseException) -> bool:
+    """Whether a policy was only in the way: of an interruption, or of a meter nobody can read."""
+    return is_interruption(error) or is_ledger_trouble(error)
 
 
 def policy_name(policy: Policy) -> str:

@@ -2,7 +2,7 @@
 
 A live holder, even a stopped one, is never overtaken; a dead one is at once, with proof. Where
 neither can be proven the run is taken, but its calls in doubt are treated as if the old holder
-might wake up and fire. Promises kept here: P6, P8.
+might wake up and fire. Promises kept here: P6, P8, P86.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nottwice.engine.drivers import drive
 from nottwice.engine.session import FindTool, Policy, Session
 from nottwice.errors import RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.call import check_id
-from nottwice.model.failure import Failure, classify
+from nottwice.model.failure import Failure, classify, is_ledger_trouble
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord, RunStatus, Wait
 from nottwice.store.interface import (
@@ -327,10 +327,13 @@ def _give_up_as_it_is(
         error = session.denied
         failure = classify(error, effectful=False, now=session.clock.now())
     waits = _last_waits(session, reviews, error)
-    if waits and stops.is_wait(error):
-        # Nothing failed: the run only waits.
+    interrupted = is_ledger_trouble(error)
+    if interrupted or (waits and stops.is_wait(error)):
+        # Nothing failed: the run only waits, or could not be written down for a while.
         failure = None
-    status = RunStatus.ABORTED if isinstance(error, RunAborted) else _last_status(waits, failure)
+    status = _last_status(waits, failure, interrupted=interrupted)
+    if isinstance(error, RunAborted):
+        status = RunStatus.ABORTED
     unneeded: tuple[ReviewWrite, ...] = ()
     if status is RunStatus.COMPLETED:
         unneeded = _unneeded(session, reviews, session.clock.now())
@@ -368,9 +371,11 @@ def _last_waits(
     return stops.waits_of(session, blocking)
 
 
-def _last_status(waits: Sequence[Wait], failure: Failure | None) -> RunStatus:
+def _last_status(waits: Sequence[Wait], failure: Failure | None, *, interrupted: bool) -> RunStatus:
     if waits:
         return RunStatus.WAITING
+    if interrupted:
+        return RunStatus.RUNNING
     return RunStatus.COMPLETED if failure is None else RunStatus.FAILED
 
 

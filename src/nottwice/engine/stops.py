@@ -12,8 +12,16 @@ from collections.abc import Iterable, Iterator
 
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope, Session, Stop
-from nottwice.errors import ApprovalNeeded, BudgetSpent, NottwiceError, QuestionOpen, RunWaits
+from nottwice.errors import (
+    ApprovalNeeded,
+    BudgetSpent,
+    NottwiceError,
+    QuestionOpen,
+    RunBlocked,
+    RunWaits,
+)
 from nottwice.model.call import CallIdentity
+from nottwice.model.failure import is_ledger_trouble
 from nottwice.model.places import branch_path, is_inside, is_visit_of
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import Wait, WaitKind
@@ -23,6 +31,19 @@ from nottwice.store.interface import Outdated, ReviewWrite
 def is_wait(error: BaseException | None) -> bool:
     """Whether an exception only says that the run waits: nothing failed and nothing is in doubt."""
     return isinstance(error, RunWaits | QuestionOpen | ApprovalNeeded | BudgetSpent)
+
+
+def urgency(error: BaseException) -> int:
+    """Which of several branches' errors ends them all: the lowest.
+
+    What a person must decide comes first; then trouble with the ledger, in which nothing else can
+    be told for sure; then what failed; and last what only takes time.
+    """
+    if isinstance(error, RunBlocked):
+        return 0
+    if is_ledger_trouble(error):
+        return 1
+    return 3 if isinstance(error, RunWaits) else 2
 
 
 def note(session: Session, identity: CallIdentity, error: NottwiceError, wait: Wait) -> None:

@@ -4,7 +4,7 @@ A child's id follows from the call that spawned it, so a parent that is resumed 
 child: it is neither started twice nor lost. How the child ended is recorded in the parent like any
 other receipt. A child that waits makes its parent wait; a child that failed fails the parent's
 node, and resuming the parent resumes the child. A parent that is aborted aborts its children.
-Promise kept here: P29.
+Promises kept here: P29, P86.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nottwice.model.call import (
     StoredResult,
     check_id,
 )
-from nottwice.model.failure import Failure
+from nottwice.model.failure import Failure, is_ledger_trouble
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.store.interface import CallWrite
 
@@ -116,6 +116,9 @@ def _run_child(
     except RunBusy as busy:
         raise _stopped(scope, identity, child_id) from busy
     except Exception as failed:
+        if is_ledger_trouble(failed):
+            # The child was interrupted, and its parent is with it; whoever resumes it resumes both.
+            raise
         child = yield Read(lambda store: store.load_run(child_id))
         if child is None or child.status is not RunStatus.FAILED:
             raise

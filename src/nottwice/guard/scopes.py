@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from nottwice.engine import steps
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, check_usable, current_attempt, current_scope
-from nottwice.engine.stops import is_wait
-from nottwice.errors import InvalidId, NotInRun, RunBlocked, RunWaits, UsageError
+from nottwice.engine.stops import is_wait, urgency
+from nottwice.errors import InvalidId, NotInRun, UsageError
 from nottwice.model.call import MAX_ID_CHARACTERS, Call, check_id
-from nottwice.model.failure import Failure, classify
+from nottwice.model.failure import Failure, classify, is_ledger_trouble
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -71,8 +71,7 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         trace: TracebackType | None,
     ) -> None:
         scope = self._left()
-        if not is_wait(error):
-            # A step that waits is not over: it stays in progress.
+        if _is_over(error):
             drive(steps.close_step(scope, _failure(error, scope)), scope.session)
 
     async def __aenter__(self) -> step:
@@ -87,7 +86,7 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         trace: TracebackType | None,
     ) -> None:
         scope = self._left()
-        if not is_wait(error):
+        if _is_over(error):
             await drive_async(steps.close_step(scope, _failure(error, scope)), scope.session)
 
     def _fresh_scope(self) -> Scope:
@@ -222,9 +221,9 @@ def _branch_context(scope: Scope, index: int) -> contextvars.Context:
 
 
 def _all_or_first_error(errors: list[BaseException | None], branches: list[Any]) -> list[Any]:
-    """The results; or the first error: what a person must decide, what failed, what takes time."""
+    """The results; or the most urgent error."""
     found = [error for error in errors if error is not None]
-    found.sort(key=lambda error: (not isinstance(error, RunBlocked), isinstance(error, RunWaits)))
+    found.sort(key=urgency)
     if found:
         for other in found[1:]:
             found[0].add_note(f"Another branch ended with {type(other).__name__}: {other}")
@@ -241,6 +240,11 @@ def scope_of(what: str) -> Scope:
         )
     check_usable(scope.session)
     return scope
+
+
+def _is_over(error: BaseException | None) -> bool:
+    """Whether a step has ended. One that waits, or was interrupted (P86), stays in progress."""
+    return not is_wait(error) and not is_ledger_trouble(error)
 
 
 def _failure(error: BaseException | None, scope: Scope) -> Failure | None:

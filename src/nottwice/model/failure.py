@@ -22,6 +22,7 @@ from nottwice.errors import (
     LedgerCorrupt,
     Poison,
     Retryable,
+    StoreError,
     ToolFailure,
     UsageError,
 )
@@ -136,6 +137,17 @@ def is_interruption(error: BaseException) -> bool:
     Everything outside ``Exception`` counts, so that trio and others need no list.
     """
     return not isinstance(error, Exception)
+
+
+def is_ledger_trouble(error: BaseException | None) -> bool:
+    """Whether the ledger could not be used, which says nothing about the work.
+
+    Also in a group: tasks that were at it together meet a full disk together. What else failed
+    beside it will fail again, if it was not a consequence.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(is_ledger_trouble, error.exceptions))
+    return isinstance(error, StoreError)
 
 
 def _spoken(word: object) -> FailureClass | None:

@@ -137,11 +137,10 @@ class Choice:
         store = self._ledger.store
         mine, others = store.holder().holder_id, 0
         for run_id in list(self._left_here):
-            known = store.load_run(run_id)
-            if known is None or known.holder_id != mine or known.status not in _OPEN:
+            held = [run for run in self._family(run_id) if run.holder_id == mine]
+            if not held:
                 self._left_here.discard(run_id)
-            else:
-                yield known, "it could not be given up here"
+            yield from ((run, "it could not be given up here") for run in held)
         for holder_id in store.holders_of_runs():
             if holder_id == mine:
                 continue
@@ -155,6 +154,15 @@ class Choice:
                 if run.status in _OPEN and run.origin is None:
                     yield run, f"its holder is {'dead' if life is Life.DEAD else 'gone, it seems'}"
         self._others = others
+
+    def _family(self, run_id: str) -> Iterator[RunRecord]:
+        """A run and those that it has spawned, as far as they are open: they are driven together,
+        so whatever kept one from being given up may have kept the others."""
+        known = self._ledger.store.load_run(run_id)
+        if known is not None and known.status in _OPEN:
+            yield known
+            for child in self._ledger.store.children(run_id):
+                yield from self._family(child.workflow_id)
 
     def _fitting(
         self, runs: Iterator[tuple[RunRecord, str]], unwanted: set[str], now: float
