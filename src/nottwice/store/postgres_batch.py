@@ -14,8 +14,10 @@ from typing import Any
 
 from nottwice.store import rows
 from nottwice.store.interface import Commit
-from nottwice.store.postgres_quick import INTENT, RECEIPT, quick
-from nottwice.store.postgres_writes import MAY_BLOCK, Statement, types_of
+from nottwice.store.postgres_columns import BLOCKED_RUN, types_of
+from nottwice.store.postgres_functions import INTENT, RECEIPT
+from nottwice.store.postgres_quick import quick
+from nottwice.store.postgres_writes import Statement
 
 _DURABLE = " current_setting('synchronous_commit') <> 'off'"
 # Locked in one order, so that two processes do not wait for each other. Whoever waited for a claim
@@ -41,22 +43,17 @@ _INTENTS = "".join(
         *("INSERT INTO nottwice.tool_call_results (", rows.INTENT_COLUMNS, ") SELECT "),
         *(_INTENT_VALUES, " FROM", _given(rows.INTENT_COLUMNS), _HELD),
         *(" WHERE held.in_doubt_from <= w.created_at AND", _DURABLE),
-        *(" AND NOT EXISTS (SELECT 1", MAY_BLOCK.replace("= %s", "= w.workflow_id", 1), ")"),
-        " ON CONFLICT DO NOTHING RETURNING call_id, attempt_id",
+        *(" AND NOT EXISTS (SELECT 1 FROM nottwice.reviews WHERE ", BLOCKED_RUN),
+        " = w.workflow_id) ON CONFLICT DO NOTHING RETURNING call_id, attempt_id",
     )
 )
-_RECEIPT_COLUMNS = (
-    "status, finished_at, result_json, result_kind,"
-    " workflow_id, node_id, checkpoint_id, tool_name, input_hash, attempt_id"
-)
+_RECEIPT_COLUMNS = ", ".join((rows.RECEIPT_COLUMNS, rows.CALL_KEY, "attempt_id"))
+_CHANGES = ", ".join(name + " = w." + name for name in rows.RECEIPT_COLUMNS.split(", "))
 _RECEIPTS = "".join(
     (
-        "UPDATE nottwice.tool_call_results AS t SET status = w.status,",
-        " finished_at = w.finished_at, result_json = w.result_json, result_kind = w.result_kind,",
-        *(
-            " failure_json = NULL, retry_at = NULL, settled_by = NULL FROM",
-            _given(_RECEIPT_COLUMNS),
-        ),
+        *("UPDATE nottwice.tool_call_results AS t SET ", _CHANGES),
+        ", failure_json = NULL, retry_at = NULL, settled_by = NULL FROM",
+        _given(_RECEIPT_COLUMNS),
         *(_HELD, " WHERE t.workflow_id = w.workflow_id AND t.node_id = w.node_id"),
         " AND t.checkpoint_id = w.checkpoint_id AND t.tool_name = w.tool_name",
         " AND t.input_hash = w.input_hash AND t.status = 'PENDING'",

@@ -75,6 +75,10 @@ class Commits:
                 return self._resolve(commit, doubt)
             except _NothingWritten as failed:
                 left -= 1
+                if quickly and isinstance(failed.error, psycopg.errors.UndefinedFunction):
+                    # Nobody has made them yet who may; the other way needs none.
+                    quickly = False
+                    continue
                 if not left or not isinstance(failed.error, _WORTH_REPEATING):
                     return _said(failed.error) or store_error(failed.error, self._place)
                 continue

@@ -1,8 +1,9 @@
 """The commits that every step of every run makes, each as one statement: one round trip.
 
-A statement is a transaction by itself. It carries its preconditions along and gives one row if they
-hold and everything was written, and none if not: then, and for all other commits, the long way
-finds out why (postgres_writes.py). Promises kept here: P5, P6, P7, P9.
+A statement is a transaction by itself. It calls a function that carries the preconditions along
+(postgres_functions.py) and gives one row if they hold and everything was written, and none if not:
+then, and for all other commits, the long way finds out why (postgres_writes.py). Promises kept
+here: P5, P6, P7, P9.
 """
 
 from __future__ import annotations
@@ -12,59 +13,8 @@ from typing import Any
 
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import Commit
-from nottwice.store.postgres_writes import (
-    MAY_BLOCK,
-    PICKED,
-    THIS_CALL,
-    Statement,
-    marks,
-    put_checkpoints,
-    put_steps,
-)
-
-_OF_RUN = " FROM nottwice.runs WHERE workflow_id = %s AND epoch = %s AND holder_id = %s"
-_HELD = " (SELECT in_doubt_from" + _OF_RUN + " FOR SHARE) AS held"
-_DURABLE = " current_setting('synchronous_commit') <> 'off'"
-
-
-def _insert(columns: str) -> str:
-    words = (
-        *("INSERT INTO nottwice.tool_call_results (", columns, ") SELECT ", marks(columns)),
-        *(" FROM", _HELD, " WHERE held.in_doubt_from <= %s AND", _DURABLE),
-        *(" AND NOT EXISTS (SELECT 1", MAY_BLOCK, ") ON CONFLICT DO NOTHING"),
-    )
-    return "".join(words)
-
-
-INTENT = _insert(rows.INTENT_COLUMNS)
-_INSERT = _insert(rows.CALL_COLUMNS)
-_FOLLOWS = " AND t.status = %s AND t.attempt_id = %s AND" + _DURABLE
-RECEIPT = (
-    "UPDATE nottwice.tool_call_results AS t SET status = %s, finished_at = %s, result_json = %s,"
-    " result_kind = %s, failure_json = NULL, retry_at = NULL, settled_by = NULL FROM"
-    + _HELD
-    + THIS_CALL
-    + _FOLLOWS
-)
-_HOLDS = "SELECT 1" + _OF_RUN + " AND" + _DURABLE + " FOR SHARE"
-
-# What rides along is written if, and only if, the call is.
-_RIDING = (
-    ", steps_put AS (",
-    put_steps(given_by="written"),
-    "), checkpoints_put AS (",
-    put_checkpoints(given_by="written"),
-    ") SELECT 1 FROM written",
-)
-_WITH_RIDERS = {
-    sql: "".join(("WITH written AS (", sql, returning, ")", *_RIDING))
-    for sql, returning in (
-        (INTENT, " RETURNING 1"),
-        (_INSERT, " RETURNING 1"),
-        (RECEIPT, " RETURNING 1"),
-        (_HOLDS, ""),
-    )
-}
+from nottwice.store.postgres_functions import CALL, HOLDS_RUN, INTENT, RECEIPT, WITH_RIDERS
+from nottwice.store.postgres_writes import PICKED, Statement
 
 
 def quick(commit: Commit) -> Statement | None:
@@ -84,7 +34,7 @@ def quick(commit: Commit) -> Statement | None:
     sql, parameters = statement
     riding_steps = _arrays(steps, rows.STEP_COLUMNS)
     riding_checkpoints = _arrays(checkpoints, graph_rows.CHECKPOINT_COLUMNS)
-    return _WITH_RIDERS[sql], (*parameters, *riding_steps, *riding_checkpoints)
+    return WITH_RIDERS[sql], (*parameters, *riding_steps, *riding_checkpoints)
 
 
 def _holds(commit: Commit) -> Statement | None:
@@ -92,7 +42,7 @@ def _holds(commit: Commit) -> Statement | None:
     assert fence is not None
     if commit.unless_blocked or not (commit.steps or commit.checkpoints):
         return None
-    return _HOLDS, (commit.workflow_id, fence.epoch, fence.holder_id)
+    return HOLDS_RUN, (fence.epoch, fence.holder_id, commit.workflow_id)
 
 
 def _call(commit: Commit) -> Statement | None:
@@ -101,23 +51,20 @@ def _call(commit: Commit) -> Statement | None:
         return None
     write, fence = commit.calls[0], commit.fence
     assert fence is not None
-    run, row = commit.workflow_id, write.row
-    held = (run, fence.epoch, fence.holder_id)
+    row, held = write.row, (fence.epoch, fence.holder_id)
     if write.after is None:
         if row.key is not None or not commit.unless_blocked or row.call_id.startswith(PICKED):
             return None
-        allowed = (*held, rows.micros(row.created_at), run)
         intent = rows.intent_to_sql(row)
         if intent is not None:
-            return INTENT, (*intent, *allowed)
-        return _INSERT, (*rows.call_to_sql(row), *allowed)
-    if commit.unless_blocked or write.after != (write.row.status.PENDING, row.attempt_id):
+            return INTENT, (*held, *intent)
+        return CALL, (*held, *rows.call_to_sql(row))
+    if commit.unless_blocked or write.after != (row.status.PENDING, row.attempt_id):
         return None
     receipt = rows.receipt_to_sql(row)
     if receipt is None:
         return None
-    changes, found = receipt[:4], receipt[4:]
-    return RECEIPT, (*changes, *held, *found, write.after[0].value, write.after[1])
+    return RECEIPT, (*held, *row.identity, row.attempt_id, *receipt[: -len(row.identity)])
 
 
 def _repeats(written: Sequence[Sequence[Any]], width: int) -> bool:

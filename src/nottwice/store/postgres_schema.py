@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import psycopg
 
 from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError
+from nottwice.store.postgres_functions import functions_script, name_of
 from nottwice.store.postgres_place import DEFAULT_SCHEMA, Place
 from nottwice.store.sqlite_schema import Script, read_scripts
 
@@ -37,6 +38,7 @@ CREATE TABLE IF NOT EXISTS nottwice.schema_version (
   applied_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 )
 """
+_FUNCTION = "SELECT to_regproc(%s) IS NOT NULL"
 _APPLIED = "INSERT INTO nottwice.schema_version (version) VALUES (%s)"
 SYNCHRONOUS_COMMIT = "SELECT current_setting('synchronous_commit')"
 _DISK = "SELECT current_setting('fsync'), current_setting('full_page_writes')"
@@ -127,6 +129,8 @@ def open_schema(
                 f"{version}, and this user may not change it ({place.hide_secrets(str(error))}). "
                 "Nothing was changed. Open it once as the user who owns the ledger."
             ) from error
+    elif not _functions_are_there(connection, place):
+        _make_functions(connection, place, busy_seconds=busy_seconds)
 
 
 def bring_forward(
@@ -155,11 +159,37 @@ def bring_forward(
         for script in scripts[version:]:
             connection.execute(in_schema(script.sql, schema))
             connection.execute(in_schema(_APPLIED, schema), (script.number,))
+        if not _functions_are_there(connection, place):
+            connection.execute(in_schema(functions_script(), schema))
         connection.execute("COMMIT")
     except BaseException:
         if not connection.closed:
             connection.execute("ROLLBACK")
         raise
+
+
+def _make_functions(
+    connection: psycopg.Connection, place: Place, *, busy_seconds: float
+) -> None:
+    """The functions of this nottwice, in a ledger that has those of another one.
+
+    Whoever may not make them can do without: what they write takes more round trips then.
+    """
+    try:
+        bring_forward(connection, place, busy_seconds=busy_seconds)
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+        log.warning(
+            "%s lacks the functions of this nottwice, so commits take longer; to make them, open "
+            "it once as the user who owns the ledger",
+            place.location,
+        )
+
+
+def _functions_are_there(connection: psycopg.Connection, place: Place) -> bool:
+    """Whether a ledger has the functions that this nottwice calls."""
+    name = in_schema(name_of("ride"), place.schema)
+    found = connection.execute(_FUNCTION, (name,)).fetchone()
+    return bool(found and found[0])
 
 
 def _schema_exists(connection: psycopg.Connection, schema: str) -> bool:

@@ -21,34 +21,17 @@ from nottwice.model.review import AuditEntry, Evidence
 from nottwice.model.run import RunStatus
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import Blocked, CallWrite, Commit, Outdated, Removal, RunUpdate
+from nottwice.store.postgres_columns import (
+    BLOCKED_RUN,
+    CHECKPOINT_KNOWN,
+    STEP_KNOWN,
+    marks,
+)
 from nottwice.store.postgres_schema import lock_number
 from nottwice.store.rules import MemoryData, apply, check
 
 Statement = tuple[str, Sequence[Any]]
 _NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
-
-_NUMBERS = frozenset(
-    "created_at attempt started_at finished_at retry_at key_since epoch updated_at claimed_at"
-    " wake_at ordinal opened_at version closed_at at snapshot sent_at received_at"
-    " recorded_at amount".split()
-)
-_OTHER_TYPES = {
-    "ambiguous": "smallint",
-    "if_failed": "smallint",
-    "window_seconds": "double precision",
-}
-
-
-def types_of(columns: str) -> list[str]:
-    """The types of columns, as the schema has them."""
-    names = columns.split(", ")
-    return ["bigint" if name in _NUMBERS else _OTHER_TYPES.get(name, "text") for name in names]
-
-
-def marks(columns: str) -> str:
-    """A parameter for each column, with its type: the server cannot guess that of an empty one."""
-    return ", ".join("%s::" + one for one in types_of(columns))
-
 
 def _insert(table: str, columns: str) -> str:
     words = ("INSERT INTO nottwice.", table, " (", columns, ") VALUES (", marks(columns), ")")
@@ -68,7 +51,7 @@ UPDATE nottwice.events SET received_by = %s::text, received_at = %s::bigint
  WHERE workflow_id = %s AND event_id = %s
 """
 
-THIS_CALL = (
+_THIS_CALL = (
     " WHERE t.workflow_id = %s AND t.node_id = %s AND t.checkpoint_id = %s AND t.tool_name = %s"
     " AND t.input_hash = %s"
 )
@@ -79,7 +62,7 @@ _CHANGES = (
     " result_kind = %s::text, failure_json = %s::text, retry_at = %s::bigint, ambiguous = %s,"
     " settled_by = %s::text, past_json = %s::text"
 )
-UPDATE_CALL = _CHANGES + THIS_CALL
+UPDATE_CALL = _CHANGES + _THIS_CALL
 
 _RUN_CHANGES = ", ".join(name + " = excluded." + name for name in rows.RUN_COLUMNS.split(", "))
 PUT_RUN = (
@@ -119,13 +102,7 @@ UPDATE nottwice.runs AS r SET ready_at = CASE
 READY_SINCE = _READY_SINCE + " WHERE workflow_id = %s"
 # Nothing that a holder is told matters while it holds the run.
 READY_UNLESS_HELD = READY_SINCE + " AND holder_id IS NULL"
-# A commit that another one overtook may still carry the mark of before: what is done stays done.
-_STEP_KNOWN = (
-    " ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE SET status = excluded.status,"
-    " finished_at = excluded.finished_at, failure_json = excluded.failure_json"
-    " WHERE steps.status <> 'done'"
-)
-PUT_STEP = _insert("steps", rows.STEP_COLUMNS) + _STEP_KNOWN
+PUT_STEP = _insert("steps", rows.STEP_COLUMNS) + STEP_KNOWN
 ADD_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS)
 # Only what a decision, its use or its end changes: an operator may write no other column.
 UPDATE_REVIEW = """
@@ -133,12 +110,7 @@ UPDATE nottwice.reviews SET status = %s, version = %s, decision_json = %s::text,
        closed_by = %s::text, closed_at = %s::bigint
  WHERE workflow_id = %s AND review_id = %s
 """
-_CHECKPOINT_KNOWN = (
-    " ON CONFLICT (workflow_id, version) DO UPDATE SET snapshot = excluded.snapshot,"
-    " node_id = excluded.node_id, created_at = excluded.created_at,"
-    " state_json = excluded.state_json"
-)
-PUT_CHECKPOINT = _insert("checkpoints", graph_rows.CHECKPOINT_COLUMNS) + _CHECKPOINT_KNOWN
+PUT_CHECKPOINT = _insert("checkpoints", graph_rows.CHECKPOINT_COLUMNS) + CHECKPOINT_KNOWN
 DROP_CHECKPOINT = "DELETE FROM nottwice.checkpoints WHERE workflow_id = %s AND version = %s"
 
 REMOVE_CALLS = """
@@ -162,25 +134,6 @@ REMOVE_REST = (
 )
 
 
-def _insert_all(table: str, columns: str, given_by: str) -> str:
-    arrays = ", ".join("%s::" + one + "[]" for one in types_of(columns))
-    words = (
-        *("INSERT INTO nottwice.", table, " (", columns, ") SELECT each.* FROM ", given_by),
-        *(", unnest(", arrays, ") AS each"),
-    )
-    return "".join(words)
-
-
-def put_steps(*, given_by: str) -> str:
-    """The same for many, as arrays, if there is a row in ``given_by``."""
-    return _insert_all("steps", rows.STEP_COLUMNS, given_by) + _STEP_KNOWN
-
-
-def put_checkpoints(*, given_by: str) -> str:
-    """The same for checkpoints."""
-    return _insert_all("checkpoints", graph_rows.CHECKPOINT_COLUMNS, given_by) + _CHECKPOINT_KNOWN
-
-
 DOUBT_AGAIN = "UPDATE nottwice.runs SET in_doubt_from = %s WHERE workflow_id = %s"
 DOUBT_BEGINS = """
 UPDATE nottwice.runs AS r SET in_doubt_from = coalesce(
@@ -193,14 +146,6 @@ UPDATE nottwice.runs AS r SET in_doubt_from = coalesce(
 """
 # One call in 256, picked by its id, which is a hash: no run has to count, in whatever process.
 PICKED = "00"
-
-
-# Questions and approvals hold back only who asked, so that a thousand branches can ask at once; but
-# one of them may be decided with an abort. The same words as in the index reviews_blocking.
-MAY_BLOCK = (
-    " FROM nottwice.reviews WHERE workflow_id = %s AND status IN ('open', 'decided')"
-    " AND (kind NOT IN ('question', 'approval') OR strpos(decision_json, '\"abort\"') > 0)"
-)
 
 
 # Nobody waits for ever behind a connection that is stuck in the middle of a transaction.
@@ -227,8 +172,9 @@ _KEY_CONFLICTS = (
     " WHERE tool_name = w.tool_name AND idempotency_key = w.key AND input_hash <> w.input_hash"
     " LIMIT 1) AS t"
 )
-_ANY_MAY_BLOCK = MAY_BLOCK.replace("= %s", "= ANY(%s)", 1)
-_BLOCKING = "SELECT " + rows.REVIEW_COLUMNS + _ANY_MAY_BLOCK
+_BLOCKING = (
+    "SELECT " + rows.REVIEW_COLUMNS + " FROM nottwice.reviews WHERE " + BLOCKED_RUN + " = ANY(%s)"
+)
 _KNOWN_REVIEWS = (
     "SELECT " + rows.REVIEW_COLUMNS + " FROM nottwice.reviews WHERE review_id = ANY(%s)"
 )

@@ -46,6 +46,9 @@ INTENT_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status, "
     "replay_class, attempt, attempt_id, holder_id, started_at, args_json"
 )
+CALL_KEY = "workflow_id, node_id, checkpoint_id, tool_name, input_hash"
+RECEIPT_COLUMNS = "status, finished_at, result_json, result_kind"
+"""What a receipt changes, in the order in which ``receipt_to_sql`` says it."""
 RUN_COLUMNS = (
     "workflow_id, status, epoch, holder_id, created_at, updated_at, claimed_at, failure_json, "
     "graph_id, input_json, parent_id, root_id, origin, waits_json, wake_at"

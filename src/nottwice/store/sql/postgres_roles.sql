@@ -56,6 +56,8 @@ GRANT UPDATE (status, finished_at, failure_json) ON nottwice.steps TO nottwice_w
 GRANT UPDATE (received_by, received_at) ON nottwice.events TO nottwice_writer;
 GRANT UPDATE (at, amount, if_failed) ON nottwice.charges TO nottwice_writer;
 GRANT UPDATE (lease_until) ON nottwice.holders TO nottwice_writer;
+-- Functions act with the rights of whoever calls them, so it does no harm that others may, too.
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA nottwice TO nottwice_writer;
 
 -- Removing. Audit entries and tombstones can be removed by nobody.
 GRANT DELETE ON nottwice.tool_call_results, nottwice.steps, nottwice.reviews, nottwice.evidence,

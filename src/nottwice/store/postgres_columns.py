@@ -1,0 +1,46 @@
+"""What every statement to a ledger on PostgreSQL has to agree on: types, and words used twice."""
+
+from __future__ import annotations
+
+_NUMBERS = frozenset(
+    "created_at attempt started_at finished_at retry_at key_since epoch updated_at claimed_at"
+    " wake_at ordinal opened_at version closed_at at snapshot sent_at received_at"
+    " recorded_at amount".split()
+)
+_OTHER_TYPES = {
+    "ambiguous": "smallint",
+    "if_failed": "smallint",
+    "window_seconds": "double precision",
+}
+
+
+def types_of(columns: str) -> list[str]:
+    """The types of columns, as the schema has them."""
+    names = columns.split(", ")
+    return ["bigint" if name in _NUMBERS else _OTHER_TYPES.get(name, "text") for name in names]
+
+
+def marks(columns: str) -> str:
+    """A parameter for each column, with its type: the server cannot guess that of an empty one."""
+    return ", ".join("%s::" + one for one in types_of(columns))
+
+
+# A commit that another one overtook may still carry the mark of before: what is done stays done.
+STEP_KNOWN = (
+    " ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE SET status = excluded.status,"
+    " finished_at = excluded.finished_at, failure_json = excluded.failure_json"
+    " WHERE steps.status <> 'done'"
+)
+CHECKPOINT_KNOWN = (
+    " ON CONFLICT (workflow_id, version) DO UPDATE SET snapshot = excluded.snapshot,"
+    " node_id = excluded.node_id, created_at = excluded.created_at,"
+    " state_json = excluded.state_json"
+)
+# The run that a review holds back, if it does. Questions and approvals hold back only who asked, so
+# that a thousand branches can ask at once; but one of them may be decided with an abort. The same
+# words as in the index reviews_blocking.
+BLOCKED_RUN = (
+    "CASE WHEN status IN ('open', 'decided')"
+    " AND (kind NOT IN ('question', 'approval') OR strpos(decision_json, '\"abort\"') > 0)"
+    " THEN workflow_id END"
+)

@@ -1,0 +1,85 @@
+-- The commits that every step of every run makes, as functions: postgres_functions.py says why, and
+-- puts in what stands in braces. Each gives true if its preconditions held and everything was
+-- written, and false if not. They act with the rights of whoever calls them.
+--
+-- Whoever shows a fence locks the row of the run first. What is read after that by another statement
+-- is what is there, and stays so.
+
+CREATE OR REPLACE FUNCTION nottwice.holds_run_{digest}(epoch bigint, holder text, run text)
+RETURNS boolean LANGUAGE plpgsql {settings} AS $$
+BEGIN
+  PERFORM 1 FROM nottwice.runs AS r
+    WHERE r.workflow_id = $3 AND r.epoch = $1 AND r.holder_id = $2 FOR SHARE;
+  RETURN FOUND AND current_setting('synchronous_commit') <> 'off';
+END
+$$;
+
+-- A call that nobody has asked for yet. No call before in_doubt_from may be in doubt, so one that is
+-- older takes the long way.
+CREATE OR REPLACE FUNCTION nottwice.write_intent_{digest}(bigint, text, {intent_types})
+RETURNS boolean LANGUAGE plpgsql {settings} AS $$
+BEGIN
+  PERFORM 1 FROM nottwice.runs AS r
+    WHERE r.workflow_id = $3 AND r.epoch = $1 AND r.holder_id = $2 AND r.in_doubt_from <= $8
+    FOR SHARE;
+  IF NOT FOUND OR current_setting('synchronous_commit') = 'off' THEN
+    RETURN false;
+  END IF;
+  INSERT INTO nottwice.tool_call_results ({intent_columns}) SELECT {intent_values}
+    WHERE NOT EXISTS (SELECT 1 FROM nottwice.reviews WHERE {blocked_run} = $3)
+    ON CONFLICT DO NOTHING;
+  RETURN FOUND;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION nottwice.write_call_{digest}(bigint, text, {call_types})
+RETURNS boolean LANGUAGE plpgsql {settings} AS $$
+BEGIN
+  PERFORM 1 FROM nottwice.runs AS r
+    WHERE r.workflow_id = $3 AND r.epoch = $1 AND r.holder_id = $2 AND r.in_doubt_from <= $8
+    FOR SHARE;
+  IF NOT FOUND OR current_setting('synchronous_commit') = 'off' THEN
+    RETURN false;
+  END IF;
+  INSERT INTO nottwice.tool_call_results ({call_columns}) SELECT {call_values}
+    WHERE NOT EXISTS (SELECT 1 FROM nottwice.reviews WHERE {blocked_run} = $3)
+    ON CONFLICT DO NOTHING;
+  RETURN FOUND;
+END
+$$;
+
+-- What an attempt came to. The call is the first one from its own key on, in the order of the key;
+-- asked for in another way it might be looked for among all calls of the run.
+CREATE OR REPLACE FUNCTION nottwice.write_receipt_{digest}(bigint, text, {receipt_types})
+RETURNS boolean LANGUAGE plpgsql {settings} AS $$
+BEGIN
+  PERFORM 1 FROM nottwice.runs AS r
+    WHERE r.workflow_id = $3 AND r.epoch = $1 AND r.holder_id = $2 FOR SHARE;
+  IF NOT FOUND OR current_setting('synchronous_commit') = 'off' THEN
+    RETURN false;
+  END IF;
+  UPDATE nottwice.tool_call_results AS t
+     SET {receipt_changes}, failure_json = NULL, retry_at = NULL, settled_by = NULL
+   WHERE t.ctid = (
+           SELECT ctid FROM nottwice.tool_call_results
+            WHERE (workflow_id, node_id, checkpoint_id, tool_name, input_hash)
+                  >= ($3, $4, $5, $6, $7)
+            ORDER BY workflow_id, node_id, checkpoint_id, tool_name, input_hash LIMIT 1)
+     AND t.workflow_id = $3 AND t.node_id = $4 AND t.checkpoint_id = $5 AND t.tool_name = $6
+     AND t.input_hash = $7 AND t.attempt_id = $8 AND t.status = 'PENDING';
+  RETURN FOUND;
+END
+$$;
+
+-- What rides along is written if, and only if, what it rides with was.
+CREATE OR REPLACE FUNCTION nottwice.ride_{digest}(boolean, {step_types}, {checkpoint_types})
+RETURNS boolean LANGUAGE plpgsql {settings} AS $$
+BEGIN
+  IF $1 THEN
+    INSERT INTO nottwice.steps ({step_columns}) SELECT * FROM unnest({step_values}) {step_known};
+    INSERT INTO nottwice.checkpoints ({checkpoint_columns})
+      SELECT * FROM unnest({checkpoint_values}) {checkpoint_known};
+  END IF;
+  RETURN $1;
+END
+$$;
