@@ -30,6 +30,7 @@ from nottwice.model.call import CallIdentity, CallRow, ResultKind, StoredResult,
 from nottwice.model.failure import NO_RETRY, FailureClass, RetryPolicy
 from nottwice.model.raises import check_raise
 from nottwice.model.review import ReviewKind
+from nottwice.model.shapes import checked, not_believed
 from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite
 
@@ -89,7 +90,9 @@ def ask_model(asking: Asking) -> Doing[Answered]:
     yield from session.commit()
     yield from _remember_lost(asking)
     plain = receipt.value
-    return Answered(ModelReply.from_plain(plain["reply"]), plain["usd"], raised, replayed)
+    with not_believed("The recorded reply of a model"):
+        reply = ModelReply.from_plain(plain["reply"])
+        return checked(Answered(reply, plain["usd"], raised, replayed))
 
 
 def _ask_until_answered(

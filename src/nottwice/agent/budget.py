@@ -14,6 +14,7 @@ from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model.raises import NAMES, is_amount
+from nottwice.model.shapes import checked, not_believed
 from nottwice.model.tool import parse_duration
 
 
@@ -67,7 +68,8 @@ class Amount:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> Amount:
-        return Amount(plain["tokens"], plain["usd"])
+        with not_believed("What was set aside for a model"):
+            return checked(Amount(plain["tokens"], plain["usd"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

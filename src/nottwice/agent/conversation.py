@@ -18,10 +18,12 @@ from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.guard.sending import tell
 from nottwice.model import position as positions
-from nottwice.model.checkpoint import restore, resume, save
+from nottwice.model.checkpoint import save
 from nottwice.model.graph import GraphDefinition
+from nottwice.model.image import load_image, resume_image
 from nottwice.model.position import Position
 from nottwice.model.run import CheckpointRecord, RunStatus
+from nottwice.model.shapes import not_believed
 from nottwice.store.interface import Store
 
 
@@ -49,10 +51,11 @@ def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:
     chain = [] if run is None else store.checkpoint_chain(run_id)
     if run is None or not chain:
         return 1
-    now = restore(chain)["state"]["round"]
-    number = int(now["number"])
     ended = run.status is RunStatus.COMPLETED
-    return number - 1 if ended and now["last_message"] == text else number
+    with not_believed(f"The state of run {run_id!r}"):
+        now = load_image(chain)["state"]["round"]
+        number = int(now["number"])
+        return number - 1 if ended and now["last_message"] == text else number
 
 
 def is_spoken_to(store: Store, run_id: str) -> bool:
@@ -78,7 +81,7 @@ def reopen(seat: Seat, graph: GraphDefinition, run_id: str, *, wait_seconds: flo
     session = yield from ownership.take(opening)
     chain: list[CheckpointRecord] = yield Read(lambda store: store.checkpoint_chain(run_id))
     unheard = yield Read(lambda store: _has_unheard(store, run_id))
-    image, saved = resume(chain)
+    image, saved = resume_image(chain)
     position = Position.from_plain(image["position"])
     status = RunStatus.RUNNING
     if position.node is None and unheard:

@@ -38,7 +38,7 @@ def _effect(row: CallRow) -> Effect:
     return Effect(
         receipt_id=row.call_id,
         tool=row.identity.tool_name,
-        args=values.decode(row.args_json),
+        args=values.decode_object(row.args_json),
         status=row.status.value.lower(),
         key=row.key,
         label=row.label,

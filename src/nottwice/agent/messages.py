@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from nottwice.errors import LedgerCorrupt
+from nottwice.model.shapes import checked
 
 Extra = Mapping[str, Any]
 
@@ -117,7 +118,8 @@ class Message:
             case {"role": ("user" | "assistant") as role, "blocks": list(blocks), **rest}:
                 if rest.keys() <= {"extra"}:
                     read = tuple(block_from_plain(block) for block in blocks)
-                    return cls(Role(role), read, plain.get("extra", {}))
+                    if type(extra := plain.get("extra", {})) is dict:
+                        return cls(Role(role), read, extra)
         raise _unreadable(plain)
 
 
@@ -154,7 +156,7 @@ def block_from_plain(plain: Any) -> Block:
     if read is None:
         raise _unreadable(plain)
     try:
-        return read(**{name: value for name, value in plain.items() if name != "kind"})
+        return checked(read(**{name: value for name, value in plain.items() if name != "kind"}))
     except TypeError:
         raise _unreadable(plain) from None
 

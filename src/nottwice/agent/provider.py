@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from nottwice.agent.messages import Extra, Message
-from nottwice.errors import LedgerCorrupt, UsageError
+from nottwice.errors import UsageError
+from nottwice.model.shapes import checked, not_believed
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +144,15 @@ class ModelReply:
     @classmethod
     def from_plain(cls, plain: Any) -> ModelReply:
         """Read what ``to_plain`` wrote; anything else is LedgerCorrupt."""
-        try:
-            return cls(
+        with not_believed("The recorded reply of a model"):
+            reply = cls(
                 message=Message.from_plain(plain["message"]),
                 stop=StopReason(plain["stop"]),
-                usage=Usage(**plain["usage"]),
+                usage=checked(Usage(**plain["usage"])),
                 model=plain["model"],
                 extra=plain["extra"],
             )
-        except (KeyError, TypeError, ValueError):
-            raise LedgerCorrupt(
-                "The recorded reply of a model cannot be read: it is not what nottwice writes. It "
-                "was not believed, and no model was asked. Restore the ledger from a backup."
-            ) from None
+            return checked(reply)
 
 
 @runtime_checkable

@@ -229,7 +229,7 @@ def _decided_text(case: Case) -> str | None:
 
 
 def _show_arguments(args_json: str, *, title: str = "Arguments") -> None:
-    arguments = values.decode(args_json)
+    arguments = values.decode_object(args_json)
     facts = []
     for name, value in arguments.items():
         text = values.encode(value)

@@ -309,7 +309,7 @@ def call_document(call: CallView, holders: Holders) -> dict[str, Any]:
         "tool": row.identity.tool_name,
         "step": row.identity.node_id,
         "visit": row.identity.checkpoint_id,
-        "arguments": values.decode(row.args_json),
+        "arguments": values.decode_object(row.args_json),
         "replay_class": row.replay_class.value,
         "status": row.status.value,
         "started_at": iso_text(row.created_at),

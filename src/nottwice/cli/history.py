@@ -83,7 +83,7 @@ def _show_versions(ledger: Ledger, run_id: str, settings: Settings, *, show_all:
 
 
 def _show_version(ledger: Ledger, run_id: str, at: int, settings: Settings) -> None:
-    image = versions.load(ledger.store, run_id, at)
+    image = versions.load_whole(ledger.store, run_id, at)
     state, node = image["state"], image["position"]["node"]
     if settings.as_json:
         document = {"run_id": run_id, "version": at, "node": node, "state": state}

@@ -12,13 +12,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from nottwice.model.calendar import utc
 
 MOST_CHARACTERS = 200
 
@@ -143,7 +144,7 @@ def utc_text(seconds: float | None) -> str | None:
     """A moment for people, in UTC."""
     if seconds is None:
         return None
-    moment = datetime.fromtimestamp(seconds, UTC)
+    moment = utc(seconds)
     return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
 
 
@@ -151,7 +152,7 @@ def iso_text(seconds: float | None) -> str | None:
     """A moment for programs: ISO 8601 in UTC, with microseconds."""
     if seconds is None:
         return None
-    moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    moment = utc(seconds).replace(tzinfo=None)
     return moment.isoformat(timespec="microseconds") + "Z"
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, assert_never
 
 from nottwice.cli.output import shorten, utc_text
 from nottwice.engine.blocking import call_text, written_call
-from nottwice.engine.history import Version, history, load
+from nottwice.engine.history import Version, history, load_whole
 from nottwice.engine.restored import mark_of
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.graphs.outcome import NodeMark
@@ -279,9 +279,9 @@ def stand(ledger: Ledger, run_id: str) -> Standing:
     run = view.run
     saved = store.checkpoints(run_id)
     if saved:
-        state = load(store, run_id)["state"]
+        state = load_whole(store, run_id)["state"]
     else:
-        state = None if run.input_json is None else values.decode(run.input_json)
+        state = None if run.input_json is None else values.decode_object(run.input_json)
     return Standing(
         view=view,
         version=saved[-1].version if saved else None,

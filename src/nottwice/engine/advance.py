@@ -23,10 +23,11 @@ from nottwice.errors import InvalidGraph, NottwiceError, RunBlocked, RunWaits
 from nottwice.model import position as positions
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
-from nottwice.model.checkpoint import Saved, resume, save
+from nottwice.model.checkpoint import Saved, save
 from nottwice.model.delta import Delta, diff, grown, of_keys
 from nottwice.model.failure import Failure, classify, is_ledger_trouble
 from nottwice.model.graph import GraphDefinition, Node
+from nottwice.model.image import resume_image
 from nottwice.model.mapping import nodes_at
 from nottwice.model.position import Position
 from nottwice.model.run import RunStatus, StepRecord
@@ -246,7 +247,7 @@ def _board(session: Session, plan: Plan) -> Doing[Flight]:
         flight = Flight(session, plan, state, positions.start(plan.graph))
         flight.save(ROOT_NODE)
         return flight
-    image, saved = resume(chain)
+    image, saved = resume_image(chain)
     flight = Flight(session, plan, image["state"], Position.from_plain(image["position"]))
     flight.loaded(saved, image)
     return flight

@@ -87,7 +87,7 @@ def _need(
     session, now = scope.session, scope.session.clock.now()
     shown = WantedCall(
         tool=tool.name,
-        args=values.decode(intent.args_json),
+        args=values.decode_object(intent.args_json),
         replay_class=tool.replay_class.value,
         lasts_seconds=tool.approval_seconds,
     )

@@ -149,7 +149,7 @@ def decide_command(review_id: str, location: str) -> str:
 
 def call_text(row: CallRow) -> str:
     """A call as a person would write it, shortened."""
-    return written_call(row.identity.tool_name, values.decode(row.args_json))
+    return written_call(row.identity.tool_name, values.decode_object(row.args_json))
 
 
 def written_call(tool_name: str, args: Mapping[str, Any]) -> str:

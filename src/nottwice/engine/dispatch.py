@@ -239,7 +239,7 @@ class _Dispatch:
         live = (self.request.args, self.request.kwargs)
         if row is None or self.tool.rebuild is None or self.tool.volatile:
             return live
-        return self.tool.rebuild(values.decode(row.args_json))
+        return self.tool.rebuild(values.decode_object(row.args_json))
 
     def _resolve(self, row: CallRow) -> Doing[Attempted | None]:
         try:
@@ -487,10 +487,11 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
 
 def _not_kept(row: CallRow) -> ResultNotKept:
     assert row.result is not None
-    about = values.decode(row.result.json)
+    about = values.decode_object(row.result.json)
+    why = str(about.get("why", "nobody says why")).rstrip(".")
     return ResultNotKept(
         f"{row.identity.tool_name} took effect (call {row.call_id}), but its result could not be "
-        f"kept: {about['why'].rstrip('.')}. It was not run again, and nothing was handed out in "
+        f"kept: {why}. It was not run again, and nothing was handed out in "
         f"its place. See: nottwice show {shlex.quote(row.identity.workflow_id)}",
         call_id=row.call_id,
         about=about,

@@ -169,7 +169,7 @@ def _proposed(session: Session, tool: Tool, intent: CallRow) -> ProposedCall:
         replay_class=tool.replay_class.value,
         tags=tool.tags,
         rate_class=tool.rate_class,
-        arguments=values.decode(intent.args_json),
+        arguments=values.decode_object(intent.args_json),
         run_id=session.run_id,
         step=intent.identity.node_id,
         call_id=intent.call_id,

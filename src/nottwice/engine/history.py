@@ -10,11 +10,13 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from nottwice.errors import Fenced, LedgerCorrupt, RunBusy, StoreError, UnknownRun, UsageError
 from nottwice.model import checkpoint
 from nottwice.model.changes import Change, changes
 from nottwice.model.delta import Plain
+from nottwice.model.image import load_image
 from nottwice.model.run import CheckpointRecord, Fence, Life, RunRecord
 from nottwice.store.interface import Claim, Commit, Outdated, RunUpdate, Store
 
@@ -40,12 +42,13 @@ def history(store: Store, run_id: str) -> list[Version]:
 
 
 def load(store: Store, run_id: str, version: int | None = None) -> Plain:
-    """What a version holds, the newest one if none is named: its state and its position."""
-    chain = store.checkpoint_chain(run_id, version)
-    if not chain:
-        _find_run(store, run_id)
-        raise _no_such_version(store, run_id, version)
-    return checkpoint.restore(chain)
+    """What a version holds, the newest one if none is named, as plain data."""
+    return checkpoint.restore(_chain(store, run_id, version))
+
+
+def load_whole(store: Store, run_id: str, version: int | None = None) -> dict[str, Any]:
+    """The same of a run of a graph: its state and its position, or LedgerCorrupt."""
+    return load_image(_chain(store, run_id, version))
 
 
 def compare(store: Store, run_id: str, one: int, other: int) -> list[Change]:
@@ -113,6 +116,14 @@ def _write(
             raise
     except (Outdated, Fenced) as error:
         raise _busy(run, "somebody who took it just now") from error
+
+
+def _chain(store: Store, run_id: str, version: int | None) -> list[CheckpointRecord]:
+    chain = store.checkpoint_chain(run_id, version)
+    if not chain:
+        _find_run(store, run_id)
+        raise _no_such_version(store, run_id, version)
+    return chain
 
 
 def _find_run(store: Store, run_id: str) -> RunRecord:

@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from nottwice.engine import reconcile, restored, said, stops
 from nottwice.engine.asks import Doing, Pause, Read, Write
@@ -20,6 +19,7 @@ from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
 from nottwice.engine.session import FindTool, Policy, Session
 from nottwice.errors import RunAborted, RunBlocked, RunBusy, UsageError
+from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure, classify, is_ledger_trouble
 from nottwice.model.review import Review, ReviewStatus
@@ -224,7 +224,7 @@ def _wait_or_give_up(
         who = other.describe() if other else "a process that cannot be identified"
     when = ""
     if since is not None:
-        when = f" since {datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        when = f" since {utc(since):%Y-%m-%d %H:%M:%S} UTC"
     raise RunBusy(
         f"Run {opening.run_id!r} is driven by {who}{when}. Nothing was done. Wait for it with "
         "wait_seconds=..., or stop that process: a dead holder is overtaken at once.",

@@ -376,7 +376,7 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
         return
     invocation: Invocation | None = None
     try:
-        invocation = tool.rebuild(values.decode(row.args_json))
+        invocation = tool.rebuild(values.decode_object(row.args_json))
     except NottwiceError as error:
         session.say("arguments no longer fit", row, repr(str(error)))
     mine, ours = session.enter(row.identity, None)

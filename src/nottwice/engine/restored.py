@@ -9,12 +9,11 @@ Promise kept here: P91.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from nottwice.engine import blocking, stops
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Session
 from nottwice.model import values
+from nottwice.model.calendar import utc
 from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity
 from nottwice.model.review import AuditEntry, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import RunStatus
@@ -79,7 +78,7 @@ def end_hold(session: Session, review: Review) -> Doing[None]:
 def _review(run_id: str, mark: AuditEntry, *, now: float) -> Review:
     about = values.hash_of({"copy": mark.subject})
     identity = CallIdentity(run_id, ROOT_NODE, FIRST_CHECKPOINT, _ABOUT, about)
-    made = datetime.fromtimestamp(mark.at, UTC)
+    made = utc(mark.at)
     return Review(
         # From what it is about, so that whoever opens the run next asks the same question.
         review_id=identity.call_id[:8],

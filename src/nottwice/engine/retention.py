@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from nottwice.engine import history
 from nottwice.engine.clock import Clock
 from nottwice.engine.session import FindTool
 from nottwice.errors import RunBusy
+from nottwice.model.calendar import utc
 from nottwice.model.call import ROOT_NODE, CallRow
 from nottwice.model.retention import Retention
 from nottwice.model.review import AuditEntry, ReviewStatus
@@ -260,7 +260,7 @@ def _entry(sweep: Sweep, part: _Part, now: float) -> AuditEntry | None:
     run = part.run
     if run.status is RunStatus.REMOVED:
         return None
-    ended = datetime.fromtimestamp(run.updated_at, UTC)
+    ended = utc(run.updated_at)
     calls = len(part.due) + len(part.left)
     why = f"retention: {run.status.value} since {ended:%Y-%m-%d}, {calls} calls"
     return AuditEntry(run.workflow_id, now, sweep.by, AUDITED_AS, f"run {run.workflow_id}", why)

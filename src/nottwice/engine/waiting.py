@@ -12,7 +12,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from nottwice.engine import blocking, reconcile, stops
@@ -25,6 +24,7 @@ from nottwice.engine.stops import raise_if_stopped as raise_if_stopped
 from nottwice.errors import EventTimeout, NottwiceError, ReplayDriftError, RunWaits
 from nottwice.model import values
 from nottwice.model.asked import Question
+from nottwice.model.calendar import utc
 from nottwice.model.call import (
     CallIdentity,
     CallRow,
@@ -36,6 +36,7 @@ from nottwice.model.call import (
 from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import EventRecord, RunStatus, Wait, WaitKind
+from nottwice.model.shapes import not_believed
 from nottwice.store.interface import CallWrite, EventWrite, Outdated, ReviewWrite, RunUpdate
 
 T = TypeVar("T")
@@ -219,7 +220,8 @@ def _timer(request: Request, due: float) -> Wait:
 
 def _due(row: CallRow) -> float:
     assert row.result is not None
-    return float(values.decode(row.result.json))
+    with not_believed(f"When a timer of run {row.identity.workflow_id!r} is due"):
+        return float(values.decode(row.result.json))
 
 
 # Events
@@ -359,7 +361,7 @@ def _stopped(request: Request, wait: Wait, what: str) -> RunWaits:
     stops.raise_if_stopped(request.scope, but=request.identity)
     ends = ""
     if wait.until is not None:
-        ends = f", at most until {datetime.fromtimestamp(wait.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        ends = f", at most until {utc(wait.until):%Y-%m-%d %H:%M:%S} UTC"
     error = RunWaits(
         f"Run {session.run_id!r} waits for {what}{ends}. Nothing failed, and nothing more was "
         "done. Open the run again then: run your program, it continues by itself.",

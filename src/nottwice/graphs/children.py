@@ -9,6 +9,7 @@ Promises kept here: P29, P86.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from nottwice.engine import reconcile, steps, stops
@@ -33,6 +34,7 @@ from nottwice.model.call import (
 )
 from nottwice.model.failure import Failure, is_ledger_trouble
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
+from nottwice.model.shapes import checked, not_believed
 from nottwice.store.interface import CallWrite
 
 S = TypeVar("S")
@@ -195,17 +197,22 @@ def _row(
 def _recorded(graph: Runnable, row: CallRow, *, check: bool) -> Outcome[Any]:
     """How a child ended, as the parent has it on record: the same live and on replay."""
     assert row.result is not None
-    plain = values.decode(row.result.json)
-    failure = None if plain["failure"] is None else Failure.from_plain(plain["failure"])
-    state = None if plain["state"] is None else graph.state.hand_out(plain["state"])
-    outcome: Outcome[Any] = Outcome(
-        run_id=plain["run_id"],
-        graph=plain["graph"],
-        status=plain["status"],
-        state=state,
-        version=plain["version"],
-        failure=failure,
-    )
+    with not_believed(f"How a child of run {row.identity.workflow_id!r} ended"):
+        plain = values.decode_object(row.result.json)
+        failure = None if plain["failure"] is None else Failure.from_plain(plain["failure"])
+        kept: dict[str, Any] | None = None if plain["state"] is None else {**plain["state"]}
+        outcome: Outcome[Any] = checked(
+            Outcome(
+                run_id=plain["run_id"],
+                graph=plain["graph"],
+                status=plain["status"],
+                state=None,
+                version=plain["version"],
+                failure=failure,
+            )
+        )
+    if kept is not None:
+        outcome = replace(outcome, state=graph.state.hand_out(kept))
     if check and outcome.status != "completed":
         raise ChildFailed(
             f"Child run {outcome.run_id!r} was {outcome.status}. It is on record with its parent. "

@@ -204,7 +204,7 @@ class Graph(Generic[S]):
 
     def load(self, run_id: str, version: int | None = None, *, store: AnyStore = None) -> S:
         """The state as of a version, in its declared type; the newest one without a number."""
-        image = history.load(ledger_of(store, create=False).store, run_id, version)
+        image = history.load_whole(ledger_of(store, create=False).store, run_id, version)
         state: S = self.state.hand_out(image["state"])
         return state
 

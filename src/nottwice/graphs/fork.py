@@ -21,7 +21,8 @@ from nottwice.graphs.state import Go
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model.call import CallRow, check_id
-from nottwice.model.checkpoint import restore, save
+from nottwice.model.checkpoint import save
+from nottwice.model.image import load_image
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
 from nottwice.store.interface import CallWrite, Store, check_not_removed
 
@@ -49,7 +50,7 @@ def fork(
             f"Run {run_id!r} has {what}. Nothing was forked. See which it has: "
             f"nottwice history {shlex.quote(run_id)}"
         )
-    image = restore(chain)
+    image = load_image(chain)
     if update is not None:
         if isinstance(update, str | Go):
             raise UsageError(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from nottwice.errors import LedgerCorrupt
+from nottwice.errors import InvalidGraph
 from nottwice.model import values
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import GraphDefinition
 from nottwice.model.run import GraphRecord
+from nottwice.model.shapes import not_believed
 
 
 def recorded_definition(record: GraphRecord) -> GraphDefinition:
@@ -16,10 +17,8 @@ def recorded_definition(record: GraphRecord) -> GraphDefinition:
 
 def recorded_fingerprint(record: GraphRecord) -> Fingerprint:
     """The same with its tools and bodies, as far as they were recorded."""
-    try:
-        return Fingerprint.from_plain(values.decode(record.json))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise LedgerCorrupt(
-            f"The record of graph {record.graph_id!r} cannot be read ({error!r}). It was not "
-            "believed. Restore the ledger from a backup."
-        ) from error
+    with not_believed(f"The record of graph {record.graph_id!r}"):
+        try:
+            return Fingerprint.from_plain(values.decode(record.json))
+        except InvalidGraph as error:
+            raise ValueError(error.message) from error

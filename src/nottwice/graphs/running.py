@@ -28,8 +28,8 @@ from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id, child_node
-from nottwice.model.checkpoint import restore
 from nottwice.model.graph import GraphDefinition, split_graph_id
+from nottwice.model.image import load_image
 from nottwice.model.places import was_left
 from nottwice.model.position import around
 from nottwice.model.review import MIGRATE, Review
@@ -205,7 +205,7 @@ def _advance(
         graph=graph.definition(),
         graph_id=bound,
         code=graph.code,
-        first_state=values.decode(begins.input_json),
+        first_state=values.decode_object(begins.input_json),
         cadence=graph.cadence,
         told_to_stop=asked.told_to_stop,
     )
@@ -234,7 +234,7 @@ def beginning(
     check_bound(store, graph, known)
     assert known.input_json is not None
     if asked.input is not None:
-        same = graph.state.began_with(values.decode(known.input_json), asked.input)
+        same = graph.state.began_with(values.decode_object(known.input_json), asked.input)
         # What another version began with cannot be compared with the state of this one.
         if not same and not _was_migrated(store, asked.run_id):
             raise UsageError(
@@ -291,7 +291,7 @@ def outcome_of(
     else:
         chain = store.checkpoint_chain(run_id)
         assert known.input_json is not None
-        plain = restore(chain)["state"] if chain else values.decode(known.input_json)
+        plain = load_image(chain)["state"] if chain else values.decode_object(known.input_json)
         version = chain[-1].version if chain else 0
     return Outcome(
         run_id=run_id,

@@ -25,8 +25,8 @@ from nottwice.graphs.recorded import recorded_definition
 from nottwice.guard import registry
 from nottwice.model import values
 from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity
-from nottwice.model.checkpoint import restore
 from nottwice.model.graph import split_graph_id
+from nottwice.model.image import load_image
 from nottwice.model.mapping import nodes_at
 from nottwice.model.position import Position, start
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
@@ -89,7 +89,7 @@ def position_of(store: Store, run: RunRecord) -> Position:
     """Where a run of a graph is; one that has saved nothing yet is at its beginning."""
     chain = store.checkpoint_chain(run.workflow_id)
     if chain:
-        return Position.from_plain(restore(chain)["position"])
+        return Position.from_plain(load_image(chain)["position"])
     graph = store.load_graph(run.graph_id or "")
     if graph is None:
         raise LedgerCorrupt(

@@ -304,4 +304,16 @@ def _local_path(given: str | Path) -> Path:
         )
     if not text or "\0" in text or (text.startswith("//") and text != str(given)):
         raise UsageError(f"{str(given)!r} is not a path. Nothing was opened.")
-    return Path(os.path.expanduser(text))
+    path = Path(os.path.expanduser(text))
+    try:
+        path.exists()
+    except (OSError, ValueError) as error:
+        # Too long, or behind a folder that nobody may enter, or with half a character in it.
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"{str(given)[:200]!r} is not a path that can be used ({why}). {_NOT}"
+        ) from None
+    return path
+
+
+_NOT = "Nothing was opened."

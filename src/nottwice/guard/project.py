@@ -18,7 +18,7 @@ def project_table() -> tuple[Path, dict[str, Any]]:
             content = tomllib.loads(file.read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RecursionError) as error:
             raise UsageError(
                 f"{file} cannot be read ({error}). Nothing was opened. Correct it, or say what "
                 "you mean with --store and --app."

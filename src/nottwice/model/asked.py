@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nottwice.errors import LedgerCorrupt, UsageError
+from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.review import VERBS, Review, ReviewKind, Verb
+from nottwice.model.shapes import checked, not_believed
 
 UNDO = "undo"
 RESERVED = frozenset({*(verb.value for verb in Verb), UNDO, "later"})
@@ -82,9 +83,9 @@ def shown_in(review: Review) -> Question | WantedCall | None:
     if review.about is None:
         return None
     plain = values.decode(review.about)
-    try:
+    with not_believed(f"What review {review.review_id} shows"):
         if review.kind in (ReviewKind.QUESTION, ReviewKind.BUDGET):
-            return Question(
+            question = Question(
                 text=plain["question"],
                 options=tuple(plain["options"]),
                 about=plain["about"],
@@ -92,18 +93,15 @@ def shown_in(review: Review) -> Question | WantedCall | None:
                 schema=plain["schema"],
                 kind=review.kind,
             )
+            return checked(question)
         if review.kind is ReviewKind.APPROVAL:
-            return WantedCall(
+            wanted = WantedCall(
                 tool=plain["tool"],
-                args=dict(plain["args"]),
+                args=plain["args"],
                 replay_class=plain["replay_class"],
                 lasts_seconds=plain["lasts_seconds"],
             )
-    except (KeyError, TypeError, ValueError) as error:
-        raise LedgerCorrupt(
-            f"What review {review.review_id} shows cannot be read ({error!r}). It was not "
-            "believed. Restore the ledger from a backup."
-        ) from error
+            return checked(wanted)
     return None
 
 

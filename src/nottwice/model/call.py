@@ -237,7 +237,7 @@ def call_from_row(row: CallRow) -> Call:
         run_id=row.identity.workflow_id,
         tool=row.identity.tool_name,
         step=row.identity.node_id,
-        args=values.decode(row.args_json),
+        args=values.decode_object(row.args_json),
         key=row.key,
         attempt=row.attempt,
         first_started_at=row.created_at,

@@ -24,6 +24,7 @@ from nottwice.errors import LedgerCorrupt, NotPlainData
 from nottwice.model import values
 from nottwice.model.delta import Delta, Misfit, Plain, apply_in_place, combine, diff, growth
 from nottwice.model.run import CheckpointRecord
+from nottwice.model.shapes import UNREADABLE
 
 # What finding, reading and applying one more delta costs, in characters that could be read instead.
 DELTA_COST: Final = 256
@@ -32,7 +33,7 @@ DELTA_COST: Final = 256
 _READ_AT_ONCE: Final = 256
 
 # What a delta can raise that was made of other text than ours.
-_UNREADABLE = (Misfit, AttributeError, IndexError, KeyError, TypeError, ValueError)
+_UNREADABLE = (Misfit, *UNREADABLE)
 
 
 @dataclass(frozen=True, slots=True)

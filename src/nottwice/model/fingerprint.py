@@ -14,6 +14,7 @@ from typing import Any
 from nottwice.model import schemas, values
 from nottwice.model.call import ReplayClass
 from nottwice.model.graph import GraphDefinition, Version
+from nottwice.model.shapes import checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class ToolPrint:
 
     @staticmethod
     def from_plain(name: str, plain: Mapping[str, Any]) -> ToolPrint:
-        return ToolPrint(
+        found = ToolPrint(
             name=name,
             replay_class=ReplayClass(plain["class"]),
             key=plain.get("key"),
@@ -48,6 +49,7 @@ class ToolPrint:
             arguments=plain["arguments"],
             result=plain["result"],
         )
+        return checked(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ class Fingerprint:
     def from_plain(plain: Mapping[str, Any]) -> Fingerprint:
         """What ``to_plain`` wrote; KeyError, TypeError or ValueError if it is nothing like that."""
         tools, bodies = plain.get("tools"), plain.get("bodies")
+        if bodies is not None and not {type(body) for body in bodies.values()} <= {str}:
+            raise TypeError("the body of a node is no text")
         return Fingerprint(
             GraphDefinition.from_plain(plain),
             None

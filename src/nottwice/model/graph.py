@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from nottwice.errors import InvalidGraph
+from nottwice.model.shapes import checked
 
 END: Final = "$end"
 """Where a run goes that is finished: ``then=nt.END``."""
 MOST_VISITS: Final = 1000
-_VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+# So many digits and no more: whoever reads a version must not be kept busy by it.
+_NUMBER = r"(0|[1-9][0-9]{0,8})"
+_VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
 
 Then = str | Mapping[str, str] | Sequence[str] | None
 """Where a node leads, as it is written: a node, a choice by name, or branches."""
@@ -141,23 +144,28 @@ class GraphDefinition:
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> GraphDefinition:
         """The definition that ``to_plain`` wrote; KeyError, TypeError or ValueError if none is."""
-        return GraphDefinition(
+        definition = GraphDefinition(
             name=plain["name"],
             version=parse_version(plain["version"], what=f"Graph {plain['name']!r}"),
             nodes=tuple(_node_from_plain(node) for node in plain["nodes"]),
             append=tuple(plain["append"]),
             state=plain["state"],
         )
+        if not definition.nodes:
+            raise ValueError("it has no nodes")
+        return checked(definition)
 
 
 def _node_from_plain(plain: Mapping[str, Any]) -> Node:
     if "then" in plain:
-        route: Route = Line(plain["then"])
+        route: Route = checked(Line(plain["then"]))
     elif "choice" in plain:
         route = Choice(tuple(plain["choice"].items()))
+        if not {type(to) for _, to in route.options} <= {str}:
+            raise TypeError("a choice leads to no node")
     else:
-        route = Fan(tuple(plain["branches"]), plain["join"])
-    return Node(plain["name"], route, plain["most"], plain.get("phase"))
+        route = checked(Fan(tuple(plain["branches"]), plain["join"]))
+    return checked(Node(plain["name"], route, plain["most"], plain.get("phase")))
 
 
 def _plain_node(node: Node) -> dict[str, Any]:

@@ -146,9 +146,10 @@ def in_millionths(amount: object, *, what: str) -> int:
     if isinstance(amount, bool) or not isinstance(amount, int | float | str | Decimal):
         raise UsageError(f"{what} must be a number, and {amount!r} is none.")
     try:
-        exact = Decimal(str(amount))
+        # A number of thousands of digits cannot even be written; Decimal takes it as it is.
+        exact = Decimal(amount) if isinstance(amount, int) else Decimal(str(amount))
         if not exact.is_finite() or not 0 <= exact <= MOST_AMOUNT:
-            raise UsageError(f"{what} must be from 0 to {MOST_AMOUNT}, and is {amount!r}.")
+            raise UsageError(f"{what} must be from 0 to {MOST_AMOUNT}, and is {exact:.6g}.")
     except InvalidOperation:
         raise UsageError(f"{what} must be a number, and {amount!r} is none.") from None
     return int((exact * _MILLIONTHS).to_integral_value(rounding=ROUND_CEILING))

@@ -14,6 +14,7 @@ from typing import Any, assert_never
 from nottwice.errors import InvalidGraph, LedgerCorrupt
 from nottwice.model.call import ROOT_NODE, branch_node, child_node
 from nottwice.model.graph import END, Choice, Fan, GraphDefinition, Line, Node
+from nottwice.model.shapes import UNREADABLE, checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,14 @@ class Position:
     def from_plain(plain: Any) -> Position:
         try:
             branches = tuple(
-                Branch(branch["node"], branch["update"]) for branch in plain.get("branches", ())
+                checked(Branch(branch["node"], branch["update"]))
+                for branch in plain.get("branches", ())
             )
-            return Position(plain["node"], plain["visits"], branches)
-        except (AttributeError, KeyError, TypeError) as error:
+            position = checked(Position(plain["node"], plain["visits"], branches))
+            if not {type(number) for number in position.visits.values()} <= {int}:
+                raise TypeError("a visit has no number")
+            return position
+        except UNREADABLE as error:
             raise LedgerCorrupt(
                 f"A checkpoint holds a position that cannot be read ({error!r}). It was not "
                 "believed. Restore the ledger from a backup."

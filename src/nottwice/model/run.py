@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 import shlex
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
+from nottwice.model.calendar import utc
 from nottwice.model.failure import Failure
 from nottwice.model.records import light_record
+from nottwice.model.shapes import checked
 
 CANCEL: Final = "nottwice.cancel"
 """The event that tells whoever drives a run to stop."""
@@ -74,7 +75,10 @@ class Wait:
 
     @staticmethod
     def from_plain(plain: dict[str, Any]) -> Wait:
-        return Wait(WaitKind(plain["kind"]), plain["subject"], plain["step"], plain["until"])
+        """What ``to_plain`` wrote; LookupError, TypeError or ValueError if it is something else."""
+        return checked(
+            Wait(WaitKind(plain["kind"]), plain["subject"], plain["step"], plain["until"])
+        )
 
 
 class Life(enum.Enum):
@@ -209,7 +213,7 @@ class Fence:
 
 def removed_text(run: RunRecord) -> str:
     """What to tell someone who asks for a run that retention has removed."""
-    ended = datetime.fromtimestamp(run.updated_at, UTC)
+    ended = utc(run.updated_at)
     return (
         f"Run {run.workflow_id!r} ended on {ended:%Y-%m-%d} and was removed by retention since. "
         "Nothing was done: its receipts are gone, so whatever it did would be done a second time. "

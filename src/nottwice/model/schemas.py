@@ -37,8 +37,8 @@ class FieldChange:
 
 def normal(schema: Any) -> Any:
     """The schema with its references followed and without words for people."""
-    definitions = schema.get("$defs", {}) if isinstance(schema, dict) else {}
-    return _normal(schema, definitions, ())
+    definitions = schema.get("$defs") if isinstance(schema, dict) else None
+    return _normal(schema, definitions if isinstance(definitions, dict) else {}, ())
 
 
 def _normal(schema: Any, definitions: Any, within: tuple[str, ...]) -> Any:
@@ -55,11 +55,11 @@ def _normal(schema: Any, definitions: Any, within: tuple[str, ...]) -> Any:
         return _normal(definitions[name], definitions, (*within, name))
     shown: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in ("properties", "patternProperties"):
+        if key in ("properties", "patternProperties") and isinstance(value, dict):
             # Here the keys are names of fields; one may well be called "title".
             shown[key] = {name: _normal(each, definitions, within) for name, each in value.items()}
         elif key == "required":
-            shown[key] = sorted(value)
+            shown[key] = sorted(_names(value))
         elif key not in _WORDS_ONLY:
             shown[key] = _normal(value, definitions, within)
     return shown
@@ -80,8 +80,7 @@ def compare(old: Any, new: Any) -> Fit:
         if rest and Fit.NARROWER not in fits:
             return Fit.WIDER
         return Fit.NARROWER
-    alternatives = new.get("anyOf", []) if isinstance(new, dict) else []
-    wanted = old["anyOf"] if isinstance(old, dict) and "anyOf" in old else [old]
+    alternatives, wanted = _alternatives(new) or [], _alternatives(old) or [old]
     if alternatives and all(any(_fits(one, each) for each in alternatives) for one in wanted):
         return Fit.WIDER
     return Fit.NARROWER
@@ -97,7 +96,7 @@ def field_changes(old: Any, new: Any) -> tuple[FieldChange, ...]:
 
 def _field_changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[FieldChange]:
     before, after = old["properties"], new["properties"]
-    was_needed, needed = set(old.get("required", ())), set(new.get("required", ()))
+    was_needed, needed = _names(old.get("required")), _names(new.get("required"))
     for name in sorted(before.keys() - after.keys()):
         yield FieldChange(name, "was removed", Fit.NARROWER)
     for name in sorted(after.keys() - before.keys()):
@@ -126,6 +125,17 @@ def same(one: Any, other: Any) -> bool:
 
 def _fits(old: Any, new: Any) -> bool:
     return compare(old, new) is not Fit.NARROWER
+
+
+def _names(required: Any) -> set[str]:
+    """The names in a list; what a schema holds there that is none is nothing that it requires."""
+    found = required if isinstance(required, list) else []
+    return {name for name in found if isinstance(name, str)}
+
+
+def _alternatives(schema: Any) -> list[Any] | None:
+    found = schema.get("anyOf") if isinstance(schema, dict) else None
+    return found if isinstance(found, list) else None
 
 
 def _is_object(schema: Any) -> bool:

@@ -17,7 +17,7 @@ from nottwice.model.decision import Answer
 from nottwice.model.failure import Classifier, RetryPolicy
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|w)\s*")
+_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*")
 OWN_PREFIX = "nottwice."
 """What the names of rows begin with that nottwice makes itself: answers, timers, events, values."""
 LEAST_WINDOW_MARGIN_SECONDS = 60.0
@@ -109,7 +109,10 @@ def parse_duration(text: str | float, *, what: str) -> float:
             )
         seconds = float(match[1]) * _UNITS[match[2]]
     else:
-        seconds = float(text)
+        # Whoever compares first never has to turn a number of a thousand digits into a double.
+        seconds = float(text) if 0 < text < 1e10 else 0.0
     if not 0 < seconds < 1e10:
-        raise InvalidTool(f"{what}={text!r} must be longer than zero and finite.")
+        # More digits than a person reads are not even spelled: Python refuses thousands of them.
+        shown = "a huge number" if isinstance(text, int) and abs(text) > 1e20 else repr(text)
+        raise InvalidTool(f"{what}={shown} must be longer than zero and finite.")
     return seconds

@@ -107,6 +107,14 @@ def decode(text: str) -> Any:
     return value
 
 
+def decode_object(text: str) -> dict[str, Any]:
+    """The same for what can only be an object: arguments, a state; LedgerCorrupt for the rest."""
+    value = decode(text)
+    if type(value) is not dict:
+        _distrust("it is not an object")
+    return value
+
+
 def parse_each(texts: Sequence[str]) -> list[Any]:
     """Read many short texts that encode wrote, in a third of the time that decode takes.
 

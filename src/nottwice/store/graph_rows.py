@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nottwice.model.run import CheckpointRecord, EventRecord, GraphRecord
+from nottwice.store.columns import check_of
 from nottwice.store.rows import UNREADABLE, Row, corrupt, micros
 
 CHECKPOINT_COLUMNS = "workflow_id, version, snapshot, node_id, created_at, state_json"
@@ -12,6 +13,10 @@ EVENT_COLUMNS = (
     "workflow_id, event_id, name, event_json, sent_at, sent_by, received_by, received_at"
 )
 GRAPH_COLUMNS = "graph_id, definition_json, recorded_at"
+
+_check_checkpoint = check_of(CHECKPOINT_COLUMNS)
+_check_event = check_of(EVENT_COLUMNS, optional="received_by received_at")
+_check_graph = check_of(GRAPH_COLUMNS)
 
 
 def checkpoint_to_sql(checkpoint: CheckpointRecord) -> tuple[Any, ...]:
@@ -27,6 +32,7 @@ def checkpoint_to_sql(checkpoint: CheckpointRecord) -> tuple[Any, ...]:
 
 def checkpoint_from_sql(row: Row) -> CheckpointRecord:
     try:
+        _check_checkpoint(row)
         return CheckpointRecord(
             workflow_id=row[0],
             version=row[1],
@@ -54,6 +60,7 @@ def event_to_sql(event: EventRecord) -> tuple[Any, ...]:
 
 def event_from_sql(row: Row) -> EventRecord:
     try:
+        _check_event(row)
         return EventRecord(
             workflow_id=row[0],
             event_id=row[1],
@@ -74,6 +81,7 @@ def graph_to_sql(graph: GraphRecord) -> tuple[Any, ...]:
 
 def graph_from_sql(row: Row) -> GraphRecord:
     try:
+        _check_graph(row)
         return GraphRecord(row[0], row[1], row[2] / 1_000_000)
     except UNREADABLE as error:
         raise corrupt("a graph", row[:1], error) from error

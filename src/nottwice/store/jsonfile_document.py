@@ -194,7 +194,11 @@ def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
 def _parse(content: bytes) -> Any:
     text = content.decode()
     try:
-        return json.loads(text)
+        plain = json.loads(text)
+        if r"\ud" in text.lower():
+            # Half a character can be spelled in JSON, and neither written again nor shown.
+            json.dumps(plain, ensure_ascii=False).encode()
+        return plain
     except RecursionError as error:
         # Text that is shallow enough is innocent: the caller's own stack is used up.
         if values.nesting(text) <= values.MAX_DEPTH + _OUR_DEPTH:

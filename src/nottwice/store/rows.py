@@ -35,6 +35,9 @@ from nottwice.model.run import (
     StepStatus,
     Wait,
 )
+from nottwice.model.shapes import UNREADABLE as NOT_WRITTEN
+from nottwice.model.shapes import checked
+from nottwice.store.columns import check_of
 
 CALL_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status, "
@@ -71,8 +74,25 @@ HOLDER_COLUMNS = "holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_
 Row = Sequence[Any]
 _REST_OF_A_ROW = CallRow._fields.index("started_at") + 1
 _NOTHING_MORE = tuple(CallRow._field_defaults.values())
-UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, LedgerCorrupt)
+UNREADABLE = (*NOT_WRITTEN, LedgerCorrupt)
 """What reading a value raises that nottwice cannot have written."""
+
+_check_call = check_of(
+    CALL_COLUMNS,
+    optional="finished_at retry_at label idempotency_key key_since window_seconds trace_id "
+    "settled_by result_kind result_json failure_json past_json",
+)
+_check_run = check_of(
+    RUN_COLUMNS,
+    optional="holder_id claimed_at failure_json graph_id input_json parent_id root_id origin "
+    "waits_json wake_at",
+)
+_check_step = check_of(STEP_COLUMNS, optional="finished_at failure_json")
+_check_review = check_of(REVIEW_COLUMNS, optional="decision_json closed_by closed_at about_json")
+_check_evidence = check_of(EVIDENCE_COLUMNS, optional="result_kind result_json")
+_check_audit = check_of(AUDIT_COLUMNS)
+_check_charge = check_of(CHARGE_COLUMNS)
+_check_holder = check_of(HOLDER_COLUMNS)
 
 
 def micros(seconds: float) -> int:
@@ -176,6 +196,7 @@ def call_changes_to_sql(row: CallRow) -> tuple[Any, ...]:
 
 def call_from_sql(row: Row) -> CallRow:
     try:
+        _check_call(row)
         return CallRow(
             identity=CallIdentity(*row[:5]),
             created_at=row[5] / 1_000_000,
@@ -198,7 +219,7 @@ def call_from_sql(row: Row) -> CallRow:
             result=_result(row[22], row[24]),
             args_json=row[23],
             failure=_failure(row[25]),
-            past=tuple(PastAttempt(**past) for past in values.decode(row[26])) if row[26] else (),
+            past=_past(row[26]),
         )
     except UNREADABLE as error:
         raise corrupt("a call", row[:5], error) from error
@@ -233,6 +254,7 @@ def waits_to_sql(waits: Sequence[Wait]) -> tuple[str | None, int | None]:
 
 def run_from_sql(row: Row) -> RunRecord:
     try:
+        _check_run(row)
         return RunRecord(
             workflow_id=row[0],
             status=RunStatus(row[1]),
@@ -247,7 +269,7 @@ def run_from_sql(row: Row) -> RunRecord:
             parent_id=row[10],
             root_id=row[11],
             origin=row[12],
-            waits=tuple(map(Wait.from_plain, values.decode(row[13]))) if row[13] else (),
+            waits=() if row[13] is None else tuple(map(Wait.from_plain, values.decode(row[13]))),
         )
     except UNREADABLE as error:
         raise corrupt("a run", row[:1], error) from error
@@ -268,6 +290,7 @@ def step_to_sql(step: StepRecord) -> tuple[Any, ...]:
 
 def step_from_sql(row: Row) -> StepRecord:
     try:
+        _check_step(row)
         return StepRecord(
             workflow_id=row[0],
             node_id=row[1],
@@ -307,6 +330,7 @@ def review_to_sql(review: Review) -> tuple[Any, ...]:
 
 def review_from_sql(row: Row) -> Review:
     try:
+        _check_review(row)
         return Review(
             review_id=row[1],
             kind=ReviewKind(row[2]),
@@ -342,6 +366,7 @@ def evidence_to_sql(item: Evidence) -> tuple[Any, ...]:
 
 def evidence_from_sql(row: Row) -> Evidence:
     try:
+        _check_evidence(row)
         return Evidence(
             workflow_id=row[0],
             call_id=row[1],
@@ -368,6 +393,7 @@ def audit_to_sql(entry: AuditEntry) -> tuple[Any, ...]:
 
 def audit_from_sql(row: Row) -> AuditEntry:
     try:
+        _check_audit(row)
         return AuditEntry(row[0], row[1] / 1_000_000, *row[2:])
     except UNREADABLE as error:
         raise corrupt("an audit entry", row[:1], error) from error
@@ -386,6 +412,7 @@ def charge_to_sql(charge: ChargeRecord) -> tuple[Any, ...]:
 
 def charge_from_sql(row: Row) -> ChargeRecord:
     try:
+        _check_charge(row)
         identity = CallIdentity(*row[:5])
         return ChargeRecord(
             meter=row[5],
@@ -414,6 +441,7 @@ def holder_to_sql(holder: HolderRecord) -> tuple[Any, ...]:
 
 def holder_from_sql(row: Row) -> HolderRecord:
     try:
+        _check_holder(row)
         return HolderRecord(
             holder_id=row[0],
             host=row[1],
@@ -426,6 +454,12 @@ def holder_from_sql(row: Row) -> HolderRecord:
         )
     except UNREADABLE as error:
         raise corrupt("a holder", row[:1], error) from error
+
+
+def _past(stored: str | None) -> tuple[PastAttempt, ...]:
+    if stored is None:
+        return ()
+    return tuple(checked(PastAttempt(**past)) for past in values.decode(stored))
 
 
 def _past_to_sql(row: CallRow) -> str | None:
@@ -469,7 +503,7 @@ def _decision_from_sql(stored: str | None) -> Decision | None:
     if stored is None:
         return None
     plain = values.decode(stored)
-    return Decision(
+    decision = Decision(
         verb=Verb(plain["verb"]),
         by=plain["by"],
         why=plain["why"],
@@ -477,6 +511,7 @@ def _decision_from_sql(stored: str | None) -> Decision | None:
         result=_result(plain["result_kind"], plain["result_json"]),
         holder_stopped=plain["holder_stopped"],
     )
+    return checked(decision)
 
 
 def corrupt(what: str, where: Row, error: Exception) -> LedgerCorrupt:

@@ -17,6 +17,7 @@ from nottwice.model import schemas
 from nottwice.model.bump import is_draft, next_version, says_enough, what_bump
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import split_graph_id
+from nottwice.model.shapes import UNREADABLE
 
 FORMAT = 1
 MOST_LINE_CHARACTERS = 96
@@ -62,7 +63,7 @@ def read_lock(text: str, *, path: str) -> dict[str, Fingerprint]:
             graph_id: Fingerprint.from_plain(_named(graph_id, plain))
             for graph_id, plain in document["graphs"].items()
         }
-    except (AttributeError, InvalidGraph, KeyError, TypeError, ValueError) as error:
+    except (*UNREADABLE, InvalidGraph, RecursionError) as error:
         raise UsageError(
             f"{path} is no lock file that can be read ({type(error).__name__}: {error}). Nothing "
             f"was compared. {_LOCK_ANEW}"

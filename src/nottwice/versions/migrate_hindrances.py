@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from nottwice.engine.blocking import call_text, decide_command
 from nottwice.engine.steps import SPAWN
 from nottwice.engine.waiting import DEADLINE
 from nottwice.errors import Rejected
 from nottwice.model import values
+from nottwice.model.calendar import utc
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.mapping import OpenVisit
 from nottwice.model.places import is_visit_of
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, StepRecord
+from nottwice.model.shapes import not_believed
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.store.interface import Store
 
@@ -75,7 +76,7 @@ def _look_at_row(row: CallRow, found: Hindrances) -> None:
         what = "a child run" if tool == SPAWN else call_text(row)
         found.forbid.append(f"step {step!r} is not over and has made {what} already; {_FINISH}")
     elif tool == RECEIVE and row.status is CallStatus.DONE:
-        name = values.decode(row.args_json).get("name")
+        name = values.decode_object(row.args_json).get("name")
         found.forbid.append(
             f"step {step!r} is not over and has taken the event {name!r}, which is not delivered "
             f"twice; {_FINISH}"
@@ -93,11 +94,8 @@ def _look_at_row(row: CallRow, found: Hindrances) -> None:
 
 def _due(row: CallRow) -> str:
     assert row.result is not None
-    try:
-        moment = datetime.fromtimestamp(float(values.decode(row.result.json)), UTC)
-    except (OverflowError, OSError, ValueError):
-        return "in a time that no calendar holds"
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    with not_believed(f"When a timer of run {row.identity.workflow_id!r} is due"):
+        return f"{utc(float(values.decode(row.result.json))):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _look_at_reviews(store: Store, run: RunRecord, bound: str, found: Hindrances) -> None:
@@ -135,7 +133,8 @@ def _children(
     if not children:
         return
     rows = [row for row in store.calls(run.workflow_id) if row.identity.tool_name == SPAWN]
-    recorded = {values.decode(row.result.json)["run_id"] for row in rows if row.result is not None}
+    results = [values.decode_object(row.result.json) for row in rows if row.result is not None]
+    recorded = {str(result.get("run_id")) for result in results}
     steps = [_step_of(store, run, bound, visit) for visit in visits]
     since = min((step.started_at for step in steps if step is not None), default=float("inf"))
     for child in children:

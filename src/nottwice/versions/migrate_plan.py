@@ -23,9 +23,10 @@ from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.undeployed import position_of
 from nottwice.model import values
 from nottwice.model.changes import Change, changes
-from nottwice.model.checkpoint import restore, save, saved_as
+from nottwice.model.checkpoint import save, saved_as
 from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.graph import GraphDefinition, split_graph_id
+from nottwice.model.image import load_image
 from nottwice.model.mapping import Move, OpenVisit, nodes_at, open_visits
 from nottwice.model.position import Position
 from nottwice.model.review import MIGRATE, AuditEntry
@@ -126,7 +127,7 @@ def draw_up(store: Store, run: RunRecord, order: Order, *, now: float) -> Plan:
     check_movable(run, order)
     bound, name = run.graph_id or "", run.workflow_id
     chain = store.checkpoint_chain(name)
-    image = restore(chain) if chain else _first_image(store, run)
+    image = load_image(chain) if chain else _first_image(store, run)
     move = Move(
         _recorded(store, bound),
         order.to.definition(),
@@ -161,7 +162,7 @@ def draw_up(store: Store, run: RunRecord, order: Order, *, now: float) -> Plan:
 
 def _first_image(store: Store, run: RunRecord) -> dict[str, Any]:
     """What the first checkpoint of a run would hold that was killed before it had one."""
-    state = values.decode(run.input_json or "{}")
+    state = values.decode_object(run.input_json or "{}")
     return {"state": state, "position": position_of(store, run).to_plain()}
 
 

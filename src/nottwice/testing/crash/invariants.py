@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nottwice.errors import NottwiceError
 from nottwice.model.call import CallRow, CallStatus
-from nottwice.model.checkpoint import restore
+from nottwice.model.image import load_image
 from nottwice.model.places import is_inside, is_run_wide, is_visit_of
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord, StepStatus, WaitKind
@@ -380,8 +380,8 @@ def _used_as(review: Review, verb: Verb) -> bool:
 
 def _state_text(chain: Sequence[CheckpointRecord]) -> str:
     try:
-        return repr(restore(chain)["state"])
-    except (NottwiceError, ValueError, KeyError):
+        return repr(load_image(chain)["state"])
+    except NottwiceError:
         return UNREADABLE
 
 

@@ -33,7 +33,7 @@ def look_at(fixture: Fixture, pseudonyms: Pseudonyms) -> None:
     for data in (fixture.input, fixture.state, fixture.position):
         pseudonyms.look(data)
     for row in fixture.calls:
-        pseudonyms.look(values.decode(row.args_json))
+        pseudonyms.look(values.decode_object(row.args_json))
         pseudonyms.look(row.label or "")
         pseudonyms.look(row.identity.checkpoint_id)
         if row.result is not None:
@@ -108,7 +108,7 @@ class _Disguise:
         return replace(wait, subject=self.text(wait.subject), node_id=self.text(wait.node_id))
 
     def call(self, row: CallRow) -> CallRow:
-        args = values.decode(row.args_json)
+        args = values.decode_object(row.args_json)
         hidden = self._pseudonyms.replace(args)
         label = None if row.label is None else self.text(row.label)
         identity = self._identity(row.identity)

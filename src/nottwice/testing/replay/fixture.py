@@ -33,13 +33,14 @@ from nottwice.model.graph import split_graph_id
 from nottwice.model.position import Position
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import EventRecord, RunStatus, StepRecord, StepStatus, Wait
+from nottwice.model.shapes import UNREADABLE
 from nottwice.testing.replay.visits import Visits
 
 FORMAT = 1
 MARK = "nottwice_checkpoint"
 """The first name in every file; its value is the format."""
 LEFT_OUT_FILE = "left-out.json"
-_UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError, NottwiceError)
+_UNREADABLE = (*UNREADABLE, NottwiceError)
 
 
 class InvalidFixture(UsageError):
@@ -257,7 +258,7 @@ def _call_to_plain(row: CallRow) -> dict[str, Any]:
         "class": row.replay_class.value,
         "status": row.status.value,
         "order": int(row.created_at),
-        "args": values.decode(row.args_json),
+        "args": values.decode_object(row.args_json),
     }
     if row.label is not None:
         plain["label"] = row.label

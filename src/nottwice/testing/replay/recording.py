@@ -19,10 +19,10 @@ from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
+from nottwice.graphs.recorded import recorded_definition
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.checkpoint import restore
-from nottwice.model.fingerprint import Fingerprint
+from nottwice.model.image import load_image
 from nottwice.model.position import Position
 from nottwice.model.review import Review
 from nottwice.model.run import CANCEL
@@ -187,8 +187,8 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
     graph = None if run is None or run.graph_id is None else store.load_graph(run.graph_id)
     if run is None or graph is None or not chain:
         return None
-    image, definition = restore(chain), values.decode(graph.json)
-    recorded = Fingerprint.from_plain(definition).graph
+    image, definition = load_image(chain), values.decode_object(graph.json)
+    recorded = recorded_definition(graph)
     position = Position.from_plain(image["position"])
     visits = Visits(graph.graph_id, recorded)
 
@@ -204,7 +204,7 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
         graph_id=graph.graph_id,
         status=run.status,
         at=run.updated_at,
-        input=values.decode(run.input_json or "{}"),
+        input=values.decode_object(run.input_json or "{}"),
         waits=run.waits,
         after=chain[-1].node_id,
         version=version,

@@ -102,7 +102,7 @@ def _dump(fixture: Fixture) -> list[str]:
         "recorded from there on:" if fixture.calls else "nothing is recorded from there on"
     )
     for row in fixture.calls:
-        call = written_call(row.identity.tool_name, values.decode(row.args_json))
+        call = written_call(row.identity.tool_name, values.decode_object(row.args_json))
         lines.append(f"  {row.status.value:<7} {row.identity.node_id}: {call}")
     return lines
 

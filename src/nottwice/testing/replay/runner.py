@@ -219,7 +219,7 @@ class ReplayStore(MemoryStore):
         raise Stopped
 
     def _miss(self, tool: Tool, row: CallRow) -> Outcome:
-        args = values.decode(row.args_json)
+        args = values.decode_object(row.args_json)
         effectful = tool.replay_class.effectful
         with self._guard:
             counterpart = self._counterpart(row, effectful=effectful)

@@ -1,0 +1,75 @@
+"""Is what was read of the types that its record declares?
+
+What rests in a ledger may have been changed there by anybody who can write to it. A record is only
+made of what nottwice can have written: text where text belongs, a number where a number does. So
+nobody further in meets a type that cannot be, and a spoiled row is named where it is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from nottwice.errors import LedgerCorrupt
+
+T = TypeVar("T")
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a value raises that nottwice cannot have written."""
+
+
+def checked(record: T) -> T:
+    """The record, if each of its fields is of the type that it declares; else TypeError."""
+    for name, allowed, items in _declared(type(record)):  # type: ignore[arg-type]
+        value = getattr(record, name)
+        if type(value) not in allowed:
+            raise TypeError(f"{name} is {type(value).__name__}")
+        if items and type(value) is tuple and not {type(item) for item in value}.issubset(items):
+            raise TypeError(f"{name} holds something else than it should")
+    return record
+
+
+@contextlib.contextmanager
+def not_believed(what: str) -> Iterator[None]:
+    """Say of what cannot be read that it was not believed: LedgerCorrupt instead of a stumble."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise LedgerCorrupt(
+            f"{what} cannot be read ({error!r}): it is not what nottwice writes. It was not "
+            "believed, and nothing was changed. Restore the ledger from a backup."
+        ) from error
+
+
+_Field = tuple[str, frozenset[type], frozenset[type]]
+
+
+@cache
+def _declared(kind: type[Any]) -> tuple[_Field, ...]:
+    """Each field of a record with the types that it may have, and those of the items in a tuple."""
+    hints = get_type_hints(kind)
+    return tuple(
+        (field.name, frozenset(_types(hints[field.name])), frozenset(_items(hints[field.name])))
+        for field in fields(kind)
+        if hints[field.name] is not Any and not isinstance(hints[field.name], TypeVar)
+    )
+
+
+def _types(hint: Any) -> Iterator[type]:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        for each in get_args(hint):
+            yield from _types(each)
+    elif hint is float:
+        # JSON spells a whole number without a point.
+        yield from (float, int)
+    else:
+        yield dict if origin is Mapping else origin or hint
+
+
+def _items(hint: Any) -> Iterator[type]:
+    if get_origin(hint) is tuple:
+        yield from _types(get_args(hint)[0])
