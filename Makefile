@@ -80,6 +80,7 @@ bench: .venv/.dev
 	.venv/bin/python bench/graphs.py
 	.venv/bin/python bench/worker.py
 	.venv/bin/python bench/agent.py
+	.venv/bin/python bench/postgres.py
 
 bench-peers: .venv/.dev
 	.venv/bin/python bench/peers.py

@@ -30,7 +30,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/store/sqlite_copy.py": _COPIES,
     "src/nottwice/store/postgres.py": _POSTGRES,
     "src/nottwice/store/postgres_batch.py": "tests/postgres/test_batch.py: it needs a server",
-    "src/nottwice/store/postgres_columns.py": _POSTGRES,
+    "src/nottwice/store/postgres_columns.py": "tests/postgres/test_columns.py: on a server",
     "src/nottwice/store/postgres_commits.py": _POSTGRES,
     "src/nottwice/store/postgres_connections.py": _POSTGRES,
     "src/nottwice/store/postgres_functions.py": "tests/postgres/test_functions.py: on a server",

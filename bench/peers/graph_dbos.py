@@ -14,8 +14,13 @@ from dbos import DBOS, SetWorkflowID
 BODY = "x" * 500
 
 
-def open_graph(folder: Path, *, database: str = "") -> tuple[str, Callable[..., float]]:
-    """A workflow whose steps each return 500 bytes; DBOS records every step's result."""
+def open_graph(
+    folder: Path, *, database: str = "", twice: bool = False
+) -> tuple[str, Callable[..., float]]:
+    """A workflow whose steps each return 500 bytes; DBOS records every step's result.
+
+    ``twice``: before each step another one that says what is about to be done.
+    """
     dies_at = {"step": -1}
     logging.disable(logging.CRITICAL)
     DBOS(
@@ -33,9 +38,17 @@ def open_graph(folder: Path, *, database: str = "") -> tuple[str, Callable[..., 
             os._exit(9)
         return BODY
 
+    @DBOS.step()
+    def before(number: int) -> dict:
+        return {"number": number}
+
     @DBOS.workflow()
     def loop(steps: int) -> int:
-        return len([step(number) for number in range(steps)])
+        for number in range(steps):
+            if twice:
+                before(number)
+            step(number)
+        return steps
 
     launched = time.perf_counter()
     DBOS.launch()
@@ -53,7 +66,7 @@ def open_graph(folder: Path, *, database: str = "") -> tuple[str, Callable[..., 
             assert loop(steps) == steps
         return time.perf_counter() - began
 
-    return "one record a step", run
+    return "a record before and after" if twice else "one record after a step", run
 
 
 if __name__ == "__main__":

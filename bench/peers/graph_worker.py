@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,23 @@ def serve(openers: Openers) -> None:
     opener, folder = sys.argv[1], Path(sys.argv[2])
     note, run = openers[opener](folder)
     answer({"note": note})
+    pool: ThreadPoolExecutor | None = None
     for line in sys.stdin:
         wanted: dict[str, Any] = json.loads(line)
-        answer({"seconds": run(wanted["id"], wanted["steps"], dies=wanted.get("dies", -1))})
+        if "at_once" in wanted:
+            pool = pool or ThreadPoolExecutor(wanted["at_once"])
+            answer({"seconds": together(pool, run, wanted)})
+        else:
+            answer({"seconds": run(wanted["id"], wanted["steps"], dies=wanted.get("dies", -1))})
+
+
+def together(pool: ThreadPoolExecutor, run: Callable[..., float], wanted: dict[str, Any]) -> float:
+    """So many runs at once, a thread for each. Answer: seconds until all are done."""
+    began = time.perf_counter()
+    ids = [f"{wanted['id']}-{number}" for number in range(wanted["at_once"])]
+    for started in [pool.submit(run, one, wanted["steps"]) for one in ids]:
+        started.result()
+    return time.perf_counter() - began
 
 
 def answer(document: dict[str, Any]) -> None:

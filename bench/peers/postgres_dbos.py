@@ -17,5 +17,10 @@ def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
     return graph_dbos.open_graph(folder, database=(folder / "url").read_text())
 
 
+def open_graph_twice(folder: Path) -> tuple[str, Callable[..., float]]:
+    """The same with a step before each that says what is about to be done."""
+    return graph_dbos.open_graph(folder, database=(folder / "url").read_text(), twice=True)
+
+
 if __name__ == "__main__":
-    graph_worker.serve({"graph": open_graph})
+    graph_worker.serve({"graph": open_graph, "twice": open_graph_twice})

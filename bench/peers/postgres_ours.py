@@ -35,7 +35,7 @@ def open_guard(folder: Path) -> tuple[str, Callable[..., float]]:
                 send(number=number)
         return time.perf_counter() - began
 
-    return "one protected effect a step", run
+    return "an intent before and a receipt after", run
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,16 +14,20 @@ BODY = "x" * 500
 
 
 def open_rows(folder: Path) -> tuple[str, Callable[..., float]]:
-    """One INSERT a step, each a transaction of its own."""
-    connection = psycopg.connect((folder / "url").read_text(), autocommit=True)
-    connection.execute(
-        "CREATE TABLE steps (run text, step int, body text, PRIMARY KEY (run, step))"
-    )
+    """One INSERT a step, each a transaction of its own; a connection for every thread."""
+    url = (folder / "url").read_text()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE steps (run text, step int, body text, PRIMARY KEY (run, step))"
+        )
+    mine = threading.local()
 
     def run(run_id: str, steps: int, *, dies: int = -1) -> float:
+        if not hasattr(mine, "connection"):
+            mine.connection = psycopg.connect(url, autocommit=True)
         began = time.perf_counter()
         for number in range(steps):
-            connection.execute("INSERT INTO steps VALUES (%s, %s, %s)", (run_id, number, BODY))
+            mine.connection.execute("INSERT INTO steps VALUES (%s, %s, %s)", (run_id, number, BODY))
         return time.perf_counter() - began
 
     return "one INSERT a step", run

@@ -14,7 +14,7 @@ from typing import Any
 
 from nottwice.store import rows
 from nottwice.store.interface import Commit
-from nottwice.store.postgres_columns import BLOCKED_RUN, types_of
+from nottwice.store.postgres_columns import BLOCKED_RUN, as_arrays, types_of
 from nottwice.store.postgres_functions import INTENT, RECEIPT
 from nottwice.store.postgres_quick import quick
 from nottwice.store.postgres_writes import Statement
@@ -83,6 +83,9 @@ class Fast:
 
 def arrange(commits: Sequence[Commit]) -> tuple[list[Fast], list[int]]:
     """The statements for a batch; and the members that take more than a statement."""
+    if len(commits) == 1:
+        statement = quick(commits[0])
+        return ([], [0]) if statement is None else ([Fast(statement, (0,))], [])
     alone: list[Fast] = []
     slow: list[int] = []
     alike: dict[str, list[int]] = {INTENT: [], RECEIPT: []}
@@ -114,7 +117,7 @@ def _share(commits: Sequence[Commit], sql: str, numbers: Sequence[int]) -> list[
     if not names:
         return single
     written = [_values(commits[number], sql) for number in names.values()]
-    arrays = [list(column) for column in zip(*written, strict=True)]
+    arrays = as_arrays(written, width=len(written[0]))
     runs = sorted({commits[number].workflow_id for number in names.values()})
     many = _INTENTS if sql == INTENT else _RECEIPTS
     return [Fast((many, (*arrays, runs)), tuple(names.values()), tuple(names)), *single]

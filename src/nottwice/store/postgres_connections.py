@@ -166,7 +166,7 @@ def _is_lost(connection: psycopg.Connection, error: psycopg.Error) -> bool:
 
 
 def _status(connection: psycopg.Connection) -> TransactionStatus:
-    return TransactionStatus(connection.info.transaction_status)
+    return TransactionStatus(connection.pgconn.transaction_status)
 
 
 def _close(connection: psycopg.Connection) -> None:

@@ -13,8 +13,12 @@ from typing import Any
 
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import Commit
+from nottwice.store.postgres_columns import as_arrays
 from nottwice.store.postgres_functions import CALL, HOLDS_RUN, INTENT, RECEIPT, WITH_RIDERS
 from nottwice.store.postgres_writes import PICKED, Statement
+
+_STEP_WIDTH = len(rows.STEP_COLUMNS.split(", "))
+_CHECKPOINT_WIDTH = len(graph_rows.CHECKPOINT_COLUMNS.split(", "))
 
 
 def quick(commit: Commit) -> Statement | None:
@@ -32,9 +36,11 @@ def quick(commit: Commit) -> Statement | None:
         # The last one counts, and one statement would not know which that is.
         return None
     sql, parameters = statement
-    riding_steps = _arrays(steps, rows.STEP_COLUMNS)
-    riding_checkpoints = _arrays(checkpoints, graph_rows.CHECKPOINT_COLUMNS)
-    return WITH_RIDERS[sql], (*parameters, *riding_steps, *riding_checkpoints)
+    riding = (
+        *as_arrays(steps, width=_STEP_WIDTH),
+        *as_arrays(checkpoints, width=_CHECKPOINT_WIDTH),
+    )
+    return WITH_RIDERS[sql], (*parameters, *riding)
 
 
 def _holds(commit: Commit) -> Statement | None:
@@ -70,8 +76,3 @@ def _call(commit: Commit) -> Statement | None:
 def _repeats(written: Sequence[Sequence[Any]], width: int) -> bool:
     """Whether two rows have the same key, which is what they begin with."""
     return len({tuple(row[:width]) for row in written}) < len(written)
-
-
-def _arrays(written: Sequence[Sequence[Any]], columns: str) -> list[list[Any]]:
-    """Rows as arrays, one a column."""
-    return [[row[number] for row in written] for number in range(len(columns.split(", ")))]

@@ -100,6 +100,8 @@ UPDATE nottwice.runs AS r SET ready_at = CASE
     ELSE wake_at END
 """
 READY_SINCE = _READY_SINCE + " WHERE workflow_id = %s"
+# The same for a run that is held or over, which the server need not find out.
+NOT_READY = "UPDATE nottwice.runs SET ready_at = NULL WHERE workflow_id = %s"
 # Nothing that a holder is told matters while it holds the run.
 READY_UNLESS_HELD = READY_SINCE + " AND holder_id IS NULL"
 PUT_STEP = _insert("steps", rows.STEP_COLUMNS) + STEP_KNOWN
@@ -336,13 +338,17 @@ class Plan:
     def _readiness(self, commit: Commit) -> Iterator[Statement]:
         """What keeps ``runs.ready_at`` true."""
         released = commit.run if commit.run is not None and commit.run.release else None
-        if released or commit.claim:
+        is_over = released is not None and released.status not in _NOT_OVER
+        is_held = commit.claim is not None and commit.claim.run.holder_id is not None
+        if is_over or (is_held and not released):
+            yield NOT_READY, (commit.workflow_id,)
+        elif released or commit.claim:
             yield READY_SINCE, (commit.workflow_id,)
         elif commit.fence is None and (commit.reviews or commit.events):
             yield READY_UNLESS_HELD, (commit.workflow_id,)
         run = self._data.runs.get(commit.workflow_id)
         parent = None if run is None else run.parent_id
-        if released and parent is not None and released.status not in _NOT_OVER:
+        if is_over and parent is not None:
             # The parent may be about to wait for this very end. One of the two must come first.
             yield _TAKE_TURNS, ([lock_number(self._schema, "run", parent)],)
             yield READY_UNLESS_HELD, (parent,)
