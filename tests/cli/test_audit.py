@@ -7,6 +7,7 @@ import re
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,3 +131,88 @@ def test_a_slip_of_sql_does_not_change_the_trail(place: Workplace, slip: str) ->
     finally:
         connection.close()
     assert len(place.json("audit")["entries"]) == 3
+
+
+# Whatever is done to a ledger by people leaves its entry, one test an action. A denial is above, a
+# recording is in test_replay.py, a migration in test_migrate.py, retention in test_gc.py.
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Workplace:
+    """A run that waits for an answer, and one that waits because an outcome is unknown."""
+
+    @nt.tool("unsafe_on_replay", name="audited doubt")
+    def doubt() -> str:
+        raise TimeoutError
+
+    flow = nt.Graph("audited", version="1.0.0")
+
+    @flow.node
+    def ask(state: dict[str, Any]) -> dict[str, Any]:
+        return {"answer": nt.ask("Go on?", options=["yes", "no"])}
+
+    store = tmp_path / "agent.db"
+    flow.run("question", {}, store=store)
+    with pytest.raises(nt.ReplayUnsafeError), nt.run("doubt", store=store):
+        doubt()
+    return Workplace(tmp_path)
+
+
+def review_of(place: Workplace, run_id: str) -> str:
+    reviews = place.json("reviews")["reviews"]
+    return str(next(one["review_id"] for one in reviews if one["run_id"] == run_id))
+
+
+def last_entry(place: Workplace, *words: str) -> tuple[str, ...]:
+    """Do it, and tell the one entry that it left: run, who, action, about, why."""
+    before = place.json("audit")["entries"]
+    done = place.cli(*words, "--by", "ann")
+    assert done.exit_code == 0, done.output
+    *earlier, entry = place.json("audit")["entries"]
+    assert earlier == before
+    return tuple(entry[name] for name in ("run_id", "who", "action", "subject", "why"))
+
+
+@pytest.mark.parametrize(
+    ("run_id", "words", "action"),
+    [
+        ("question", ["yes"], "decide answer"),
+        ("question", ["abort"], "decide abort"),
+        ("doubt", ["happened", "--result", '"sent"'], "decide happened"),
+        ("doubt", ["abort"], "decide abort"),
+    ],
+)
+def test_a_decision_leaves_an_entry(
+    asked: Workplace, run_id: str, words: list[str], action: str
+) -> None:
+    review = review_of(asked, run_id)
+    entry = last_entry(asked, "decide", review, *words, "--why", "I looked")
+    assert entry == (run_id, "ann", action, f"review {review}", "I looked")
+
+
+def test_a_decision_that_is_taken_back_leaves_a_second_entry(asked: Workplace) -> None:
+    review = review_of(asked, "question")
+    last_entry(asked, "decide", review, "yes")
+    entry = last_entry(asked, "decide", review, "undo", "--why", "too early")
+    assert entry == ("question", "ann", "decide undo", f"review {review}", "too early")
+
+
+def test_a_cancelled_run_leaves_an_entry(asked: Workplace) -> None:
+    entry = last_entry(asked, "cancel", "question", "--why", "enough")
+    assert entry == ("question", "ann", "cancel", "run question", "enough")
+
+
+def test_a_copy_a_restore_and_its_account_leave_an_entry_each(asked: Workplace) -> None:
+    copy = asked.folder / "copy.db"
+    entry = last_entry(asked, "backup", str(copy))
+    assert entry[:4] == ("", "ann", "backup", str(copy))
+    entry = last_entry(asked, "backup", "--restored", "--why", "Monday's")
+    assert (entry[:3], entry[4]) == (("", "ann", "copy"), "Monday's")
+    entry = last_entry(asked, "backup", "--accounted-for", "--why", "nothing ran")
+    assert (entry[:3], entry[4]) == (("", "ann", "account for copy"), "nothing ran")
+
+
+def test_looking_leaves_no_entry(asked: Workplace) -> None:
+    for words in ("runs", "show doubt", "reviews", "audit", "history question", "gc --dry-run"):
+        assert asked.cli(*words.split()).exit_code == 0
+    assert asked.json("audit")["entries"] == []

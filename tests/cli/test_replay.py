@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
 import shlex
 import shutil
+import sqlite3
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -112,17 +113,47 @@ def test_no_secret_is_in_the_files(place: Place) -> None:
         assert secret not in place.texts
 
 
-def test_recording_leaves_the_ledger_as_it_was_and_gives_the_same_bytes(place: Place) -> None:
+def tables(ledger: Path) -> dict[str, list[Any]]:
+    """Everything that a ledger holds."""
+    connection = sqlite3.connect(ledger)
+    try:
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return {name: connection.execute("SELECT * FROM " + name).fetchall() for (name,) in names}
+    finally:
+        connection.close()
+
+
+def test_recording_changes_nothing_but_the_audit_trail_and_gives_the_same_bytes(
+    place: Place,
+) -> None:
     ledger = place.folder / "agent.db"
-    before, texts = hashlib.sha256(ledger.read_bytes()).digest(), place.texts
-    ended = place.run("replay --record 50 checkpoints --json")
+    before, texts = tables(ledger), place.texts
+    ended = place.run("replay --record 50 checkpoints --by ann --json")
     document = json.loads(ended.stdout)
     assert ended.exit_code == 0
     assert list(document) == ["folder", "recorded", "left_out", "removed", "secrets"]
     assert len(document["recorded"]) == 6
     assert (document["left_out"], document["removed"], document["secrets"]) == ([], [], 4)
-    assert hashlib.sha256(ledger.read_bytes()).digest() == before
+    after = tables(ledger)
+    known, (*earlier, told) = before.pop("audit"), after.pop("audit")
+    assert (after, earlier) == (before, known)
+    assert told[0] == ""
+    assert told[2:5] == ("ann", "export", str(place.folder / "checkpoints"))
+    assert told[5] == "at most 50 checkpoints with their calls, for replays"
     assert place.texts == texts
+
+
+def test_nothing_is_taken_out_that_cannot_be_put_on_record(place: Place) -> None:
+    """Before the first file is written: whoever may only look takes nothing along either."""
+    ledger = place.folder / "agent.db"
+    connection = sqlite3.connect(ledger)
+    connection.execute(
+        "CREATE TRIGGER no_more BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END"
+    )
+    connection.close()
+    ended = place.run("replay --record 50 elsewhere --by ann")
+    assert ended.exit_code == 1
+    assert not (place.folder / "elsewhere").exists()
 
 
 def test_a_key_of_ones_own_makes_other_pseudonyms(place: Place) -> None:

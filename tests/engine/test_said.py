@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 
 import nottwice as nt
+from nottwice.cli.worker import JsonLines
 from nottwice.engine.said import BEGIN, DONE, FAILED, REPLAY, RESUME, Said
 from tests.fakes import Host
 
@@ -75,3 +77,50 @@ def test_nothing_is_put_together_that_nobody_hears(
     monkeypatch.setattr("nottwice.engine.said.say", refuse)
     with host.process() as ledger, ledger.run("r"), nt.step("s"):
         pass
+
+
+ATTACKS = [
+    "a\nrun='forged' decision='run'",
+    "a\r\x1b[2K\x1b]0;title\x07",
+    "\u202eevil\u2066\u200f",
+    "a\0b\x85c\u2028d\x9b2J",
+    "\udcff half a character",
+    "100 %s %d %(name)s",
+]
+
+
+@pytest.mark.parametrize("text", ATTACKS, ids=ascii)
+def test_whatever_any_room_logs_is_one_printable_line(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one place where it belongs: no room has to think of it, and none can forget it."""
+    caplog.set_level(logging.DEBUG, "nottwice")
+    log = logging.getLogger("nottwice")
+    log.warning(text)
+    log.warning("the ledger says: %s", text)
+    log.info("%s", Said(run_id="r", decision="run", tool=text, detail=text))
+    assert len(caplog.messages) == 3
+    assert all(line.isprintable() for line in caplog.messages)
+    assert all(len(line.splitlines()) == 1 for line in caplog.text.splitlines())
+    assert len(caplog.text.splitlines()) == 3
+    if text.isprintable():
+        assert caplog.messages[0] == text
+
+
+@pytest.mark.parametrize("text", ATTACKS, ids=ascii)
+def test_a_structured_record_is_one_line_too(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    record = logging.LogRecord("nottwice", logging.INFO, "", 1, "%s", (text,), None)
+    record.said = Said(run_id=text, decision=text, step=text, tool=text, detail=text)
+    JsonLines().emit(record)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line)["run_id"] == text
+
+
+def test_a_record_that_cannot_be_put_together_disturbs_nobody(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    caplog.handler.setLevel(logging.CRITICAL)
+    logging.getLogger("nottwice").warning("%d", "no number")

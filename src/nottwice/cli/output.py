@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nottwice.model.calendar import utc
+from nottwice.model.printable import one_line
 
 MOST_CHARACTERS = 200
 
@@ -42,12 +43,11 @@ _STYLES = {
     "DONE": "green",
     "done": "green",
 }
-_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def safe(text: object) -> str:
     """The text on one line, with everything escaped that a terminal could take for a command."""
-    return "".join(map(_visible, str(text)))
+    return one_line(str(text))
 
 
 def shorten(text: object, most: int = MOST_CHARACTERS) -> str:
@@ -162,14 +162,6 @@ def age_text(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit} ago"
     return f"{max(0, int(seconds))} s ago"
-
-
-def _visible(character: str) -> str:
-    if character.isprintable():
-        return character
-    if character in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[character]
-    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 def _on_terminal() -> bool:

@@ -14,12 +14,14 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from nottwice.cli.case import login_name
 from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.json_input import read_json
 from nottwice.cli.output import safe, show_json, show_line, show_note
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
+from nottwice.guard.backup import tell_of_export
 from nottwice.testing.replay.fixture import LEFT_OUT_FILE
 from nottwice.testing.replay.gate import Terms, replay_folder
 from nottwice.testing.replay.recording import Recorded, record
@@ -55,6 +57,7 @@ Report = Callable[[int, int], None]
     help="Runs of versions that this code lacks finish on a deployment of their own.",
 )
 @click.option("--junit", "junit_file", metavar="FILE", help="Write the results as JUnit XML.")
+@click.option("--by", metavar="NAME", help="Who is on record for recording. Else your login name.")
 @common_options
 @pass_settings
 @click.pass_context
@@ -67,6 +70,7 @@ def replay(
     tools: str | None,
     drains_elsewhere: bool,
     junit_file: str | None,
+    by: str | None,
 ) -> None:
     """Resume every recorded checkpoint in FOLDER with your code; exit code 1 if one differs.
 
@@ -75,8 +79,8 @@ def replay(
     the arguments it had, nothing new is, and the run takes the way it took. Where the record ends,
     the replay ends.
 
-    With --record, checkpoints are taken from the ledger, which is only read: the newest of every
-    graph, node and status, rare ones first. E-mail addresses, card numbers, tokens, keys and
+    With --record, checkpoints are taken from the ledger, of which only the audit trail is added to,
+    because data leaves it: the newest of every graph, node and status, rare ones first. E-mail addresses, card numbers, tokens, keys and
     what --secret names become pseudonyms. Those that even this code does not resume as recorded
     are left out, and left-out.json says why. Files of an earlier recording in FOLDER are replaced;
     those in folders inside of it are kept.
@@ -103,8 +107,11 @@ def replay(
     if number is not None:
         if junit_file is not None:
             raise click.UsageError(f"--junit tells of replays, and --record is none. {_NOTHING}")
-        _record(settings, deployed.app, folder, number, _names(settings, secrets), terms)
+        who = login_name() if by is None else by
+        _record(settings, deployed.app, folder, number, _names(settings, secrets), terms, who)
         return
+    if by is not None:
+        raise click.UsageError(f"--by is for recording: add --record 50. {_NOTHING}")
     if secrets:
         raise click.UsageError(f"--secret is for recording: add --record 50. {_NOTHING}")
     failed = _replay(settings, deployed.app, folder, terms, junit_file)
@@ -147,10 +154,13 @@ def _record(
     number: int,
     secrets: list[str],
     terms: Terms,
+    who: str,
 ) -> None:
     key = os.environ.get(KEY_VARIABLE)
     ledger = ledger_for(settings, app, create=False)
     with ledger, _progress(settings, "recording") as report:
+        what = f"at most {number} checkpoints with their calls, for replays"
+        tell_of_export(ledger, by=who, to=folder, what=what)
         recorded = record(
             app,
             ledger.store,

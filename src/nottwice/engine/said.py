@@ -1,7 +1,8 @@
 """What the engine says in the log ``nottwice``: one line a decision (O1).
 
-Ids are quoted, so that none can forge a line. Whoever wants to show progress, or to count, needs
-no parser: the log record carries the same as data, in its attribute ``said``.
+Whatever is said, by whichever room, stays one printable line: no id, no error and no text of an
+upstream can forge another one or steer a terminal (P94). Whoever wants to show progress, or to
+count, needs no parser: the log record carries the same as data, in its attribute ``said``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.printable import one_line
 from nottwice.model.run import RunStatus, StepRecord, StepStatus, Wait
 
+
+
+class OneLine(logging.Filter):
+    """Spells out what would break a record of the log into lines, or reach the terminal."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        try:
+            text = record.getMessage()
+        except Exception:
+            # What is logged must never decide what is done; the handler tells what is wrong.
+            return True
+        if not text.isprintable():
+            record.msg, record.args = one_line(text), None
+        return True
+
+
 log = logging.getLogger("nottwice")
+log.addFilter(OneLine())
 
 # What is said about steps, in words that handlers can compare with.
 BEGIN: Final = "begin the step"

@@ -19,6 +19,7 @@ from nottwice.model.review import AuditEntry
 from nottwice.store.interface import LEDGER, Commit, Store
 
 BACKED_UP = "backup"
+EXPORTED = "export"
 OnProgress = Callable[[int, int], None]
 
 
@@ -67,6 +68,17 @@ def backup(
     told = AuditEntry(LEDGER, now, who, BACKED_UP, str(place), mark.subject)
     ledger.store.commit(Commit(workflow_id=LEDGER, audit=(told,)))
     return Copy(str(place), now, _size(place))
+
+
+def tell_of_export(ledger: Ledger, *, by: str, to: str | Path, what: str) -> None:
+    """Put on record that somebody takes data out of a ledger. Durable: when it returns.
+
+    Said before anything is taken: who may not say so, or is killed right after, took nothing.
+    """
+    who = check_id(by, what="Who takes it")
+    now = ledger.clock.now()
+    entry = AuditEntry(LEDGER, now, who, EXPORTED, str(Path(to).absolute()), what)
+    ledger.store.commit(Commit(workflow_id=LEDGER, audit=(entry,)))
 
 
 def hold_restored(ledger: Ledger, *, by: str, why: str) -> None:
