@@ -6,6 +6,7 @@ As in `tests/test_tidy.py`, each check is also applied to a sample that breaks i
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -347,3 +348,9 @@ def test_a_citation_of_no_promise_is_found() -> None:
 def test_a_promise_that_no_code_cites_is_found() -> None:
     source = {"a.py": "# Promise kept here: P1 (once), and not P70.\n"}
     assert places(documents.uncited_promises("p.md", PROMISES, source)) == ["p.md:12"]
+
+
+def test_every_test_that_the_threat_model_names_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)`", page("docs/concepts/threat-model.md"))
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path).is_file()] == []

@@ -267,6 +267,45 @@ def test_a_result_of_100_mb_reaches_its_caller_and_not_the_ledger(tmp_path: Path
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1_000_000
 
 
+HUGE = 20_000_000
+
+
+@nt.tool("unsafe_on_replay", name="hostile huge")
+def huge(text: str) -> str:
+    return text * 4
+
+
+@nt.tool("unsafe_on_replay", name="hostile deep")
+def deep_result() -> list[Any]:
+    return deep(100_000)
+
+
+def check_huge(ledger: nt.Ledger) -> None:
+    """An argument of 5 MB is kept to the letter; results of 20 MB or without end are not kept."""
+    text = "x" * (HUGE // 4)
+    with ledger.run("huge"):
+        assert len(huge(text)) == HUGE
+        assert len(deep_result()) == 1
+        for again in (lambda: huge(text), deep_result):
+            with pytest.raises(nt.ResultNotKept):
+                again()
+    kept, deepest = ledger.store.calls("huge")
+    assert values.decode(kept.args_json) == {"text": text}
+    for row in (kept, deepest):
+        assert row.result is not None
+        assert row.result.kind is ResultKind.NOT_KEPT
+        assert len(row.result.json) < 10_000
+
+
+@pytest.mark.parametrize("store", [":memory:", "a.db", "file:runs"])
+def test_what_is_huge_breaks_no_store(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with nt.open(store) as ledger:
+        check_huge(ledger)
+
+
 # Ids, steps, visits and labels
 
 IDS: dict[str, str] = {

@@ -80,10 +80,10 @@ def replay(
     the replay ends.
 
     With --record, checkpoints are taken from the ledger, of which only the audit trail is added to,
-    because data leaves it: the newest of every graph, node and status, rare ones first. E-mail addresses, card numbers, tokens, keys and
-    what --secret names become pseudonyms. Those that even this code does not resume as recorded
-    are left out, and left-out.json says why. Files of an earlier recording in FOLDER are replaced;
-    those in folders inside of it are kept.
+    because data leaves it: the newest of every graph, node and status, rare ones first. E-mail
+    addresses, card numbers, tokens, keys and what --secret names become pseudonyms. Those that even
+    this code does not resume as recorded are left out, and left-out.json says why. Files of an
+    earlier recording in FOLDER are replaced; those in folders inside of it are kept.
 
     \b
     Told of a checkpoint that fails: its file, what is in it, the cause and the smallest difference:

@@ -16,7 +16,6 @@ from nottwice.model.printable import one_line
 from nottwice.model.run import RunStatus, StepRecord, StepStatus, Wait
 
 
-
 class OneLine(logging.Filter):
     """Spells out what would break a record of the log into lines, or reach the terminal."""
 

@@ -1,6 +1,7 @@
 """Copying a ledger while it is in use, and saying what became of a copy (L8).
 
-Promise kept here: P91, as far as it begins here: every copy carries its mark.
+Promises kept here: P91, as far as it begins here (every copy carries its mark), and P96, for copies
+and whatever else takes data out of a ledger.
 """
 
 from __future__ import annotations

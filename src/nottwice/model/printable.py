@@ -2,7 +2,7 @@
 
 Ids, errors, event names and texts of an upstream reach logs and terminals. Everything in them that
 is not printable is spelled out: ends of lines, escapes, carriage returns, NUL, marks that turn the
-direction of writing around, halves of characters.
+direction of writing around, halves of characters. Promise kept here: P94.
 """
 
 from __future__ import annotations

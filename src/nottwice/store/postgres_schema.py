@@ -168,9 +168,7 @@ def bring_forward(
         raise
 
 
-def _make_functions(
-    connection: psycopg.Connection, place: Place, *, busy_seconds: float
-) -> None:
+def _make_functions(connection: psycopg.Connection, place: Place, *, busy_seconds: float) -> None:
     """The functions of this nottwice, in a ledger that has those of another one.
 
     Whoever may not make them can do without: what they write takes more round trips then.

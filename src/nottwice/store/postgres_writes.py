@@ -33,6 +33,7 @@ from nottwice.store.rules import MemoryData, apply, check
 Statement = tuple[str, Sequence[Any]]
 _NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
 
+
 def _insert(table: str, columns: str) -> str:
     words = ("INSERT INTO nottwice.", table, " (", columns, ") VALUES (", marks(columns), ")")
     return "".join(words)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from nottwice.model.call import CallIdentity, CallStatus, branch_node, child_node
+from nottwice.model.call import CallIdentity, CallRow, CallStatus, branch_node, child_node
+from nottwice.model.policy import ChargeRecord
 from nottwice.model.run import Fence, LastVisit
-from nottwice.store.interface import CallWrite, Claim, Commit, EventWrite, ReviewWrite, Store
+from nottwice.store.interface import (
+    CallWrite,
+    ChargeWrite,
+    Claim,
+    Commit,
+    EventWrite,
+    ReviewWrite,
+    Store,
+)
 from nottwice.testing.conformance.bench import Bench, expect
 from nottwice.testing.conformance.samples import (
     FAILURE,
@@ -18,6 +27,7 @@ from nottwice.testing.conformance.samples import (
     event,
     evidence,
     follow,
+    graph,
     identity,
     intent,
     pending,
@@ -107,6 +117,35 @@ class Reads(Bench):
         }
         for what, (actual, expected) in shown.items():
             expect(actual, expected, f"The id {text[:40]!r}: {what}")
+
+    def test_any_text_names_a_graph_a_family_a_meter_and_a_label_like_any_other(self) -> None:
+        store = self.open()
+        for number, text in enumerate(HOSTILE):
+            row, graph_id = _labelled(text), f"{text}@1.0.0"
+            write = ChargeWrite(ChargeRecord(text, row.identity, row.call_id, NOW, 7))
+            store.commit(intent(row, claim(store, text), charges=(write,)))
+            child = run_record(
+                f"child {number}", graph_id=graph_id, parent_id=text, root_id=text, origin=text
+            )
+            store.commit(
+                Commit(workflow_id=child.workflow_id, claim=Claim(child), graph=graph(graph_id))
+            )
+        again = self.open()
+        for number, text in enumerate(HOSTILE):
+            graph_id, what = f"{text}@1.0.0", f"The name {text[:40]!r}"
+            expect(again.load_call(_labelled(text).identity), _labelled(text), f"{what}: its label")
+            expect(again.load_graph(graph_id), graph(graph_id), f"{what}: its graph")
+            expect(again.charged(text), 7, f"{what}: its meter")
+            (child,) = again.children(text)
+            named = (
+                child.workflow_id,
+                child.graph_id,
+                child.parent_id,
+                child.root_id,
+                child.origin,
+            )
+            expect(named, (f"child {number}", graph_id, text, text, text), f"{what}: its family")
+        expect(len(again.graphs()), len(HOSTILE), "The number of graphs")
 
     def test_an_id_that_no_store_could_keep_is_simply_not_there(self) -> None:
         store = self.open()
@@ -247,6 +286,10 @@ class Reads(Bench):
             expect([one.review_id for one in found], list("cab"), "The reviews of a run")
         for found in (store.reviews(), store.open_reviews()):
             expect([one.review_id for one in found], list("dcab"), "All reviews")
+
+
+def _labelled(text: str) -> CallRow:
+    return pending(identity(text, tool=text), label=text, trace_id=text)
 
 
 def _everything_named(text: str, holder_id: str) -> Commit:

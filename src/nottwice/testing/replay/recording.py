@@ -1,8 +1,9 @@
 """Record checkpoints of a ledger as files, without a secret in them (P1).
 
-The ledger is only read here; the command puts on record that data left it. Each checkpoint is replayed by the code at hand before it is written: one
-that even this code does not resume as recorded would fail every build, so it is left out, and a
-list says why. The same ledger, code and settings give the same bytes. Promises kept here: P52, P53.
+The ledger is only read here; the command puts on record that data left it. Each checkpoint is
+replayed by the code at hand before it is written: one that even this code does not resume as
+recorded would fail every build, so it is left out, and a list says why. The same ledger, code and
+settings give the same bytes. Promises kept here: P52, P53.
 """
 
 from __future__ import annotations
