@@ -26,7 +26,7 @@ class OneLine(logging.Filter):
             # What is logged must never decide what is done; the handler tells what is wrong.
             return True
         if not text.isprintable():
-            record.msg, record.args = one_line(text), None
+            vars(record).update({"msg": one_line(text), "args": None})
         return True
 
 

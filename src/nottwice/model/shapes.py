@@ -2,8 +2,8 @@
 
 What rests in a ledger may have been changed there by anybody who can write to it. A record is only
 made of what nottwice can have written: text where text belongs, a number where a number does. So
-nobody further in meets a type that cannot be, and a spoiled row is named where it is read. Promise kept
-here: P95.
+nobody further in meets a type that cannot be, and a spoiled row is named where it is read.
+Promise kept here: P95.
 """
 
 from __future__ import annotations
