@@ -126,7 +126,7 @@ def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
             yield from _abort_children(seat, run_id)
             return outcome_of(store, graph, run_id)
         check_unchanged(store, graph)
-        was_ready = is_ready(store, run_id, now=clock.now())
+        was_ready = known is not None and is_ready(store, run_id, now=clock.now())
         try:
             landing = yield from _advance(seat, asked, known, begins)
         except ownership.Rebound:

@@ -69,12 +69,16 @@ _RUN_CHANGES = ", ".join(name + " = excluded." + name for name in rows.RUN_COLUM
 PUT_RUN = (
     _insert("runs", rows.RUN_COLUMNS) + " ON CONFLICT (workflow_id) DO UPDATE SET " + _RUN_CHANGES
 )
-UPDATE_RUN = """
-UPDATE nottwice.runs SET status = %s, updated_at = %s, failure_json = %s::text,
-       waits_json = %s::text, wake_at = %s::bigint, graph_id = coalesce(%s::text, graph_id)
- WHERE workflow_id = %s
-"""
-RELEASE_RUN = "UPDATE nottwice.runs SET holder_id = NULL WHERE workflow_id = %s"
+# A run that is held, or over, is not ready (see READY_SINCE); the server need not find that out.
+PUT_HELD_RUN = PUT_RUN + ", ready_at = NULL"
+_UPDATE_RUN = (
+    "UPDATE nottwice.runs SET status = %s, updated_at = %s, failure_json = %s::text,"
+    " waits_json = %s::text, wake_at = %s::bigint, graph_id = coalesce(%s::text, graph_id)"
+)
+_THIS_RUN = " WHERE workflow_id = %s"
+UPDATE_RUN = _UPDATE_RUN + _THIS_RUN
+RELEASE_RUN = _UPDATE_RUN + ", holder_id = NULL" + _THIS_RUN
+END_RUN = _UPDATE_RUN + ", holder_id = NULL, ready_at = NULL" + _THIS_RUN
 # Since when a run can go on that nobody holds: the same as ``rules.ready_since``, except that it
 # equals wake_at only if nothing but time has to pass.
 _READY_SINCE = """
@@ -101,8 +105,6 @@ UPDATE nottwice.runs AS r SET ready_at = CASE
     ELSE wake_at END
 """
 READY_SINCE = _READY_SINCE + " WHERE workflow_id = %s"
-# The same for a run that is held or over, which the server need not find out.
-NOT_READY = "UPDATE nottwice.runs SET ready_at = NULL WHERE workflow_id = %s"
 # Nothing that a holder is told matters while it holds the run.
 READY_UNLESS_HELD = READY_SINCE + " AND holder_id IS NULL"
 PUT_STEP = _insert("steps", rows.STEP_COLUMNS) + STEP_KNOWN
@@ -306,7 +308,8 @@ class Plan:
 
     def _writes(self, commit: Commit) -> Iterator[Statement]:
         if commit.claim is not None:
-            yield PUT_RUN, rows.run_to_sql(commit.claim.run)
+            is_held = commit.claim.run.holder_id is not None
+            yield PUT_HELD_RUN if is_held else PUT_RUN, rows.run_to_sql(commit.claim.run)
             self._in_doubt_from.setdefault(commit.workflow_id, 0)
         if commit.removal is not None:
             yield from _removal(commit.removal)
@@ -340,10 +343,8 @@ class Plan:
         """What keeps ``runs.ready_at`` true."""
         released = commit.run if commit.run is not None and commit.run.release else None
         is_over = released is not None and released.status not in _NOT_OVER
-        is_held = commit.claim is not None and commit.claim.run.holder_id is not None
-        if is_over or (is_held and not released):
-            yield NOT_READY, (commit.workflow_id,)
-        elif released or commit.claim:
+        put_down = commit.claim is not None and commit.claim.run.holder_id is None
+        if not is_over and (released or put_down):
             yield READY_SINCE, (commit.workflow_id,)
         elif commit.fence is None and (commit.reviews or commit.events):
             yield READY_UNLESS_HELD, (commit.workflow_id,)
@@ -401,9 +402,11 @@ def _removal(removal: Removal) -> Iterator[Statement]:
 def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
     failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
     at = rows.micros(update.at)
-    yield UPDATE_RUN, (update.status.value, at, failure, *waits, update.graph_id, workflow_id)
-    if update.release:
-        yield RELEASE_RUN, (workflow_id,)
+    changes = (update.status.value, at, failure, *waits, update.graph_id, workflow_id)
+    if not update.release:
+        yield UPDATE_RUN, changes
+    else:
+        yield RELEASE_RUN if update.status in _NOT_OVER else END_RUN, changes
 
 
 def once(item: Evidence | AuditEntry) -> str:
