@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any
 
 import pytest
@@ -40,6 +40,30 @@ def test_a_thread_hears_without_any_loop() -> None:
     tell_all([refused], Fenced("no"))
     assert fine.result(SECONDS) is None
     assert isinstance(refused.exception(SECONDS), Fenced)
+
+
+@pytest.mark.parametrize("told_first", [True, False])
+def test_it_is_a_future_like_any_other_whenever_a_thread_first_asks(told_first: bool) -> None:
+    fine, refused = Soon(), Soon()
+    heard: list[Future[None]] = []
+
+    def tell() -> None:
+        fine.tell(None)
+        refused.tell(Fenced("no"))
+
+    if told_first:
+        tell()
+    assert not fine.cancel()
+    assert fine.done() is told_first
+    for one in (fine, refused):
+        one.add_done_callback(heard.append)
+    if not told_first:
+        assert not heard
+        in_thread(tell)
+    assert wait([fine, refused], SECONDS).done == {fine, refused} == set(heard)
+    assert fine.exception(SECONDS) is None
+    with pytest.raises(Fenced, match="no"):
+        refused.result(SECONDS)
 
 
 def test_a_loop_is_woken_once_for_all_who_wait_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Awaitable, Generator, Iterable
 from concurrent.futures import Future
 from typing import Any
@@ -17,27 +18,51 @@ from typing import Any
 class Soon(Future[None]):
     """What becomes of a commit. Await it only in the event loop in which it was made.
 
-    A waiter that is cancelled does not cancel the commit.
+    A waiter that is cancelled does not cancel the commit. What a future needs for threads takes
+    longer to make than all the rest, twice in every call of an event loop, which never asks for
+    it: so it is made when the first thread does.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.set_running_or_notify_cancel()
         self.loop = running_loop()
         self._waiter = None if self.loop is None else self.loop.create_future()
+        self._guard = threading.RLock()
+        self._asked_by_threads = False
+        self._told = False
+        self._error: BaseException | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Make what the base class needs: it asks for a part of that, which is not there yet."""
+        with self._guard:
+            if not self._asked_by_threads:
+                super().__init__()
+                self.set_running_or_notify_cancel()
+                self._asked_by_threads = True
+                if self._told:
+                    self._tell_threads()
+        return object.__getattribute__(self, name)
 
     def __await__(self) -> Generator[Any, None, None]:
         assert self._waiter is not None, "made outside of any event loop"
-        if not self.done():
+        if not self._told:
             yield from self._waiter
-        return self.result()
+        if self._error is not None:
+            raise self._error
 
     def tell(self, error: BaseException | None) -> None:
         """Say what became of it. Threads hear it at once; ``wake`` tells the event loop."""
-        if error is None:
+        with self._guard:
+            self._error = error
+            self._told = True
+            asked = self._asked_by_threads
+        if asked:
+            self._tell_threads()
+
+    def _tell_threads(self) -> None:
+        if self._error is None:
             self.set_result(None)
         else:
-            self.set_exception(error)
+            self.set_exception(self._error)
 
     def go_on(self) -> None:
         """In the thread of the event loop: whoever awaits this goes on."""
