@@ -7,6 +7,10 @@ loops) are led by a small pool thread. Success is reported after COMMIT, never b
 An interrupt (KeyboardInterrupt) strikes the main thread between any two instructions, so the main
 thread has no duties to others: it commits alone, or joins a batch that somebody else leads. The
 lead is a lock that is only ever taken by ``with``, which no interrupt can leave behind.
+
+Of the threads that a batch was committed for only a few are woken at once, and each of them wakes
+one more. Were all woken together, most would only wait again, for the interpreter's lock, and
+fight over it with whoever commits the next batch: twice as many changes of thread a call.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from nottwice.store.interface import Commit, CommitMany
 from nottwice.store.soon import Soon, wake
 
 MOST_IN_A_BATCH = 256
+WOKEN_AT_ONCE = 2
 
 
 class SharedCommits:
@@ -34,10 +39,12 @@ class SharedCommits:
         self._next: object | None = None
         """Who will lead the next batch: a waiting member, or this object for the pool thread."""
         self._pool: ThreadPoolExecutor | None = None
+        # A forked child, in which another thread may be the main one, opens its store anew.
+        self._main_thread = threading.main_thread().ident
 
     def commit(self, commit: Commit) -> None:
         """Commit and wait. Durable: when it returns."""
-        if threading.get_ident() == threading.main_thread().ident:
+        if threading.get_ident() == self._main_thread:
             error = self._commit_without_duties(commit)
         else:
             error = self._commit_or_lead(commit)
@@ -80,7 +87,7 @@ class SharedCommits:
     def _commit_without_duties(self, commit: Commit) -> BaseException | None:
         """The main thread: in a batch if somebody is there to lead it, and else alone."""
         with self._guard:
-            member = _Member(commit) if self._next is not None else None
+            member = _Member(commit, wakes=False) if self._next is not None else None
             if member is not None:
                 self._waiting.append(member)
         if member is None:
@@ -96,6 +103,8 @@ class SharedCommits:
             leads = self._next is None
             if leads:
                 self._next = member
+                # It has other things to do first, whenever it leads more than one batch.
+                member.wakes = False
         if leads:
             self._lead_batch()
         # Who leads may still have to wait: a full batch goes on without it, led by somebody else.
@@ -111,6 +120,7 @@ class SharedCommits:
                 outcomes = self._outcomes(batch) if batch else ()
             for member, outcome in zip(batch, outcomes, strict=True):
                 member.finish(outcome)
+            _wake_threads([member for member in batch if member.soon is None])
             wake(member.soon for member in batch if member.soon is not None)
             # Those who did not fit in. Whoever came later leads, or will find somebody who does.
             with self._guard:
@@ -147,22 +157,44 @@ class SharedCommits:
 class _Member:
     """One caller's commit: its thread sleeps until it is done, or will hear of it soon."""
 
-    __slots__ = ("_asleep", "commit", "error", "soon")
+    __slots__ = ("_asleep", "_next", "commit", "error", "soon", "wakes")
 
-    def __init__(self, commit: Commit, soon: Soon | None = None) -> None:
+    def __init__(self, commit: Commit, soon: Soon | None = None, *, wakes: bool = True) -> None:
         self.commit = commit
         self.error: BaseException | None = None
         self.soon = soon
-        self._asleep = threading.Lock()
+        self.wakes = wakes
+        """Whether its thread can be relied upon to wake another one."""
+        self._next: _Member | None = None
         if soon is None:
+            self._asleep = threading.Lock()
             self._asleep.acquire()
 
     def wait(self) -> None:
         self._asleep.acquire()
+        if self._next is not None:
+            self._next.wake()
 
     def finish(self, error: BaseException | None) -> None:
         self.error = error
-        if self.soon is None:
-            self._asleep.release()
-        else:
+        if self.soon is not None:
             self.soon.tell(error)
+
+    def wake(self) -> None:
+        self._asleep.release()
+
+    def wake_after(self, other: _Member) -> None:
+        """Leave it to another one, which is not awake yet, to wake this one."""
+        other._next = self
+
+
+def _wake_threads(finished: list[_Member]) -> None:
+    """Wake a few, and leave it to each of them to wake one more."""
+    links = [member for member in finished if member.wakes]
+    for earlier, later in zip(links, links[WOKEN_AT_ONCE:], strict=False):
+        later.wake_after(earlier)
+    for member in finished:
+        if not member.wakes:
+            member.wake()
+    for member in links[:WOKEN_AT_ONCE]:
+        member.wake()
