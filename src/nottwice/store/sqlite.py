@@ -362,7 +362,7 @@ class SqliteStore:
                 raise store_error(error, self.location) from error
             raise
         self._connections = connections
-        self._inode = _inode_of(self._path)
+        self._inode = _inode_of(self.location)
         self._registered = False
         self._shared = SharedCommits(self._commit_many)
         # Last: whoever sees this process's number here finds everything in place.
@@ -434,7 +434,7 @@ class SqliteStore:
 
     def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
         with self._connections.writer.guard:
-            if _inode_of(self._path) != self._inode:
+            if _inode_of(self.location) != self._inode:
                 # SQLite would go on writing into a file that nobody can find any more.
                 return [self._gone() for _ in commits]
             if len(commits) == 1:
@@ -583,7 +583,8 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _inode_of(path: Path) -> tuple[int, int] | None:
+def _inode_of(path: str) -> tuple[int, int] | None:
+    """What tells a file from another one at the same path; text, for this is in every commit."""
     try:
         status = os.stat(path)
     except OSError:

@@ -65,13 +65,15 @@ class Connections:
     def connect_writer(self) -> sqlite3.Connection:
         """The one connection that writes, proven durable. Hold ``writer.guard``."""
         slot = self.writer
-        if slot.connection is None:
+        connection = slot.connection
+        if connection is None:
             try:
-                check_durable(self.connect(slot), str(self.path))
+                connection = self.connect(slot)
+                check_durable(connection, str(self.path))
             except BaseException:
                 slot.close()
                 raise
-        return self.connect(slot)
+        return connection
 
     def read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
         """The rows of one query, on a connection that nobody else uses meanwhile."""
