@@ -49,7 +49,8 @@ from nottwice.model.tool import Tool
 from nottwice.store.interface import Blocked, CallWrite, Outdated
 
 T = TypeVar("T")
-_WITHOUT_ROW = {kind: Facts(replay_class=kind, status=None) for kind in ReplayClass}
+# What the table says of a call that is not on record: the same for all calls of a class.
+_WITHOUT_ROW = {kind: decide(Facts(replay_class=kind, status=None)) for kind in ReplayClass}
 
 
 @light_record(frozen=True, slots=True, kw_only=True)
@@ -152,13 +153,16 @@ class _Dispatch:
         self.blocked_by: tuple[Review, ...] = ()
 
     def decide(self) -> Action:
-        action = decide(self._facts())
-        if self.row is None:
+        row = self.row
+        if row is None:
+            action = _WITHOUT_ROW[self.tool.replay_class]
             # What is only expected is not decided before the intent is durable.
             if self.looked:
                 self.session.say(action, self.request.identity)
-        elif not self.row.status.in_doubt:
-            self.session.say(action, self.row)
+            return action
+        action = decide(self._facts(row))
+        if not row.status.in_doubt:
+            self.session.say(action, row)
         return action
 
     def is_over(self, attempted: Attempted) -> bool:
@@ -186,10 +190,8 @@ class _Dispatch:
             state.finished or state.outstanding or state.later for state in open_steps
         )
 
-    def _facts(self) -> Facts:
-        row, tool = self.row, self.tool
-        if row is None:
-            return _WITHOUT_ROW[tool.replay_class]
+    def _facts(self, row: CallRow) -> Facts:
+        tool = self.tool
         return Facts(
             replay_class=stricter(row.replay_class, tool.replay_class),
             status=row.status,
@@ -351,8 +353,8 @@ class _Dispatch:
             session.new_attempt_id(),
             session.holder.holder_id,
             request.args_json,
-            created_at=now,
-            started_at=now,
+            now,  # created_at
+            now,  # started_at
             label=request.label,
             key=key,
             key_since=key_since,

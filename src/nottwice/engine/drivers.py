@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 from typing import Any, Protocol, TypeVar, assert_never
 
 from nottwice.engine.asks import (
@@ -160,7 +161,7 @@ async def _answer_async(ask: Ask, seat: Seat) -> Any:
 
 def _fire(fire: Fire) -> Outcome:
     tool = fire.tool
-    call: Callable[[], Any] = lambda: tool.function(*fire.args, **fire.kwargs)  # noqa: E731
+    call: Callable[[], Any] = partial(tool.function, *fire.args, **fire.kwargs)
     if tool.is_async:
         awaited = call
         call = lambda: asyncio.run(_coroutine(awaited()))  # noqa: E731

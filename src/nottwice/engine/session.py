@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 import math
 import os
 import threading
@@ -185,13 +186,10 @@ class Riding:
 class Aboard(NamedTuple):
     """Everything that rides at one moment."""
 
-    calls: tuple[CallWrite, ...] = ()
-    steps: tuple[StepRecord, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
-    checkpoints: tuple[CheckpointRecord, ...] = ()
-
-
-_NOTHING_RIDES = Aboard()
+    calls: tuple[CallWrite, ...]
+    steps: tuple[StepRecord, ...]
+    evidence: tuple[Evidence, ...]
+    checkpoints: tuple[CheckpointRecord, ...]
 
 
 class Session:
@@ -247,6 +245,8 @@ class Session:
         self._visited: set[tuple[str, str]] = set()
         self.told_to_stop: Callable[[], bool] = _never
         """Whether its driver wants to hand the run back between two nodes."""
+        self._lot = os.urandom(12).hex()
+        self._attempts = itertools.count()
         self.depth = 1
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
@@ -325,29 +325,33 @@ class Session:
         """
         if self.pid != os.getpid():
             raise forked(self)
-        rides = bool(self.riding)
-        aboard = self.riding.aboard() if rides else _NOTHING_RIDES
         commit = Commit(
             workflow_id=self.run_id,
             fence=self.fence,
             run=run,
             unless_blocked=unless_blocked,
-            calls=aboard.calls + calls,
-            steps=aboard.steps,
+            calls=calls,
             reviews=reviews,
-            evidence=aboard.evidence + evidence,
+            evidence=evidence,
             audit=audit,
-            checkpoints=aboard.checkpoints,
             events=events,
             charges=charges,
         )
-        if rides:
-            return self._commit_riding(commit)
-        # The usual case, twice in every call: nothing is left to do once it is durable, so the
-        # ask goes without a generator around it.
-        return (Write(commit),)
+        if not self.riding:
+            # The usual case, twice in every call: nothing is left to do once it is durable, so the
+            # ask goes without a generator around it.
+            return (Write(commit),)
+        return self._commit_riding(commit)
 
-    def _commit_riding(self, commit: Commit) -> Doing[None]:
+    def _commit_riding(self, alone: Commit) -> Doing[None]:
+        aboard = self.riding.aboard()
+        commit = replace(
+            alone,
+            calls=aboard.calls + alone.calls,
+            steps=aboard.steps,
+            evidence=aboard.evidence + alone.evidence,
+            checkpoints=aboard.checkpoints,
+        )
         yield Write(commit)
         self.riding.arrived(commit)
 
@@ -364,7 +368,8 @@ class Session:
             yield from self.commit()
 
     def new_attempt_id(self) -> str:
-        return os.urandom(16).hex()
+        """Unlike any other: drawn by lot for this session, and counted in it."""
+        return f"{self._lot}{next(self._attempts):08x}"
 
     def say(
         self, decision: str | Action, row_or_identity: CallRow | CallIdentity, detail: str = ""

@@ -9,10 +9,11 @@ Promise kept here: P17.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from nottwice.engine import blocking, said, stops
-from nottwice.engine.asks import Doing, Pause, Read
+from nottwice.engine.asks import Ask, Doing, Pause, Read
 from nottwice.engine.session import Scope, Session, StepState
 from nottwice.errors import NewEffectInFork, ReplayDriftError
 from nottwice.model.call import (
@@ -121,11 +122,14 @@ def _made_by(outer: CallRow, inner: CallRow) -> bool:
     return same_place and outer.created_at <= inner.created_at <= outer.finished_at
 
 
-def admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
-    """Let a new effect through, or refuse it because the code has drifted."""
+def admit(scope: Scope, identity: CallIdentity) -> Iterable[Ask]:
+    """Let a new effect through, or refuse it: ``yield from admit(...)``."""
     refuse_in_fork(scope, identity)
-    if not scope.steps:
-        return
+    return _admit_into_step(scope, identity) if scope.steps else ()
+
+
+def _admit_into_step(scope: Scope, identity: CallIdentity) -> Doing[None]:
+    """Let a new effect into its step, or refuse it because the code has drifted."""
     state = scope.steps[0]
     if state.finished:
         raise ReplayDriftError(

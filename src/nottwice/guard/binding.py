@@ -61,8 +61,8 @@ class BoundArguments:
     """What is hashed: `normal` without those that equal their default."""
     surveyed: int | None
     """What `values.survey` found in `identity`, if it has looked at it already."""
-    passed: tuple[str, ...]
-    """The parameters that the caller gave a value of its own; the others keep their default."""
+    passed: Mapping[str, Any]
+    """The values that the caller gave of its own; all other parameters keep their default."""
 
 
 class Signature:
@@ -125,7 +125,7 @@ class Signature:
             normal=normal,
             identity=self._identify(own, prepared),
             surveyed=surveyed,
-            passed=tuple(checked),
+            passed=checked,
         )
 
     def rebuild(self, record: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -159,7 +159,7 @@ class Signature:
 
         What was left out is left out here, too: the function has its own default, mutable or not.
         """
-        return self._parameters.arrange({name: bound.values[name] for name in bound.passed})
+        return self._parameters.arrange(bound.passed)
 
     def parameter_names(self) -> tuple[str, ...]:
         """All parameters, in order; without the instance of a method."""

@@ -28,9 +28,13 @@ class ReplayClass(enum.Enum):
     IDEMPOTENT_WITH_KEY = "idempotent_with_key"
     UNSAFE_ON_REPLAY = "unsafe_on_replay"
 
-    @property
-    def effectful(self) -> bool:
-        return self is not ReplayClass.PURE
+    effectful: bool
+
+    def __init__(self, text: object) -> None:
+        self.effectful = text != "pure"
+
+    # Every call looks its class up. What an enumeration does instead is written in Python.
+    __hash__ = object.__hash__
 
 
 _STRICTNESS = list(ReplayClass)
