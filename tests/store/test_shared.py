@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -252,6 +253,30 @@ def test_when_a_batch_breaks_nobody_believes_in_success_or_failure(
     assert len({id(error) for error in errors}) == 3
     disk.breaks = None
     commit_in_thread(shared, 3).result(SECONDS)
+
+
+def test_an_event_loop_looks_for_a_leader_once_for_all_its_tasks(
+    shared: SharedCommits, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        call = loop.call_soon
+
+        def counted(callback: Callable[..., object], *args: Any, **more: Any) -> asyncio.Handle:
+            nonlocal looks
+            looks += callback == shared._find_leader
+            return call(callback, *args, **more)
+
+        monkeypatch.setattr(loop, "call_soon", counted)
+        for _ in range(3):
+            soon = [awaitable(shared.commit_soon(note(number))) for number in range(20)]
+            await asyncio.gather(*soon)
+
+    asyncio.run(asyncio.wait_for(main(), SECONDS))
+    assert [len(batch) for batch in disk.batches] == [20, 20, 20]
+    assert looks == 3
 
 
 # Interrupts: only the main thread is struck by them

@@ -15,6 +15,7 @@ fight over it with whoever commits the next batch: twice as many changes of thre
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -38,6 +39,8 @@ class SharedCommits:
         self._waiting: deque[_Member] = deque()
         self._next: object | None = None
         """Who will lead the next batch: a waiting member, or this object for the pool thread."""
+        self._will_look: asyncio.AbstractEventLoop | None = None
+        """The event loop that was told last to find a leader, until it has looked for one."""
         self._pool: ThreadPoolExecutor | None = None
         # A forked child, in which another thread may be the main one, opens its store anew.
         self._main_thread = threading.main_thread().ident
@@ -60,13 +63,16 @@ class SharedCommits:
         if led_by_nobody:
             if soon.loop is None:
                 self._find_leader()
-            else:
+            elif soon.loop is not self._will_look:
                 # Once all tasks that can go on now have said what they want to commit: one batch.
                 soon.loop.call_soon(self._find_leader)
+                # Noted down last: an interrupt in between costs a needless look.
+                self._will_look = soon.loop
         return soon
 
     def _find_leader(self) -> None:
         """Let the pool thread lead those who wait, unless somebody else already will."""
+        self._will_look = None
         with self._guard:
             # Noted down last: an interrupt in between costs a needless look, not the lead.
             asked = self._next is not None or not self._waiting or self._ask_pool()
