@@ -39,10 +39,16 @@ def open_ledger(path: str, **options: Any) -> SqliteStore:
 # Holders
 
 
+def become_holder(store: SqliteStore) -> str:
+    """Write something, and so be on record; returns the holder's id."""
+    store.commit(note(0))
+    return store.holder().holder_id
+
+
 def hold(path: str) -> None:
     """Be a holder until the end of the input; each line of it is something to do meanwhile."""
     store = open_ledger(path)
-    say(holder=store.holder().holder_id)
+    say(holder=become_holder(store))
     for line in sys.stdin:
         if line.strip() == "reopen":
             store.close()
@@ -67,7 +73,7 @@ def probe(path: str, holder_id: str, count: str) -> None:
 
 def replace_itself(path: str) -> None:
     """Be a holder, and then another program in the same process."""
-    holder_id = open_ledger(path).holder().holder_id
+    holder_id = become_holder(open_ledger(path))
     words = ["-m", "tests.store.programs", "probe", path, holder_id, "1"]
     os.execv(sys.executable, [sys.executable, *words])
 
@@ -104,7 +110,6 @@ def crowd(path: str, size: str) -> None:
 def _open_and_note(path: str, number: int) -> int:
     try:
         store = open_ledger(path)
-        store.holder()
         store.commit(note(number))
         store.close()
     except BaseException as error:

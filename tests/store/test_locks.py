@@ -22,6 +22,7 @@ from nottwice.store.locks import _life_by_process_table, _place_of, hold
 from nottwice.store.sqlite import SqliteStore
 from tests.store.children import Child
 from tests.store.machine import python, run
+from tests.store.programs import become_holder
 from tests.store.samples import NOW
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs the Linux process table")
@@ -129,7 +130,7 @@ def test_a_process_that_replaced_its_program_is_not_its_own_rival(path: Path) ->
 @linux_only
 def test_an_earlier_lock_of_this_very_process_is_alive(path: Path) -> None:
     first = SqliteStore(path, now=NOW)
-    holder = first.holder().holder_id
+    holder = become_holder(first)
     path.with_name("ledger.db.holders").unlink()
     second = SqliteStore(path, now=NOW)
     assert second.holder().holder_id != holder
@@ -168,8 +169,8 @@ def test_programs_that_a_holder_starts_do_not_keep_it_alive(
 ) -> None:
     """A lock must not outlive its process in a child that inherited the descriptor."""
     code = (
-        "import subprocess, sys; from nottwice.store.sqlite import SqliteStore\n"
-        "store = SqliteStore(sys.argv[1], now=0.0); print(store.holder().holder_id, flush=True)\n"
+        "import subprocess, sys; from tests.store.programs import become_holder, open_ledger\n"
+        "print(become_holder(open_ledger(sys.argv[1])), flush=True)\n"
         "child = subprocess.Popen(['sleep', '60'], close_fds=False)\n"
         "print(child.pid, flush=True); sys.stdin.read()\n"
     )

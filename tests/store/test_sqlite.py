@@ -31,6 +31,7 @@ from nottwice.errors import (
     SchemaTooNew,
     StoreError,
 )
+from nottwice.model.run import Fence
 from nottwice.store.interface import Commit, Outdated
 from nottwice.store.sqlite import SqliteStore
 from tests.store.children import Child
@@ -335,12 +336,15 @@ def test_a_closed_store_opens_again_when_it_is_used(ledger: SqliteStore) -> None
     assert noted(ledger) == [1, 2, 3]
 
 
-def test_the_holder_is_on_record_for_other_processes(ledger: SqliteStore) -> None:
+def test_the_holder_is_on_record_with_the_first_commit_of_its_process(ledger: SqliteStore) -> None:
     with ThreadPoolExecutor(8) as pool:
-        records = set(pool.map(lambda _: ledger.holder(), range(8)))
-    (record,) = records
+        (record,) = set(pool.map(lambda _: ledger.holder(), range(8)))
     other = SqliteStore(ledger.location, now=NOW + 9)
     assert other.holder() == record
+    with pytest.raises(Fenced):
+        ledger.commit(intent(pending(), Fence(record.holder_id, 1)))
+    assert other.load_holder(record.holder_id) is None
+    ledger.commit(note(1))
     assert other.load_holder(record.holder_id) == record
     other.close()
 

@@ -15,8 +15,6 @@ from nottwice.testing import World
 from nottwice.testing.fatal import FatalClient, FatalStore, Points
 
 EVERY_POINT = [
-    "before registering the process",
-    "after registering the process",
     "before claiming the run",
     "after claiming the run",
     "before recording the intent of pay",

@@ -219,7 +219,10 @@ class Store(Protocol):
         """The same without blocking the caller. Durable: when the future has a result."""
 
     def holder(self) -> HolderRecord:
-        """This process, registered as a holder and provably alive for as long as it lives."""
+        """This process as a holder, provably alive for as long as it lives.
+
+        Others find it with ``load_holder`` from its first commit on, at the latest.
+        """
 
     def load_holder(self, holder_id: str) -> HolderRecord | None: ...
 

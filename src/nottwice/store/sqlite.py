@@ -189,16 +189,7 @@ class SqliteStore:
 
     def holder(self) -> HolderRecord:
         self._in_this_process()
-        record = self._lock.record
-        if not self._registered:
-            with self._connections.writer.guard:
-                try:
-                    self._writer().execute(_ADD_HOLDER, rows.holder_to_sql(record))
-                except (sqlite3.Error, _Failed) as error:
-                    cause = error.error if isinstance(error, _Failed) else error
-                    raise store_error(cause, self.location) from error
-            self._registered = True
-        return record
+        return self._lock.record
 
     def load_holder(self, holder_id: str) -> HolderRecord | None:
         found = self._read(_HOLDER, (holder_id,))
@@ -462,7 +453,7 @@ class SqliteStore:
 
     def _single_statement(self, commit: Commit) -> bool:
         """A transaction of one statement, which needs no BEGIN; False: nothing was written."""
-        statement = quick(commit)
+        statement = quick(commit) if self._registered else None
         if statement is None:
             return False
         connection = self._writer()
@@ -472,17 +463,24 @@ class SqliteStore:
             raise self._broken_off(error, committing=True) from error
 
     def _transaction(self, commits: Sequence[Commit]) -> list[BaseException | None]:
-        """One transaction for all members; those whose preconditions fail write nothing."""
+        """One transaction for all members; those whose preconditions fail write nothing.
+
+        The first one of a process carries its record as a holder: nobody holds a run, or is named
+        in one, whom others could not look up.
+        """
         connection = self._writer()
         committing = False
         try:
             connection.execute("BEGIN IMMEDIATE")
+            if not self._registered:
+                connection.execute(_ADD_HOLDER, rows.holder_to_sql(self._lock.record))
             refused = [_write(connection, commit) for commit in commits]
             if all(refused):
                 connection.execute("ROLLBACK")
             else:
                 committing = True
                 connection.execute("COMMIT")
+                self._registered = True
         except BaseException as error:
             raise self._broken_off(error, committing=committing) from error
         return refused

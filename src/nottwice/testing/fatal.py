@@ -17,7 +17,6 @@ from typing import Any
 
 from nottwice.engine.clock import SystemClock
 from nottwice.model.call import CallStatus
-from nottwice.model.run import HolderRecord
 from nottwice.store.interface import CallWrite, Commit
 from nottwice.store.sqlite import SqliteStore
 from nottwice.testing.world import WorldClient
@@ -53,17 +52,7 @@ class FatalStore(SqliteStore):
     def __init__(self, path: Path, points: Points, *, intents: bool = True) -> None:
         self._points = points
         self._intents = intents
-        self._is_holder = False
         super().__init__(path, now=SystemClock().now())
-
-    def holder(self) -> HolderRecord:
-        """Register this process, which is the first thing it writes."""
-        if self._is_holder:
-            return super().holder()
-        with self._points.around("registering the process"):
-            record = super().holder()
-        self._is_holder = True
-        return record
 
     def commit(self, commit: Commit) -> None:
         """Apply one commit, between two points."""

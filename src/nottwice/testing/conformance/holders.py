@@ -195,6 +195,8 @@ class Holders(Bench):
         store = self.open()
         first = store.holder()
         expect(store.holder(), first, "The holder, asked again")
+        claim(store)
+        expect(store.holder(), first, "The holder, after its first commit")
         expect(store.load_holder(first.holder_id), first, "The holder on record")
         expect(store.life_of(first.holder_id), Life.ALIVE, "This very process")
 
@@ -240,6 +242,7 @@ class Holders(Bench):
     @needs("durable")
     def test_a_stopped_holder_is_alive(self) -> None:
         store, other = self.open(), self.other()
+        other.claim("run")
         if isinstance(other, OtherProcess):
             other.stop()
         expect(store.life_of(other.holder_id), Life.ALIVE, "A holder that was stopped (SIGSTOP)")

@@ -140,7 +140,7 @@ def _life_elsewhere(self: Any, holder_id: str) -> Life:
 
 
 def _count_class(kind: type[Any], link: Link, points: Points) -> None:
-    """Wrap the three methods that make something durable."""
+    """Wrap the methods that make something durable."""
     commit, commit_soon, holder = kind.commit, kind.commit_soon, kind.holder
     told = _Writes(link)
 
@@ -180,7 +180,10 @@ def _count_class(kind: type[Any], link: Link, points: Points) -> None:
         points.reach("after registering the process")
         return record
 
-    kind.commit, kind.commit_soon, kind.holder = counted_commit, counted_commit_soon, counted_holder
+    kind.commit, kind.commit_soon = counted_commit, counted_commit_soon
+    if kind is not SqliteStore:
+        # SQLite registers the process with its first commit.
+        kind.holder = counted_holder
 
 
 class _Writes:
