@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import assert_never
 
 from nottwice.model.review import ReviewStatus
-from nottwice.model.run import Life, RunStatus, Wait, WaitKind
+from nottwice.model.run import Life, RunRecord, RunStatus, Wait, WaitKind
 from nottwice.store.interface import Store
 
 
 def is_ready(store: Store, run_id: str, *, now: float) -> bool:
     """Whether a run can go on: it waits for nothing, or for something that has come."""
     run = store.load_run(run_id)
-    if run is None or run.status.is_final:
+    return run is not None and can_go_on(store, run, now=now)
+
+
+def can_go_on(store: Store, run: RunRecord, *, now: float) -> bool:
+    """The same of a run that was loaded already."""
+    if run.status.is_final:
         return False
     if run.status is not RunStatus.WAITING:
         return True
-    return any(_has_come(store, run_id, wait, now) for wait in run.waits)
+    return any(_has_come(store, run.workflow_id, wait, now) for wait in run.waits)
 
 
 def _has_come(store: Store, run_id: str, wait: Wait, now: float) -> bool:

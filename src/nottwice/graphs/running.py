@@ -21,7 +21,7 @@ from nottwice.errors import (
 from nottwice.graphs.binding import Printed, check_unchanged
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.outcome import NodeMark, Outcome
-from nottwice.graphs.readiness import is_ready
+from nottwice.graphs.readiness import can_go_on, is_ready
 from nottwice.graphs.state import StateType
 from nottwice.graphs.undeployed import version_mismatch
 from nottwice.guard import registry
@@ -46,6 +46,7 @@ from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store, check_not_removed
 
 POLL_SECONDS = 0.2
+_BRANCH = re.compile(r"^/\[\d+\]/")
 
 
 class PolicedSeat(Seat, Protocol):
@@ -60,12 +61,6 @@ class Runnable(Printed, Protocol):
 
     state: StateType
     cadence: Cadence
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def record_json(self) -> str: ...
 
     @property
     def code(self) -> Mapping[str, NodeCode]: ...
@@ -126,7 +121,7 @@ def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
             yield from _abort_children(seat, run_id)
             return outcome_of(store, graph, run_id)
         check_unchanged(store, graph)
-        was_ready = known is not None and is_ready(store, run_id, now=clock.now())
+        was_ready = known is not None and can_go_on(store, known, now=clock.now())
         try:
             landing = yield from _advance(seat, asked, known, begins)
         except ownership.Rebound:
@@ -286,6 +281,7 @@ def outcome_of(
         )
     check_not_removed(known)
     check_bound(store, graph, known)
+    is_completed = known.status is RunStatus.COMPLETED
     if landing is not None and landing.state is not None:
         plain, version = landing.state, landing.version
     else:
@@ -299,7 +295,8 @@ def outcome_of(
         status="queued" if known.is_queued else known.status.value,
         state=graph.state.hand_out(plain),
         version=version,
-        reviews=tuple(_reviews(store, run_id)),
+        # One that is completed does not have to go on.
+        reviews=() if is_completed else tuple(_reviews(store, run_id)),
         waits=known.waits,
         failure=known.failure,
         nodes=tuple(marks(graph.definition(), store.last_visits(run_id), bound=known.graph_id)),
@@ -325,7 +322,7 @@ def marks(
     visits: Counter[str] = Counter()
     for visit in visited:
         # A branch puts its index before the node.
-        where = re.sub(r"^/\[\d+\]/", "", visit.step.node_id)
+        where = _BRANCH.sub("", visit.step.node_id)
         left = was_left(visit.step, bound)
         if not left:
             last[where] = visit.step

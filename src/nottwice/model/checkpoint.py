@@ -16,8 +16,9 @@ written on top of is removed. Promise kept here: P21.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
@@ -28,9 +29,6 @@ from nottwice.model.shapes import UNREADABLE
 
 # What finding, reading and applying one more delta costs, in characters that could be read instead.
 DELTA_COST: Final = 256
-
-# Reading many short texts at once is twice as fast as one by one.
-_READ_AT_ONCE: Final = 256
 
 # What a delta can raise that was made of other text than ours.
 _UNREADABLE = (Misfit, *UNREADABLE)
@@ -186,21 +184,18 @@ _Step = tuple[int, int, Delta]
 def _deltas(chain: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecord, Delta]]:
     """Everything after the first version, each written on top of the one before it."""
     before = chain[0]
-    for start in range(1, len(chain), _READ_AT_ONCE):
-        records = chain[start : start + _READ_AT_ONCE]
-        found: Iterable[Plain]
+    for record in islice(chain, 1, None):
         try:
-            found = values.parse_each([record.json for record in records])
-        except LedgerCorrupt:
-            found = map(_read, records)
-        for record, plain in zip(records, found, strict=True):
-            after, _, delta = _read_delta(record, plain)
-            if after != before.version:
-                raise _corrupt(record, f"version {after}, on which it rests, is not there")
-            if record.snapshot != before.snapshot or record.workflow_id != before.workflow_id:
-                raise _corrupt(record, f"it does not rest on version {before.version}")
-            yield record, delta
-            before = record
+            plain = values.parse(record.json)
+        except LedgerCorrupt as error:
+            raise _corrupt(record, "its text cannot be read") from error
+        after, _, delta = _read_delta(record, plain)
+        if after != before.version:
+            raise _corrupt(record, f"version {after}, on which it rests, is not there")
+        if record.snapshot != before.snapshot or record.workflow_id != before.workflow_id:
+            raise _corrupt(record, f"it does not rest on version {before.version}")
+        yield record, delta
+        before = record
 
 
 def _read(record: CheckpointRecord) -> Plain:

@@ -95,7 +95,7 @@ def same(one: Plain, other: Plain) -> bool:
 
 def apply(old: Plain, delta: Delta) -> Plain:
     """The new value. It shares what did not change with ``old``, which stays as it is."""
-    return _apply(old, delta, owned=False)
+    return _apply(old, delta, False)
 
 
 def apply_in_place(old: Plain, delta: Delta) -> Plain:
@@ -103,7 +103,7 @@ def apply_in_place(old: Plain, delta: Delta) -> Plain:
 
     A list that grew ten thousand times is extended in place and not copied as often.
     """
-    return _apply(old, delta, owned=True)
+    return _apply(old, delta, True)
 
 
 def combine(first: Delta, second: Delta) -> Delta:
@@ -302,14 +302,15 @@ class _Parts:
 # Applying it
 
 
-def _apply(old: Plain, delta: Delta, *, owned: bool) -> Plain:
+def _apply(old: Plain, delta: Delta, owned: bool) -> Plain:
+    # A run that is resumed comes here a few times for each of its steps.
     if not delta:
         return old
     if type(delta) is not dict or not _OF_DICT.issuperset(delta):
         if "set" in delta:
             _expect(delta, _OF_ALL)
             return delta["set"]
-        return _apply_parts(old, _parts(delta), owned=owned)
+        return _apply_parts(old, _parts(delta), owned)
     if type(old) is not dict:
         raise Misfit(f"a change of an object meets {type(old).__name__}")
     made = old if owned else dict(old)
@@ -317,28 +318,29 @@ def _apply(old: Plain, delta: Delta, *, owned: bool) -> Plain:
         for key, change in delta["keys"].items():
             if key not in made:
                 raise Misfit(f"a change of {key!r} meets an object without it")
-            made[key] = _apply(made[key], change, owned=owned)
+            made[key] = _apply(made[key], change, owned)
     if "put" in delta:
         made.update(delta["put"])
-    for key in delta.get("gone", ()):
-        # Of two deltas made one, the first may have put what the second took away again.
-        made.pop(key, None)
+    if "gone" in delta:
+        for key in delta["gone"]:
+            # Of two deltas made one, the first may have put what the second took away again.
+            made.pop(key, None)
     return made
 
 
-def _apply_parts(old: Plain, parts: list[Any], *, owned: bool) -> list[Plain]:
+def _apply_parts(old: Plain, parts: list[Any], owned: bool) -> list[Plain]:
     if type(old) is not list:
         raise Misfit(f"a change of a list meets {type(old).__name__}")
     if owned and parts and parts[0] == [0, len(old)]:
-        for part in parts[1:]:
-            old += _new_items(part)
+        for place in range(1, len(parts)):
+            old += _new_items(parts[place])
         return old
     made: list[Plain] = []
     for start, stop, part in places(parts, len(old)):
         if type(part) is list:
             made += old[start:stop]
         elif start < stop:
-            made.append(_apply(old[start], part["change"], owned=owned))
+            made.append(_apply(old[start], part["change"], owned))
         else:
             made += _new_items(part)
     return made

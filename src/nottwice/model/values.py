@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from itertools import accumulate
 from json.encoder import encode_basestring
@@ -115,18 +115,18 @@ def decode_object(text: str) -> dict[str, Any]:
     return value
 
 
-def parse_each(texts: Sequence[str]) -> list[Any]:
-    """Read many short texts that encode wrote, in a third of the time that decode takes.
+def parse(text: str) -> Any:
+    """Read a short text that encode wrote, in a third of the time that decode takes.
 
-    What is in them is not looked at. Whoever makes one value of them checks that value instead.
+    What is in it is not looked at. Whoever makes one value of many texts checks that value instead.
     """
     try:
-        found = _parse_unseen(f"[{','.join(texts)}]")
-        if len(found) == len(texts):
-            return list(found)
+        value, end = _read_unseen(text)
+        if end == len(text):
+            return value
     except (ValueError, RecursionError, TypeError):
         pass
-    return [decode(text) for text in texts]
+    return decode(text)
 
 
 # What a survey finds. The C encoder of the standard library writes what RFC 8785 asks for, except
@@ -311,7 +311,7 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _parse = json.JSONDecoder(object_pairs_hook=_refuse_twins).decode
-_parse_unseen = json.JSONDecoder().decode
+_read_unseen = json.JSONDecoder().raw_decode
 
 
 def nesting(text: str) -> int:

@@ -33,14 +33,9 @@ def checkpoint_to_sql(checkpoint: CheckpointRecord) -> tuple[Any, ...]:
 def checkpoint_from_sql(row: Row) -> CheckpointRecord:
     try:
         _check_checkpoint(row)
-        return CheckpointRecord(
-            workflow_id=row[0],
-            version=row[1],
-            snapshot=row[2],
-            node_id=row[3],
-            created_at=row[4] / 1_000_000,
-            json=row[5],
-        )
+        run, version, snapshot, node_id, created_at, text = row
+        # In their order and unnamed: a run that is resumed has hundreds of them.
+        return CheckpointRecord(run, version, snapshot, node_id, text, created_at / 1_000_000)
     except UNREADABLE as error:
         raise corrupt("a checkpoint", row[:2], error) from error
 

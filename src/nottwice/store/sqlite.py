@@ -102,7 +102,10 @@ _CHAIN = (
     _CHECKPOINTS + " WHERE workflow_id = ?1 AND version <= ?2 AND version >="
     " (SELECT snapshot FROM checkpoints WHERE workflow_id = ?1 AND version = ?2) ORDER BY version"
 )
-_NEWEST_VERSION = "SELECT max(version) FROM checkpoints WHERE workflow_id = ?"
+_NEWEST_CHAIN = (
+    _CHECKPOINTS + " WHERE workflow_id = ?1 AND version >= (SELECT snapshot FROM checkpoints"
+    " WHERE workflow_id = ?1 ORDER BY version DESC LIMIT 1) ORDER BY version"
+)
 _VERSIONS = (
     "SELECT workflow_id, version, snapshot, node_id, created_at, '' FROM checkpoints"
     " WHERE workflow_id = ? ORDER BY version"
@@ -277,9 +280,9 @@ class SqliteStore:
         self, workflow_id: str, version: int | None = None
     ) -> list[CheckpointRecord]:
         if version is None:
-            newest = self._read(_NEWEST_VERSION, (workflow_id,))
-            version = newest[0][0] if newest else None
-        found = self._read(_CHAIN, (workflow_id, version))
+            found = self._read(_NEWEST_CHAIN, (workflow_id,))
+        else:
+            found = self._read(_CHAIN, (workflow_id, version))
         return [graph_rows.checkpoint_from_sql(row) for row in found]
 
     def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
