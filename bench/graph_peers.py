@@ -73,8 +73,9 @@ class Worker:
         )
         self.note: str = self._answer()["note"]
 
-    def run(self, run_id: str, steps: int) -> float:
-        seconds: float = self._ask({"id": run_id, "steps": steps})["seconds"]
+    def run(self, run_id: str, steps: int, *, resumes: bool = False) -> float:
+        asked = {"id": run_id, "steps": steps, **({"resumes": True} if resumes else {})}
+        seconds: float = self._ask(asked)["seconds"]
         return seconds
 
     def run_together(self, run_id: str, steps: int, *, at_once: int) -> float:
@@ -139,7 +140,7 @@ def measure_round(one: Figures, place: Path) -> None:
     folder = place / "resume"
     Worker(one.subject, folder).die("killed", LONG)
     worker = Worker(one.subject, folder)
-    one.resumes.append(worker.run("killed", LONG))
+    one.resumes.append(worker.run("killed", LONG, resumes=True))
     worker.close()
 
 

@@ -38,10 +38,11 @@ def open_graph(
     flow.fingerprint()
     ledger = nt.open(store or folder / "ours.db")
 
-    def run(run_id: str, steps: int, *, dies: int = -1) -> float:
+    def run(run_id: str, steps: int, *, dies: int = -1, resumes: bool = False) -> float:
         dies_at["step"] = dies
+        given = None if resumes else {"number": 0, "steps": steps, "log": []}
         began = time.perf_counter()
-        outcome = flow.run(run_id, {"number": 0, "steps": steps, "log": []}, store=ledger)
+        outcome = flow.run(run_id, given, store=ledger)
         assert outcome.state["number"] == steps
         return time.perf_counter() - began
 

@@ -25,7 +25,8 @@ def serve(openers: Openers) -> None:
             pool = pool or ThreadPoolExecutor(wanted["at_once"])
             answer({"seconds": together(pool, run, wanted)})
         else:
-            answer({"seconds": run(wanted["id"], wanted["steps"], dies=wanted.get("dies", -1))})
+            how = {name: wanted[name] for name in ("dies", "resumes") if name in wanted}
+            answer({"seconds": run(wanted["id"], wanted["steps"], **how)})
 
 
 def together(pool: ThreadPoolExecutor, run: Callable[..., float], wanted: dict[str, Any]) -> float:
