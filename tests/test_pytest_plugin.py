@@ -63,7 +63,7 @@ def test_a_stranger_tests_an_agent_in_less_than_ten_lines(folder: Path) -> None:
     assert len(TEST.strip().splitlines()) < 10
     code, said = run_pytest(folder)
     assert code == 0, said
-    assert "12 points" in said
+    assert "10 points" in said
     assert "the world saw refund ×1" in said
     # What it opened lies elsewhere, and is gone.
     assert sorted(path.suffix for path in folder.iterdir() if path.is_file()) == [".py", ".py"]

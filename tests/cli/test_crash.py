@@ -49,7 +49,7 @@ def crash(*words: str) -> Result:
 def test_a_sound_agent_passes_with_a_verdict(agent: str) -> None:
     result = crash(agent, "--tools", TOOLS)
     assert result.exit_code == 0, result.output
-    assert "boundaries: 12 of 12 points" in result.output
+    assert "boundaries: 10 of 10 points" in result.output
     assert "the world saw cli_crash_mail ×1" in result.output
     assert not Path("agent.db").exists()
 
