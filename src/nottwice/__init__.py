@@ -43,6 +43,7 @@ from nottwice.errors import (
     MigrationRefused,
     NewEffectInFork,
     NoLedger,
+    NoSecretKey,
     NotInRun,
     NotPermitted,
     NotPlainData,
@@ -90,6 +91,7 @@ from nottwice.guard.request import key_per_call
 from nottwice.guard.retention import remove_expired
 from nottwice.guard.run import Run
 from nottwice.guard.scopes import current_call, gather, map, step
+from nottwice.guard.secrets import Secret
 from nottwice.guard.waiting import ask, receive, sleep
 from nottwice.model.call import Call
 from nottwice.model.failure import RetryPolicy, single_request
@@ -136,6 +138,7 @@ __all__ = [
     "MigrationRefused",
     "NewEffectInFork",
     "NoLedger",
+    "NoSecretKey",
     "NotInRun",
     "NotPermitted",
     "NotPlainData",
@@ -166,6 +169,7 @@ __all__ = [
     "RunWaits",
     "SchemaTooNew",
     "Scratchpad",
+    "Secret",
     "SelfWait",
     "StoreError",
     "Tally",

@@ -9,6 +9,7 @@
     │   ├─ NotPlainData          a value cannot be represented; ``path`` says where (T4)
     │   ├─ InvalidKey            an idempotency key is missing, too long or not stable (T2)
     │   ├─ KeyConflict           one key was used with two different arguments (T2)
+    │   ├─ NoSecretKey           there is no key to keep a secret argument with (L9)
     │   ├─ InvalidId             a run id or step name cannot be stored
     │   ├─ RunBusy               another holder drives this run
     │   ├─ SelfWait              a call waits for itself (D13)
@@ -116,6 +117,10 @@ class InvalidKey(UsageError):
 
 class KeyConflict(UsageError):
     """One idempotency key was used with two different arguments."""
+
+
+class NoSecretKey(UsageError):
+    """A secret argument cannot be kept: there is no key, or not the one that the run uses."""
 
 
 class InvalidId(UsageError):

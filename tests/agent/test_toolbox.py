@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel
 
 import nottwice as nt
 from nottwice.agent.messages import ToolResult
-from nottwice.agent.toolbox import Toolbox
+from nottwice.agent.toolbox import Toolbox, result_text
 from tests.agent.workshop import Workshop
 
 MAIL = {"send_mail": {"to": "ann", "text": "hello"}}
@@ -289,3 +289,21 @@ def test_a_migrated_run_does_not_do_again_what_its_model_had_asked_for() -> None
     shop.host.decide(nt_verb("approve"))
     assert shop.finish(goal=None).status == "completed"
     assert shop.world.effects == [("mail", "ann", "hello")]
+
+
+def test_a_tool_that_takes_a_secret_is_not_offered_to_a_model() -> None:
+    @nt.tool("unsafe_on_replay", name="toolbox_charge")
+    def charge(order: int, card: Annotated[str, nt.Secret]) -> None: ...
+
+    with pytest.raises(nt.InvalidTool, match="'card' is secret"):
+        Toolbox("clerk", [charge]).schemas  # noqa: B018
+
+
+def test_a_secret_result_is_not_in_the_transcript() -> None:
+    @nt.tool("pure", name="toolbox_token")
+    def token() -> Annotated[str, nt.Secret]:
+        return "token-of-the-vault"
+
+    offered = Toolbox("clerk", [token]).offered["toolbox_token"]
+    assert offered.tool is not None
+    assert "token-of" not in result_text(offered.tool, "token-of-the-vault", 1000)

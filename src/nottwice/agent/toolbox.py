@@ -19,6 +19,7 @@ from nottwice.agent.messages import ToolCall
 from nottwice.agent.own_tools import OWN_TOOLS
 from nottwice.agent.provider import ToolSchema
 from nottwice.engine.dispatch import Request
+from nottwice.engine.hiding import kept
 from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import InvalidTool, UnclassifiedTool
 from nottwice.graphs.declare import Graph
@@ -26,6 +27,7 @@ from nottwice.model.call import (
     FIRST_CHECKPOINT,
     ROOT_NODE,
     CallIdentity,
+    ResultKind,
     branch_node,
     check_id,
 )
@@ -142,7 +144,9 @@ def own_branch(identity: CallIdentity) -> CallIdentity:
 
 def result_text(tool: Tool, value: Any, most_characters: int) -> str:
     """A result as the model reads it; what is too long is cut, and is whole in the ledger."""
-    text = value if isinstance(value, str) else tool.encode_result(value).json
+    stored = kept(tool, value)
+    is_text = isinstance(value, str) and stored.kind is not ResultKind.NOT_KEPT
+    text = value if is_text else stored.json
     if len(text) <= most_characters:
         return text
     return f"{text[:most_characters]}… (cut: it has {len(text):,} characters)"
@@ -179,6 +183,13 @@ def _checked_tool(agent: str, protected: Any) -> Tool:
 
 def _offered(protected: Any) -> Offered:
     tool: Tool = protected.tool
+    for name in protected.requests.signature.secrets():
+        raise InvalidTool(
+            f"Tool {tool.name!r} cannot be offered to a model: its parameter {name!r} is secret, "
+            "and what a model says is kept, word by word, in the transcript. Nothing happened. Let "
+            "the model name the thing, and look its secret up inside the tool.",
+            tool=tool.name,
+        )
     parameters = _parameters(tool)
     repeat = None
     if tool.replay_class.effectful:

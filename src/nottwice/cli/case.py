@@ -32,6 +32,7 @@ from nottwice.model import values
 from nottwice.model.asked import UNDO as UNDO
 from nottwice.model.asked import Question, WantedCall, shown_in, words_of
 from nottwice.model.review import Decision, ReviewKind, ReviewStatus, Verb
+from nottwice.model.secrets import SHOWN, covered, is_fingerprint
 from nottwice.model.tool import Tool
 from nottwice.reviews.queue import Case
 
@@ -232,7 +233,7 @@ def _show_arguments(args_json: str, *, title: str = "Arguments") -> None:
     arguments = values.decode_object(args_json)
     facts = []
     for name, value in arguments.items():
-        text = values.encode(value)
+        text = SHOWN if is_fingerprint(value) else values.encode(covered(value))
         if len(text) > MOST_ARGUMENT_CHARACTERS:
             text = f"{text[:MOST_ARGUMENT_CHARACTERS]}… ({len(text):,} characters; all: --json)"
         facts.append((safe(name), text))

@@ -19,8 +19,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nottwice.engine.hiding import hide
 from nottwice.model.calendar import utc
 from nottwice.model.printable import one_line
+from nottwice.model.secrets import SHOWN
 
 MOST_CHARACTERS = 200
 
@@ -46,13 +48,16 @@ _STYLES = {
 
 
 def safe(text: object) -> str:
-    """The text on one line, with everything escaped that a terminal could take for a command."""
-    return one_line(str(text))
+    """The text on one line, with everything escaped that a terminal could take for a command.
+
+    What this process was given as a secret is not shown.
+    """
+    return one_line(hide(str(text)))
 
 
 def shorten(text: object, most: int = MOST_CHARACTERS) -> str:
     """The safe text, cut where it is too long to read."""
-    shown = safe(str(text)[: most + 1])
+    shown = safe(hide(str(text))[: most + 1])
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
@@ -107,7 +112,8 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 def show_json(document: dict[str, Any]) -> None:
     """Print one JSON document, with an end of line."""
-    _write(json.dumps(document, ensure_ascii=True, indent=2, allow_nan=False))
+    text = json.dumps(document, ensure_ascii=True, indent=2, allow_nan=False)
+    _write(hide(text).replace(SHOWN, json.dumps(SHOWN)[1:-1]))
 
 
 def show_error(text: str) -> None:

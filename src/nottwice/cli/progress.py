@@ -15,6 +15,7 @@ from pathlib import Path
 
 from nottwice.cli.output import show_progress
 from nottwice.engine import said as words
+from nottwice.engine.hiding import hide
 from nottwice.engine.said import Said
 from nottwice.model.decision import Action
 from nottwice.model.places import is_inside, shown_node
@@ -164,7 +165,7 @@ def show_failure(error: BaseException) -> None:
     """Show where the user's own code failed; our part of the way there helps nobody."""
     trace = traceback.TracebackException.from_exception(error)
     _keep_own_frames(trace)
-    for line in "".join(trace.format()).splitlines():
+    for line in hide("".join(trace.format())).splitlines():
         show_progress(line)
 
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from nottwice.engine import ownership, steps, stops
 from nottwice.engine.asks import Doing, Join, Outcome, Read, Together, Visit
 from nottwice.engine.cancelled import stop_if_cancelled
+from nottwice.engine.hiding import classify
 from nottwice.engine.session import Scope, Session
 from nottwice.errors import InvalidGraph, NottwiceError, RunBlocked, RunWaits
 from nottwice.model import position as positions
@@ -25,7 +26,7 @@ from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
 from nottwice.model.checkpoint import Saved, save
 from nottwice.model.delta import Delta, diff, grown, of_keys
-from nottwice.model.failure import Failure, classify, is_ledger_trouble
+from nottwice.model.failure import Failure, is_ledger_trouble
 from nottwice.model.graph import GraphDefinition, Node
 from nottwice.model.image import resume_image
 from nottwice.model.mapping import nodes_at

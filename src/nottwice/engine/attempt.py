@@ -16,12 +16,13 @@ from typing import Any
 from nottwice.engine import blocking
 from nottwice.engine.asks import Doing, Fire, Outcome, Read, Write
 from nottwice.engine.drivers import drive
+from nottwice.engine.hiding import classify, hide, kept
 from nottwice.engine.in_flight import InFlight, living
 from nottwice.engine.session import Session
 from nottwice.errors import Fenced, LedgerCorrupt
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.decision import Action
-from nottwice.model.failure import FailureClass, classify, is_interruption
+from nottwice.model.failure import FailureClass, is_interruption
 from nottwice.model.records import light_record
 from nottwice.model.review import Evidence, ReviewKind
 from nottwice.model.run import RunStatus
@@ -97,7 +98,7 @@ def attempt(
         reason = f"attempt {intent.attempt} {what}, cannot be stopped, and is still running"
         blocked = yield from blocking.open_review(session, intent, reason)
         raise StillRunning(outcome.interrupt or blocked)
-    row = _after(session, tool, intent, outcome, failed=failed)
+    row = _after(session, tool, intent, outcome, mine, failed=failed)
     ends_doubt = intent.ambiguous and row.status is CallStatus.DONE
     closes_as = "a new attempt" if ends_doubt else None
     yield from _record(session, intent, row, outcome, closes_as=closes_as)
@@ -109,15 +110,21 @@ def attempt(
 
 
 def _after(
-    session: Session, tool: Tool, intent: CallRow, outcome: Outcome, *, failed: int
+    session: Session,
+    tool: Tool,
+    intent: CallRow,
+    outcome: Outcome,
+    mine: InFlight,
+    *,
+    failed: int,
 ) -> CallRow:
     """The row that an outcome leads to."""
     now = session.clock.now()
     if outcome.error is None:
-        return intent.done(tool.encode_result(outcome.value), now=now)
+        return intent.done(kept(tool, outcome.value, mine.secrets), now=now)
     # A tool that was stopped did not choose its error, so its classifier has no say.
     classifier = None if outcome.stopped else tool.classify
-    failure = classify(outcome.error, effectful=True, classifier=classifier, now=now)
+    failure = classify(outcome.error, effectful=True, tool=tool, classifier=classifier, now=now)
     if intent.ambiguous or failure.failure_class is FailureClass.AMBIGUOUS:
         # After one ambiguous attempt only success, verify or a person ends the call (D4).
         return intent.unknown(failure, now=now, over=not outcome.stopped)
@@ -175,7 +182,7 @@ def _record_late(
 ) -> Doing[None]:
     """An attempt ended after its caller stopped waiting: it still is what happened."""
     try:
-        row = _after(session, tool, intent, outcome, failed=tool.retry.attempts)
+        row = _after(session, tool, intent, outcome, mine, failed=tool.retry.attempts)
         session.say("record the late outcome", row)
         closes_as = None if row.status.in_doubt else "the late outcome"
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
@@ -193,7 +200,8 @@ def _leave_evidence(session: Session, row: CallRow, outcome: Outcome) -> Doing[N
     if outcome.error is None:
         text = "the overtaken holder reports: it happened"
     else:
-        said = f"{type(outcome.error).__name__}: {outcome.error}"
+        tool = session.find_tool(row.identity.tool_name)
+        said = hide(f"{type(outcome.error).__name__}: {outcome.error}", tool)
         text = f"the overtaken holder reports: it raised {said}"
     now = session.clock.now()
     item = Evidence(

@@ -26,6 +26,7 @@ from nottwice.model.asked import options_of
 from nottwice.model.call import CallRow, call_from_row
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunStatus
+from nottwice.model.secrets import COVER, covered
 from nottwice.store.interface import ReviewWrite, RunUpdate
 
 MOST_ARGUMENT_CHARACTERS = 200
@@ -153,8 +154,9 @@ def call_text(row: CallRow) -> str:
 
 
 def written_call(tool_name: str, args: Mapping[str, Any]) -> str:
-    """The same for a call that has no row yet."""
-    inside = ", ".join(f"{name}={value!r}" for name, value in args.items())
+    """The same for a call that has no row yet. What is secret in it is not shown."""
+    told = ((name, covered(value, COVER)) for name, value in args.items())
+    inside = ", ".join(f"{name}={value!r}" for name, value in told)
     if len(inside) > MOST_ARGUMENT_CHARACTERS:
         inside = inside[:MOST_ARGUMENT_CHARACTERS] + "…"
     return f"{tool_name}({inside})"

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from nottwice.engine import blocking, gate, reconcile, steps, stops
 from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
+from nottwice.engine.hiding import classify, kept
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Scope, check_usable
 from nottwice.errors import (
@@ -42,9 +43,10 @@ from nottwice.model.call import (
     stricter,
 )
 from nottwice.model.decision import Action, Facts, decide
-from nottwice.model.failure import FailureClass, classify, is_interruption, is_ledger_trouble
+from nottwice.model.failure import FailureClass, is_interruption, is_ledger_trouble
 from nottwice.model.records import light_record
 from nottwice.model.review import Review
+from nottwice.model.secrets import Known
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Blocked, CallWrite, Outdated
 
@@ -67,6 +69,9 @@ class Request:
     label: str | None = None
     retry: bool = False
     trace_id: str | None = None
+    clear_json: str | None = None
+    """The arguments with their secrets, if they have any; never written anywhere."""
+    secrets: Known | None = None
 
 
 @light_record(frozen=True, slots=True)
@@ -100,6 +105,7 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
         if not over:
             raise _still_running(request.identity)
     late = False
+    mine.secrets = request.secrets
     call = _Dispatch(request, mine)
     try:
         if call.row is None and not call.expects_no_row():
@@ -236,12 +242,13 @@ class _Dispatch:
     def _invocation(self, row: CallRow | None) -> Invocation:
         """How to call the tool: for another attempt, with what the first one recorded.
 
-        The tool or its caller may have changed the objects since, and new code its defaults.
+        The tool or its caller may have changed the objects since, and new code its defaults. Of a
+        secret the record has only a fingerprint, so there it is what this caller gave.
         """
         live = (self.request.args, self.request.kwargs)
         if row is None or self.tool.rebuild is None or self.tool.volatile:
             return live
-        return self.tool.rebuild(values.decode_object(row.args_json))
+        return self.tool.rebuild(values.decode_object(self.request.clear_json or row.args_json))
 
     def _resolve(self, row: CallRow) -> Doing[Attempted | None]:
         try:
@@ -406,10 +413,13 @@ class _Dispatch:
                 raise outcome.error
             now = session.clock.now()
             if outcome.error is None:
-                row = intent.done(tool.encode_result(outcome.value), now=now)
+                result = kept(tool, outcome.value, self.mine.secrets)
+                row = intent.done(result, now=now)
                 break
             failed += 1
-            failure = classify(outcome.error, effectful=False, classifier=tool.classify, now=now)
+            failure = classify(
+                outcome.error, effectful=False, tool=tool, classifier=tool.classify, now=now
+            )
             delay = None
             # Nothing can be in doubt about a tool without effects: ambiguous is worth another try.
             if failure.failure_class is not FailureClass.POISON:

@@ -12,17 +12,12 @@ from dataclasses import dataclass, replace
 
 from nottwice.engine import approvals, blocking, stops
 from nottwice.engine.asks import Doing, Outcome, Read, Rule
+from nottwice.engine.hiding import classify
 from nottwice.engine.session import Policy, Scope, Session
 from nottwice.errors import Denied, PolicyFailed, RunDenied
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.failure import (
-    Failure,
-    FailureClass,
-    classify,
-    is_interruption,
-    is_ledger_trouble,
-)
+from nottwice.model.failure import Failure, FailureClass, is_interruption, is_ledger_trouble
 from nottwice.model.policy import (
     Charge,
     ChargeRecord,

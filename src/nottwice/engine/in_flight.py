@@ -9,6 +9,7 @@ from typing import Any
 
 from nottwice.errors import SelfWait
 from nottwice.model.call import Call, CallIdentity, CallRow, call_from_row
+from nottwice.model.secrets import Known
 
 living: set[str] = set()
 """Ids of attempts whose body runs in this process, or is about to. A waiter can be interrupted or
@@ -30,6 +31,8 @@ class InFlight:
     """Where the call was made, if that is not where it is being resolved."""
     counts: dict[tuple[str, str], int] | None = None
     """How many recorded values each attempt has asked for; see ``guard/recorded.py``."""
+    secrets: Known | None = None
+    """What it was given that must not be in its result."""
 
     def body_ended(self) -> None:
         if self.row is not None:

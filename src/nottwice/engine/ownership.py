@@ -17,11 +17,12 @@ from nottwice.engine import reconcile, restored, said, stops
 from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
-from nottwice.engine.session import FindTool, Policy, Session
+from nottwice.engine.hiding import classify
+from nottwice.engine.session import FindKeys, FindTool, Policy, Session, no_keys
 from nottwice.errors import RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
-from nottwice.model.failure import Failure, classify, is_ledger_trouble
+from nottwice.model.failure import Failure, is_ledger_trouble
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord, RunStatus, Wait
 from nottwice.store.interface import (
@@ -62,6 +63,7 @@ class Opening:
     wait_seconds: float = 0.0
     patience_seconds: float = 60.0
     policies: tuple[Policy, ...] = ()
+    keys: FindKeys = no_keys
     begins: Beginning | None = None
     """What a run of a graph is created with; a run that exists keeps what it has."""
     plain: bool = False
@@ -164,6 +166,7 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             patience_seconds=opening.patience_seconds,
             found=run,
             policies=opening.policies,
+            keys=opening.keys,
         )
 
 

@@ -2,7 +2,7 @@
 
 Promises kept here: P2, P3, P4 (through the decision table), P15 (calls in doubt are reconciled
 before user code runs), P16 (a person's licence is consumed by the commit that records the
-attempt it allows).
+attempt it allows), P103 (no fingerprint is sent in place of a secret).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from nottwice.engine import blocking, restored
 from nottwice.engine.asks import CanInvoke, Doing, Outcome, Pause, Read, Verify
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
+from nottwice.engine.hiding import hide, kept
 from nottwice.engine.in_flight import InFlight, living
 from nottwice.engine.session import Scope, Session
-from nottwice.errors import NottwiceError, RunAborted, RunBlocked
+from nottwice.errors import LedgerCorrupt, NottwiceError, RunAborted, RunBlocked
 from nottwice.model import values
 from nottwice.model.call import CallRow, ResultKind, call_from_row, stricter
 from nottwice.model.decision import Action, Answer, Facts, Settle, Verdict, decide
@@ -22,6 +23,7 @@ from nottwice.model.decision import Attempt as AttemptLife
 from nottwice.model.failure import FailureClass
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import Life, RunStatus
+from nottwice.model.secrets import holds_fingerprint
 from nottwice.model.tool import Tool, Verification
 from nottwice.store.interface import Outdated, ReviewWrite, RunUpdate
 
@@ -135,11 +137,12 @@ class Doubt:
                     f"verify returned {type(reply).__name__} instead of nt.happened(result), "
                     "nt.did_not_happen(), nt.still_running() or nt.unknown()"
                 )
+        self.said = hide(self.said, self.tool)
         self.note("verify", self.said)
 
     def note(self, source: str, text: str) -> None:
         row, now = self.row, self.session.clock.now()
-        text = text.encode("utf-8", "replace").decode()[:2000]
+        text = hide(text, self.tool).encode("utf-8", "replace").decode()[:2000]
         self.session.riding.add_evidence(
             Evidence(self.session.run_id, row.call_id, row.attempt_id, now, source, text)
         )
@@ -315,7 +318,7 @@ def _record_what_is_known(session: Session, row: CallRow) -> Doing[CallRow]:
 
 def _record_happened(doubt: Doubt) -> Doing[CallRow]:
     session, now = doubt.session, doubt.session.clock.now()
-    stored = doubt.tool.encode_result(doubt.result)
+    stored = kept(doubt.tool, doubt.result)
     row = doubt.row.done(stored, now=now, settled_by="verify")
     closing = yield from blocking.closing_reviews(session, row, by="verify")
     yield from session.commit_row(row, after=doubt.row, reviews=closing)
@@ -370,8 +373,8 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
             "import the module that declares it, then open the run again"
         )
         raise (yield from blocking.open_review(session, row, reason))
-    if tool.rebuild is None or not (yield CanInvoke(tool)):
-        # It needs its instance, or an event loop: it is resolved when the code asks for it.
+    if tool.rebuild is None or _has_secrets(row) or not (yield CanInvoke(tool)):
+        # It needs its instance, its secrets or an event loop: it is resolved when the code asks.
         session.say("leave in doubt until it is asked for", row)
         return
     invocation: Invocation | None = None
@@ -393,6 +396,14 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
     finally:
         if not late:
             session.leave(mine)
+
+
+def _has_secrets(row: CallRow) -> bool:
+    """Whether its record holds a fingerprint, with which nobody can make the call (P103)."""
+    try:
+        return holds_fingerprint(values.decode(row.args_json))
+    except LedgerCorrupt:
+        return False
 
 
 def raise_if_blocked(session: Session) -> Doing[None]:

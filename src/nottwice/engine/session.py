@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from nottwice.engine import said
 from nottwice.engine.asks import Ask, Doing, Write
 from nottwice.engine.clock import Clock
+from nottwice.engine.hiding import hide
 from nottwice.engine.in_flight import InFlight, check_no_circle
 from nottwice.errors import NotInRun, NottwiceError, RunDenied
 from nottwice.model.call import (
@@ -28,6 +29,7 @@ from nottwice.model.call import (
     CallRow,
 )
 from nottwice.model.decision import Action
+from nottwice.model.keyring import Key, Keyring
 from nottwice.model.policy import ProposedCall
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
@@ -54,6 +56,7 @@ from nottwice.store.interface import (
 MOST_RIDING = 200
 FindTool = Callable[[str], Tool | None]
 Policy = Callable[[ProposedCall], Any]
+FindKeys = Callable[[], Keyring | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -205,6 +208,7 @@ class Session:
         find_tool: FindTool,
         patience_seconds: float,
         found: RunRecord | None = None,
+        keys: FindKeys,
         policies: tuple[Policy, ...] = (),
     ) -> None:
         self.store = store
@@ -219,6 +223,10 @@ class Session:
         self.patience_seconds = patience_seconds
         self.policies = policies
         """Who is asked before every call that has no receipt yet; see ``gate.py``."""
+        self.keys = keys
+        """Where the keys are from that its secrets are made unrecognisable with."""
+        self.secret_key: Key | None = None
+        """The key of this run, once it has needed one; see ``secret_key.py``."""
         self.denied: RunDenied | None = None
         """What a policy stopped the whole run with: nothing new happens behind it."""
         self.riding = Riding()
@@ -376,12 +384,18 @@ class Session:
     ) -> None:
         """One log line about a call (O1)."""
         if said.is_heard():
+            detail = hide(detail)
             words = decision.value if isinstance(decision, Action) else decision
             said.say(said.about_call(self.run_id, row_or_identity, words, detail))
 
 
 def _never() -> bool:
     return False
+
+
+def no_keys() -> Keyring | None:
+    """What whoever opens a run says who runs no tool in it."""
+    return None
 
 
 def forked(session: Session) -> NotInRun:

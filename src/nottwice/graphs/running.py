@@ -12,7 +12,7 @@ from nottwice.engine import ownership
 from nottwice.engine.advance import Cadence, Landing, NodeCode, Plan, conduct
 from nottwice.engine.asks import Doing, Pause
 from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
-from nottwice.engine.session import Policy
+from nottwice.engine.session import FindKeys, Policy
 from nottwice.errors import (
     RunAborted,
     UnknownRun,
@@ -50,10 +50,13 @@ _BRANCH = re.compile(r"^/\[\d+\]/")
 
 
 class PolicedSeat(Seat, Protocol):
-    """Where a driver sits, and who is asked about the calls that it makes."""
+    """Where a driver sits, who is asked about the calls that it makes, and with which keys."""
 
     @property
     def policies(self) -> tuple[Policy, ...]: ...
+
+    @property
+    def keys(self) -> FindKeys: ...
 
 
 class Runnable(Printed, Protocol):
@@ -193,6 +196,7 @@ def _advance(
         wait_seconds=asked.wait_seconds,
         patience_seconds=parse_duration(asked.patience, what="patience"),
         policies=seat.policies,
+        keys=seat.keys,
         begins=begins,
         bound=bound,
     )

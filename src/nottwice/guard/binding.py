@@ -21,6 +21,7 @@ import typing_extensions
 from nottwice.errors import InvalidTool, NotPlainData
 from nottwice.guard.annotations import (
     RETURN,
+    Annotations,
     capture_local_names,
     read_into_lists,
     read_signature,
@@ -29,6 +30,7 @@ from nottwice.guard.annotations import (
 from nottwice.guard.codec import Codec
 from nottwice.guard.flatten import same_types
 from nottwice.guard.parameters import Parameters
+from nottwice.guard.secrets import Secret, Shape, find_secrets, holds_secret, may_be_secret
 from nottwice.guard.validation import Validator
 from nottwice.model import values
 from nottwice.model.records import light_record
@@ -169,6 +171,18 @@ class Signature:
         """The parameters that do not count for the identity of a call."""
         return tuple(name for name in self._parameters.by_name if name in self._volatile)
 
+    def secrets(self) -> Mapping[str, Shape]:
+        """The parameters that hold secrets, and where in them."""
+        return (self._prepared or self._prepare()).secrets
+
+    def secret_names(self) -> tuple[str, ...]:
+        """The same as far as it can be told when the tool is declared."""
+        return tuple(find_secrets(self._types(self._resolve())))
+
+    def result_is_secret(self) -> bool:
+        """Whether the result, or a part of it, is secret."""
+        return (self._prepared or self._prepare()).result_is_secret
+
     def result_codec(self) -> Codec:
         """The codec of the return annotation."""
         return (self._prepared or self._prepare()).result
@@ -279,18 +293,31 @@ class Signature:
                 self._prepared = self._build()
             return self._prepared
 
+    def _resolve(self) -> Annotations:
+        return resolve(self._function, self._signature, local_names=self._local_names)
+
+    def _types(self, found: Annotations) -> dict[str, Any]:
+        """The type of each parameter. One that cannot be looked up is none, but a secret stays one:
+        better a fingerprint of something harmless than a secret in the ledger."""
+        types: dict[str, Any] = {}
+        for name, parameter in self._parameters.by_name.items():
+            annotation = found.types.get(name, Any)
+            if name not in found.types and may_be_secret(parameter.annotation):
+                annotation = typing.Annotated[Any, Secret]
+            types[name] = _type_of(parameter, annotation)
+        return types
+
     def _build(self) -> _Prepared:
-        found = resolve(self._function, self._signature, local_names=self._local_names)
-        types = {
-            name: _type_of(parameter, found.types.get(name, Any))
-            for name, parameter in self._parameters.by_name.items()
-        }
+        found = self._resolve()
+        types = self._types(found)
+        secrets = find_secrets(types)
         validator = Validator(types, tool=self._tool)
         codecs = {
             name: Codec(
                 annotation,
                 where=f"the argument {name!r} of tool {self._tool!r}",
                 outcome=_NOTHING_RAN,
+                reveal=name in secrets and name not in self._volatile,
             )
             for name, annotation in types.items()
         }
@@ -311,6 +338,8 @@ class Signature:
             has_containers=any(type(each) in (list, dict) for each in plain.values()),
             reordering=tuple(name for name, each in types.items() if _may_reorder(each)),
             result=Codec(found.types.get(RETURN, Any), where=f"the result of tool {self._tool!r}"),
+            secrets=secrets,
+            result_is_secret=holds_secret(found.types.get(RETURN, Any)),
             notes=(*found.notes, *validator.notes),
         )
 
@@ -327,6 +356,8 @@ class _Prepared:
     reordering: tuple[str, ...]
     """Parameters whose validation may read a list from a set."""
     result: Codec
+    secrets: Mapping[str, Shape]
+    result_is_secret: bool
     notes: tuple[str, ...]
 
     def with_defaults(self, own: dict[str, Any]) -> dict[str, Any]:

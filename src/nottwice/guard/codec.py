@@ -84,13 +84,16 @@ class Codec:
     """Turns values of one annotated type into plain data and back, or says why it cannot.
 
     `where` names the place in errors ("the result of tool 'refund'"), `outcome` is a sentence that
-    says what did not happen.
+    says what did not happen. With `reveal`, secrets become text, to be replaced at once.
     """
 
-    def __init__(self, annotation: object, *, where: str, outcome: str = "") -> None:
+    def __init__(
+        self, annotation: object, *, where: str, outcome: str = "", reveal: bool = False
+    ) -> None:
         self._annotation = Any if annotation is inspect.Parameter.empty else annotation
         self._where = where
         self._outcome = outcome
+        self._reveal = reveal
         self._built: tuple[TypeAdapter[Any], str | None] | None = None
 
     def encode(self, value: object, *, root: str = "$", keep_unset: bool = False) -> Encoded:
@@ -197,7 +200,7 @@ class Codec:
                 dumped = adapter.dump_python(
                     value, mode="python", round_trip=True, warnings="error", **spelling.options
                 )
-            plain = flatten(dumped, path=root, normalise=not spelling.exactly)
+            plain = flatten(dumped, path=root, normalise=not spelling.exactly, reveal=self._reveal)
             values.check_plain(plain, root=root)
             restored = restore(adapter, plain)
             found = difference(value, restored, path=root, exactly=spelling.exactly)

@@ -38,6 +38,7 @@ class Declaration:
         approve: bool | Duration = False,
         keep: Duration | None = None,
         rate: str | None = None,
+        redact: Callable[[str], str] | None = None,
     ) -> None:
         self.key = key
         self.window = window
@@ -59,6 +60,7 @@ class Declaration:
         )
         self.keep = keep
         self.keep_seconds = None if keep is None else _seconds(keep, tool, "keep")
+        self.redact = redact
         self.rate = None if rate is None else check_id(rate, what=f"Tool {tool!r}: rate")
 
     def check(self, name: str, kind: ReplayClass) -> None:
@@ -106,7 +108,11 @@ class Declaration:
 
     def _check_hooks(self, name: str) -> None:
         """Refuse now what would otherwise fail in the middle of a failure."""
-        for what, hook in (("verify", self.verify), ("classify", self.classify)):
+        for what, hook in (
+            ("verify", self.verify),
+            ("classify", self.classify),
+            ("redact", self.redact),
+        ):
             if hook is not None and not callable(hook):
                 raise InvalidTool(
                     f"Tool {name!r} was not declared: {what} must be a function, not {hook!r}."

@@ -106,6 +106,7 @@ def tool(
     tags: Iterable[str] = (),
     keep: Duration | None = None,
     rate: str | None = None,
+    redact: Callable[[str], str] | None = None,
 ) -> Protector: ...
 
 
@@ -128,6 +129,7 @@ def tool(
     approve: bool | Duration = False,
     keep: Duration | None = None,
     rate: str | None = None,
+    redact: Callable[[str], str] | None = None,
 ) -> Protector: ...
 
 
@@ -148,6 +150,7 @@ def tool(
     approve: bool | Duration = False,
     keep: Duration | None = None,
     rate: str | None = None,
+    redact: Callable[[str], str] | None = None,
 ) -> Protector: ...
 
 
@@ -202,6 +205,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
         approval_seconds=declared.approval_seconds,
         keep_seconds=declared.keep_seconds,
         rate_class=declared.rate,
+        redact=declared.redact,
     )
     requests.tool = record
     protected = (_async_twin if record.is_async else _sync_twin)(function, requests)

@@ -62,27 +62,30 @@ class Refused(Exception):
         self.remedy = remedy
 
 
-def flatten(value: Any, *, path: str, normalise: bool) -> Any:
+def flatten(value: Any, *, path: str, normalise: bool, reveal: bool = False) -> Any:
     """Rewrite what has one obvious spelling as plain data; leave the rest for others to refuse.
 
     With `normalise`, equal values get one spelling: an instant is written in UTC, a decimal without
     trailing zeros. Without it, the offset and the zeros are kept, for a tool may print them.
+    With `reveal`, a secret becomes its text, for somebody who makes a fingerprint of it at once.
     """
     if isinstance(value, dict):
-        return _flatten_mapping(value, path=path, normalise=normalise)
+        return _flatten_mapping(value, path=path, normalise=normalise, reveal=reveal)
     if isinstance(value, list | tuple):
         return [
-            flatten(item, path=step_into(path, index), normalise=normalise)
+            flatten(item, path=step_into(path, index), normalise=normalise, reveal=reveal)
             for index, item in enumerate(value)
         ]
     if isinstance(value, Enum):
-        return flatten(value.value, path=path, normalise=normalise)
+        return flatten(value.value, path=path, normalise=normalise, reveal=reveal)
     if isinstance(value, _SECRETS):
-        raise Refused(
-            path,
-            "is a secret, and a secret is never written to the ledger",
-            "Read it inside the tool, or name the parameter in volatile=.",
-        )
+        if not reveal:
+            raise Refused(
+                path,
+                "is a secret, and a secret is never written to the ledger",
+                "Annotate the argument as what it is (SecretStr), or read it inside the tool.",
+            )
+        return flatten(_text_of(value, path), path=path, normalise=normalise, reveal=True)
     if isinstance(value, Iterator) and not isinstance(value, io.IOBase):
         raise Refused(path, "is an iterator, which can be read only once", "Use a list.")
     if dataclasses.is_dataclass(value) or isinstance(value, pydantic.BaseModel):
@@ -139,7 +142,7 @@ def step_into(path: str, step: object) -> str:
     return f"{path}[{json.dumps(name, ensure_ascii=not name.isprintable())}]"
 
 
-def _flatten_mapping(value: Mapping[Any, Any], *, path: str, normalise: bool) -> Any:
+def _flatten_mapping(value: Mapping[Any, Any], *, path: str, normalise: bool, reveal: bool) -> Any:
     flat: dict[Any, Any] = {}
     for key, item in value.items():
         name = _flatten_key(key, path=path, normalise=normalise)
@@ -149,8 +152,20 @@ def _flatten_mapping(value: Mapping[Any, Any], *, path: str, normalise: bool) ->
                 f"has two keys that are both written as {name!r}",
                 "Use keys of one type.",
             )
-        flat[name] = flatten(item, path=step_into(path, name), normalise=normalise)
+        flat[name] = flatten(item, path=step_into(path, name), normalise=normalise, reveal=reveal)
     return flat
+
+
+def _text_of(secret: Any, path: str) -> Any:
+    value = secret.get_secret_value()
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise Refused(
+            path, "is a secret that is no text in UTF-8", "Pass it in base64, as SecretStr."
+        ) from None
 
 
 def _flatten_key(key: Any, *, path: str, normalise: bool) -> Any:

@@ -34,12 +34,13 @@ class KeyTemplate:
         tool: str,
         parameters: Collection[str],
         volatile: Collection[str] = (),
+        secret: Collection[str] = (),
     ) -> None:
         self.text = text
         self._tool = tool
         self._parts = _parse(text, tool)
         self._fields = [name for _, name in self._parts if name is not None]
-        self._check_fields(parameters, volatile)
+        self._check_fields(parameters, volatile, secret)
         self._check_literals()
         self._escaped = self._find_separators() if len(self._fields) > 1 else frozenset()
 
@@ -52,14 +53,20 @@ class KeyTemplate:
                 pieces.append(self._escape(self._render_field(name, normal)))
         return check_key("".join(pieces), tool=self._tool)
 
-    def _check_fields(self, parameters: Collection[str], volatile: Collection[str]) -> None:
-        usable = [name for name in parameters if name not in volatile]
+    def _check_fields(
+        self, parameters: Collection[str], volatile: Collection[str], secret: Collection[str]
+    ) -> None:
+        usable = [name for name in parameters if name not in volatile and name not in secret]
         hint = f"Its parameters are: {', '.join(usable) or 'none'}."
         for name in self._fields:
             if name in volatile:
                 raise self._invalid(
                     f"it uses {name!r}, which is volatile: the key would change from one attempt "
                     "to the next. Use a parameter that says what is meant"
+                )
+            if name in secret:
+                raise self._invalid(
+                    f"it uses {name!r}, which is secret, and a key is written down and sent. {hint}"
                 )
             if name not in parameters:
                 raise self._invalid(f"the tool has no parameter {name!r}. {hint}")
@@ -135,11 +142,13 @@ class KeyFunction:
         tool: str,
         parameters: Collection[str],
         volatile: Collection[str] = (),
+        secret: Collection[str] = (),
     ) -> None:
         self._function = function
         self._tool = tool
-        # A volatile argument may change from one attempt to the next, so no key may see it.
-        offered = [name for name in parameters if name not in volatile]
+        # A volatile argument may change from one attempt to the next, so no key may see it, and a
+        # secret one would be written down with the key.
+        offered = [name for name in parameters if name not in volatile and name not in secret]
         try:
             wanted = read_signature(function).parameters.values()
         except (TypeError, ValueError) as error:
@@ -153,7 +162,9 @@ class KeyFunction:
             if each.kind is each.POSITIONAL_ONLY:
                 raise self._invalid(f"it takes {each.name!r} by position only")
             if each.name not in offered:
-                why = "volatile" if each.name in volatile else "no parameter of the tool"
+                why = "no parameter of the tool"
+                if each.name in volatile or each.name in secret:
+                    why = "volatile" if each.name in volatile else "secret"
                 raise self._invalid(f"it asks for {each.name!r}, which is {why}")
         names = [each.name for each in wanted if each.kind is not each.POSITIONAL_ONLY]
         takes_all = any(each.kind is each.VAR_KEYWORD for each in wanted)

@@ -69,6 +69,10 @@ class Ledger:
         """The keys of this ledger, looked for when they are first needed; None: there are none."""
         return find_keyring(self._key)
 
+    def keys(self) -> Keyring | None:
+        """The same for those who ask only if need be."""
+        return self.keyring
+
     @property
     def location(self) -> str:
         """Where the ledger is."""
@@ -93,6 +97,7 @@ class Ledger:
             wait_seconds=wait_seconds,
             patience_seconds=parse_duration(patience, what="patience"),
             policies=joined(self.policies, read_policies(policy)),
+            keys=self.keys,
         )
 
     def with_policies(self, policies: tuple[Policy, ...]) -> Ledger:

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nottwice.engine.dispatch import Request
@@ -14,9 +14,11 @@ from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import InvalidArguments, InvalidTool, NotInRun
 from nottwice.guard.binding import BoundArguments, Signature
 from nottwice.guard.codec import Codec
+from nottwice.guard.covering import Covered, cover
 from nottwice.guard.declaration import Declaration
 from nottwice.guard.keys import KeyFunction, KeyTemplate, check_key
 from nottwice.guard.results import Results
+from nottwice.guard.secrets import Shape
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, check_id
 from nottwice.model.tool import Tool
@@ -74,9 +76,15 @@ class Requests:
         instance: tuple[Any, ...] = ()
         if self.is_method:
             instance, args = self._split(args)
-        bound = self.signature.bind(args, kwargs)
+        given = self._bind(args, kwargs)
+        shapes = self.signature.secrets()
+        covered = self._covered(given, shapes, scope) if shapes else None
+        bound = given if covered is None else covered.bound
         identity = self._identity(scope, bound, instance, label)
-        call_args, call_kwargs = self.signature.invoke_with(bound)
+        key = self._make_key(bound, identity, label)
+        if covered is not None:
+            covered.check(tool=self.name, key=key, label=label)
+        call_args, call_kwargs = self.signature.invoke_with(given)
         if self.tool.is_async:
             # It starts later: what the caller does to its lists meanwhile is not what it asked for.
             call_args = tuple(_own(each) for each in call_args)
@@ -88,11 +96,32 @@ class Requests:
             args_json=values.encode_known(bound.plain),
             args=(*instance, *call_args),
             kwargs=call_kwargs,
-            key=self._make_key(bound, identity, label),
+            key=key,
             label=label,
             retry=retry,
             trace_id=_trace_id(),
+            clear_json=None if covered is None else covered.clear_json,
+            secrets=None if covered is None else covered.secrets,
         )
+
+    def _covered(self, given: BoundArguments, shapes: Mapping[str, Shape], scope: Scope) -> Covered:
+        volatile = self.signature.volatile_names()
+        session = scope.session
+        return cover(given, shapes, tool=self.name, volatile=volatile, session=session)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
+        try:
+            return self.signature.bind(args, kwargs)
+        except InvalidArguments as error:
+            name = error.facts.get("parameter")
+            if name not in self.signature.secrets():
+                raise
+            raise InvalidArguments(
+                f"Tool {self.name!r} was not run: its argument {name!r} does not fit. Why is not "
+                "told, for it is secret, and a validator may repeat it.",
+                tool=self.name,
+                parameter=name,
+            ) from None
 
     def _identity(
         self,
@@ -132,11 +161,16 @@ class Requests:
     def _read_key(self, key: str | Callable[..., str]) -> None:
         parameters = self.signature.parameter_names()
         volatile = self.signature.volatile_names()
+        secret = self.signature.secret_names()
         if isinstance(key, str):
-            self._key = KeyTemplate(key, tool=self.name, parameters=parameters, volatile=volatile)
+            self._key = KeyTemplate(
+                key, tool=self.name, parameters=parameters, volatile=volatile, secret=secret
+            )
             self.key_text = key
         elif callable(key):
-            self._key = KeyFunction(key, tool=self.name, parameters=parameters, volatile=volatile)
+            self._key = KeyFunction(
+                key, tool=self.name, parameters=parameters, volatile=volatile, secret=secret
+            )
             self.key_text = f"{getattr(key, '__name__', 'a function')}(…)"
         else:
             raise InvalidTool(

@@ -17,6 +17,7 @@ from nottwice.guard.binding import Signature
 from nottwice.guard.codec import DoesNotFit
 from nottwice.model import values
 from nottwice.model.call import ResultKind, StoredResult
+from nottwice.model.secrets import SHOWN
 
 MAX_RESULT_CHARACTERS = 16 * 1024 * 1024
 log = logging.getLogger("nottwice")
@@ -31,6 +32,10 @@ class Results:
 
     def encode(self, value: Any) -> StoredResult:
         """Keep a result, or a note of what it was. Never raises because of the value."""
+        if self._signature.result_is_secret():
+            # By declaration, so nobody needs to be warned.
+            why = "it is secret, as the tool's annotation says"
+            return StoredResult(ResultKind.NOT_KEPT, values.encode(_about(value, why, SHOWN)))
         typed = False
         try:
             plain = value
@@ -69,7 +74,7 @@ class Results:
         return self._signature.result_codec().type_text()
 
     def _note(self, value: Any, *, why: str, text: str | None = None) -> StoredResult:
-        note = {"type": type(value).__name__, "why": why, "text": _short(value)}
+        note = _about(value, why, _short(value))
         if text is not None:
             note["characters"] = str(len(text))
             note["sha256"] = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
@@ -80,6 +85,10 @@ class Results:
             why,
         )
         return StoredResult(ResultKind.NOT_KEPT, values.encode(note))
+
+
+def _about(value: Any, why: str, text: str) -> dict[str, str]:
+    return {"type": type(value).__name__, "why": why, "text": text}
 
 
 def _short(value: Any) -> str:

@@ -13,11 +13,12 @@ from types import TracebackType
 from nottwice.engine import ownership
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
-from nottwice.engine.session import Policy, Scope, Session, current_scope
+from nottwice.engine.hiding import classify
+from nottwice.engine.session import FindKeys, Policy, Scope, Session, current_scope
 from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.model.call import check_id
-from nottwice.model.failure import Failure, classify
+from nottwice.model.failure import Failure
 from nottwice.model.run import RunStatus
 from nottwice.store.interface import Store
 
@@ -37,6 +38,7 @@ class Run:
         *,
         wait_seconds: float,
         patience_seconds: float,
+        keys: FindKeys,
         policies: tuple[Policy, ...] = (),
     ) -> None:
         self.id = check_id(run_id, what="The run id")
@@ -48,6 +50,7 @@ class Run:
             wait_seconds=wait_seconds,
             patience_seconds=patience_seconds,
             policies=policies,
+            keys=keys,
             plain=True,
         )
         self._token: contextvars.Token[Scope | None] | None = None

@@ -99,6 +99,7 @@ def classify(
     effectful: bool,
     classifier: Classifier | None = None,
     now: float,
+    hide: Callable[[str], str] = str,
 ) -> Failure:
     """Say what a failed attempt means: its own word first, then its classifier, then the default.
 
@@ -106,7 +107,7 @@ def classify(
     classic table. No classifier is asked about an interruption: it strikes at any instruction, so
     its type proves nothing. For a pure tool it counts as retryable, because nothing took effect
     and nothing is wrong with the call; better still, ask ``is_interruption`` first and record
-    nothing.
+    nothing. ``hide`` takes out of the text what must not be recorded, before it is cut.
     """
     said: object = None
     note = ""
@@ -126,7 +127,7 @@ def classify(
     return Failure(
         failure_class=failure_class,
         error_type=_type_name(error),
-        message=f"{note} ({text})" if note and text else note or text,
+        message=hide(f"{note} ({text})" if note and text else note or text),
         retry_after_seconds=wait,
     )
 

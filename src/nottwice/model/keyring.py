@@ -34,6 +34,10 @@ class Key:
         """The 32 bytes for one purpose, for example ``"seal"``; no other purpose has the same."""
         return hmac.digest(self.secret, b"nottwice/" + purpose.encode(), "sha256")
 
+    def fingerprint(self, purpose: str, told: bytes) -> str:
+        """What nobody without the key can undo or try out, in 32 hexadecimal digits."""
+        return hmac.digest(self.derive(purpose), told, "sha256").hex()[:32]
+
 
 @dataclass(frozen=True, slots=True)
 class Keyring:

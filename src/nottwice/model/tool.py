@@ -86,6 +86,8 @@ class Tool:
     """How long an approval counts; None: until it is used."""
     keep_seconds: float | None = None
     """How long its rows are kept after their run has ended; None: as its class says."""
+    redact: Callable[[str], str] | None = None
+    """Takes out of a text what must not be recorded; asked about failures, evidence, results."""
     rate_class: str | None = None
     """The name of its rate-limit class. Recorded now, enforced by the policy gate."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from nottwice.engine.asks import Doing, Verify, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
+from nottwice.engine.hiding import hide, kept
 from nottwice.engine.session import FindTool
 from nottwice.model.call import call_from_row
 from nottwice.model.decision import Answer
@@ -65,6 +66,7 @@ def _ask_again(clock: Clock, case: Case, tool: Tool) -> Doing[Rechecked]:
     reply, now = outcome.value, clock.now()
     if not isinstance(reply, Verification):
         said = f"verify failed: {outcome.error!r}" if outcome.error else "verify gave no answer"
+        said = hide(said, tool)
     else:
         said = f"verify answered: {reply.answer.value}"
     item = Evidence(
@@ -83,7 +85,7 @@ def _ask_again(clock: Clock, case: Case, tool: Tool) -> Doing[Rechecked]:
             by="verify",
             why="verify found the effect",
             at=now,
-            result=tool.encode_result(reply.result),
+            result=kept(tool, reply.result),
         )
         writes = (ReviewWrite(review.decided(decision), review.version),)
     try:

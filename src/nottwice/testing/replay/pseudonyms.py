@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nottwice.errors import UsageError
+from nottwice.model.secrets import is_fingerprint
 
 SECRET_NAMES = (
     "access_token",
@@ -98,6 +99,9 @@ class Pseudonyms:
                 return self._replace_number(value, secret=secret)
             case list():
                 return [self.replace(item, path) for item in value]
+            case dict() if is_fingerprint(value):
+                # Nobody knows what it stands for, so there is nothing to disguise.
+                return value
             case dict():
                 return {
                     self._replace_inside(name): self.replace(item, (*path, normal_name(name)))
@@ -124,7 +128,7 @@ class Pseudonyms:
             case list():
                 for item in value:
                     yield from self._found(item, path)
-            case dict():
+            case dict() if not is_fingerprint(value):
                 for name, item in value.items():
                     yield from self._shaped(name)
                     yield from self._found(item, (*path, normal_name(name)))

@@ -28,6 +28,7 @@ from nottwice.model.position import Position
 from nottwice.model.review import Review
 from nottwice.model.run import CANCEL
 from nottwice.store.interface import Store
+from nottwice.testing.replay.blind import blinded, blinded_review, is_blinded
 from nottwice.testing.replay.choosing import MOST_RUNS, Candidate, candidates, choose
 from nottwice.testing.replay.disguise import disguised, look_at
 from nottwice.testing.replay.fixture import (
@@ -199,7 +200,7 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
             return visits.is_run_wide(checkpoint_id)
         return not is_past(visit, position, recorded)
 
-    rows = [row for row in store.calls(run_id) if comes_after(*row.identity[1:3])]
+    rows = [blinded(row) for row in store.calls(run_id) if comes_after(*row.identity[1:3])]
     fixture = Fixture(
         run_id=run_id,
         graph_id=graph.graph_id,
@@ -222,7 +223,7 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
             for row, order in zip(rows, _orders(rows), strict=True)
         ),
         reviews=tuple(
-            _anonymous(review)
+            blinded_review(_anonymous(review))
             for review in store.open_reviews(run_id)
             if review.kind.asks_first and comes_after(*review.identity[1:3])
         ),
@@ -278,12 +279,16 @@ def _without_unneeded(app: App, found: _Found | None, terms: Terms) -> Fixture |
     """The checkpoint without calls that this code does not ask for, and need not."""
     if found is None:
         return None
-    fixture, graph = found.fixture, taker(app, found.fixture.graph_id)
+    graph = taker(app, found.fixture.graph_id)
+    fixture = learned(app, found.fixture, terms) if is_blinded(found.fixture) else found.fixture
     if not found.perhaps or graph is None:
         return fixture
     asked = observe(graph, fixture, terms).asked
-    unneeded = found.perhaps - asked.keys()
-    kept = tuple(row for row in fixture.calls if row.identity not in unneeded)
+    kept = tuple(
+        row
+        for row, read in zip(fixture.calls, found.fixture.calls, strict=True)
+        if row.identity in asked or read.identity not in found.perhaps
+    )
     return dataclasses.replace(fixture, calls=kept)
 
 

@@ -34,6 +34,7 @@ from nottwice.model.tool import OWN_PREFIX, Tool
 from nottwice.policy.rulings import allow
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
+from nottwice.testing.replay.blind import BlindKey, BlindKeys
 from nottwice.testing.replay.fixture import Fixture
 
 LIMIT_SECONDS = 60.0
@@ -95,7 +96,7 @@ def run_fixture(
 ) -> Trace:
     """Resume a checkpoint as far as its record goes, and tell what happened. Never raises."""
     store = ReplayStore(fixture, answers or {})
-    ledger = Ledger(store, clock=_StandingClock(fixture.at))
+    ledger = Ledger(store, clock=_StandingClock(fixture.at), key=BlindKeys(BlindKey()))
     trace = store.trace
 
     def work() -> None:

@@ -1,0 +1,85 @@
+"""With which key are the secrets of a run made unrecognisable? With one, for as long as it lives.
+
+The hash of a call is made of its secrets' fingerprints, and these of the key. A run that went on
+with another key would not recognise its own calls, and make them again. So the id of the key is
+recorded with the run's first secret, in the same commit, and counts whichever key is newest when
+the run is resumed. A key that is gone stops the run before anything is sent. Promise kept: P102.
+"""
+
+from __future__ import annotations
+
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.session import Session
+from nottwice.errors import LedgerCorrupt, NoSecretKey
+from nottwice.model import values
+from nottwice.model.call import (
+    FIRST_CHECKPOINT,
+    ROOT_NODE,
+    CallIdentity,
+    CallRow,
+    CallStatus,
+    ReplayClass,
+    ResultKind,
+    StoredResult,
+)
+from nottwice.model.keyring import Key, Keyring
+from nottwice.model.tool import OWN_PREFIX
+from nottwice.store.interface import CallWrite
+
+KEY_IN_USE = f"{OWN_PREFIX}key"
+"""The row that says which key a run uses; its result is the key's id."""
+_NO_ARGUMENTS = "{}"
+
+
+def key_of_run(session: Session, ring: Keyring) -> Doing[Key]:
+    """The key for secrets of this run; NoSecretKey if it is not among these any more.
+
+    Durable: that it is this one, with the next commit of the run, which is that of the intent.
+    """
+    identity = CallIdentity(
+        session.run_id, ROOT_NODE, FIRST_CHECKPOINT, KEY_IN_USE, values.hash_of({})
+    )
+    row = session.riding.find_call(identity)
+    if row is None:
+        row = yield Read(lambda store: store.load_call(identity))
+    if row is None:
+        session.riding.add_call(CallWrite(_chosen(session, identity, ring.current), None))
+        return ring.current
+    key_id = _recorded(row)
+    found = ring.find(key_id)
+    if found is None:
+        known = ", ".join(key.id for key in ring.keys)
+        raise NoSecretKey(
+            f"Run {session.run_id!r} knows its secrets by key {key_id}, and the keys here are "
+            f"{known}. Without that key its calls cannot be recognised, and they might be made "
+            "twice. Nothing was sent. Put that key back, on a line behind the newest one.",
+            key_id=key_id,
+        )
+    return found
+
+
+def _chosen(session: Session, identity: CallIdentity, key: Key) -> CallRow:
+    now = session.clock.now()
+    blank = CallRow(
+        identity,
+        identity.call_id,
+        CallStatus.PENDING,
+        ReplayClass.PURE,
+        1,
+        session.new_attempt_id(),
+        session.holder.holder_id,
+        _NO_ARGUMENTS,
+        created_at=now,
+        started_at=now,
+    )
+    return blank.done(StoredResult(ResultKind.PLAIN, values.encode(key.id)), now=now)
+
+
+def _recorded(row: CallRow) -> str:
+    key_id = None if row.result is None else values.decode(row.result.json)
+    if not isinstance(key_id, str):
+        raise LedgerCorrupt(
+            f"Which key run {row.identity.workflow_id!r} uses cannot be read. It was not guessed, "
+            "and nothing was sent. Restore the ledger from a backup."
+        )
+    return key_id
