@@ -88,7 +88,11 @@ def _redacted(redact: Any, text: str) -> str:
 
 
 def _hide_in_record(record: logging.LogRecord) -> bool:
-    text = record.getMessage()
+    try:
+        text = record.getMessage()
+    except Exception:
+        # A record that cannot be put together is reported by its handler.
+        return True
     hidden = _known.hide(text)
     if hidden != text:
         vars(record).update(msg=hidden, args=None)
