@@ -136,11 +136,6 @@ class CallView:
     evidence: tuple[Evidence, ...]
     reviews: tuple[Review, ...]
 
-    @property
-    def notable(self) -> bool:
-        """Whether it is shown however long the run is: in doubt, or decided about."""
-        return self.row.status.in_doubt or bool(self.reviews)
-
 
 @dataclass(frozen=True, slots=True)
 class RunDetails:
@@ -236,18 +231,17 @@ def look_into(ledger: Ledger, run: RunRecord, *, limit: int | None) -> RunDetail
     reviews_of: dict[str, list[Review]] = defaultdict(list)
     for review in reviews:
         reviews_of[review.call_id].append(review)
-    calls = [
+    rows, omitted = _shown_rows(store, run_id, reviews, limit)
+    kept = [
         CallView(row, tuple(evidence_of[row.call_id]), tuple(reviews_of[row.call_id]))
-        for row in store.calls(run_id)
+        for row in rows
     ]
     view = _view(run, holders)
     cut_off = [
-        call.row
-        for call in calls
-        if call.row.status is CallStatus.PENDING
-        and holders.life(call.row.holder_id) is not Life.ALIVE
+        row
+        for row in rows
+        if row.status is CallStatus.PENDING and holders.life(row.holder_id) is not Life.ALIVE
     ]
-    kept = _last(calls, limit, keep=lambda call: call.notable)
     steps = store.steps(run_id)
     kept_steps = _last(steps, limit, keep=lambda step: step.finished_at is None)
     return RunDetails(
@@ -256,7 +250,7 @@ def look_into(ledger: Ledger, run: RunRecord, *, limit: int | None) -> RunDetail
         calls=tuple(kept),
         reviews=tuple(reviews),
         cut_off=tuple(cut_off),
-        omitted_calls=len(calls) - len(kept),
+        omitted_calls=omitted,
         omitted_steps=len(steps) - len(kept_steps),
         holders=holders,
         nodes=_nodes(store, run),
@@ -264,6 +258,24 @@ def look_into(ledger: Ledger, run: RunRecord, *, limit: int | None) -> RunDetail
         events=tuple(store.events(run_id)),
         children=tuple(_view(child, holders) for child in store.children(run_id)),
     )
+
+
+def _shown_rows(
+    store: Store, run_id: str, reviews: Sequence[Review], limit: int | None
+) -> tuple[list[CallRow], int]:
+    """The last calls and, however old they are, those in doubt or decided about; the rest counted.
+
+    A run may have more calls than anybody wants in memory.
+    """
+    if limit is None:
+        return store.calls(run_id), 0
+    last = store.last_calls(run_id, limit=limit)
+    shown = {row.identity: row for row in last}
+    decided = (store.load_call(review.identity) for review in reviews)
+    notable = [*store.calls_in_doubt(run_id), *(row for row in decided if row is not None)]
+    early = {row.identity: row for row in notable if row.identity not in shown}
+    found = [*sorted(early.values(), key=lambda row: row.created_at), *last]
+    return found, max(0, store.count_calls(run_id) - len(found))
 
 
 def view_of(ledger: Ledger, run_id: str) -> RunView:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeVar
 
 from nottwice.engine import history
@@ -19,7 +20,7 @@ from nottwice.engine.clock import Clock
 from nottwice.engine.session import FindTool
 from nottwice.errors import RunBusy
 from nottwice.model.calendar import utc
-from nottwice.model.call import ROOT_NODE, CallRow
+from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow
 from nottwice.model.retention import Retention
 from nottwice.model.review import AuditEntry, ReviewStatus
 from nottwice.model.run import Life, RunRecord, RunStatus, Wait, WaitKind
@@ -163,39 +164,62 @@ def _thinned(sweep: Sweep, run: RunRecord, removed: Removed) -> RunRecord:
 
 @dataclass(slots=True)
 class _Part:
-    """One run of a family, and what of it is due."""
+    """One run of a family, and how much of it is due; a run may have more calls than memory."""
 
     run: RunRecord
-    due: list[CallRow]
-    left: list[tuple[float, CallRow]]
-    gone: int = 0
-    """How many of those that are due went together with the burial."""
-
-    @property
-    def next_at(self) -> float | None:
-        return min((due_at for due_at, _ in self.left), default=None)
+    chunks: Iterator[tuple[CallIdentity, ...]]
+    """The calls that are due, as many at a time as one commit may hold."""
+    due: int = 0
+    left: int = 0
+    next_at: float | None = None
+    """When the first of those that are left is due."""
 
 
 def _part(sweep: Sweep, run: RunRecord, removed: Removed, now: float, ended_at: float) -> _Part:
-    part = _Part(run, [], [])
-    for row in sweep.store.calls(run.workflow_id):
-        name = row.identity.tool_name
-        tool = sweep.find_tool(name)
-        due_at = sweep.retention.due_at(row, tool=tool, ended_at=ended_at)
-        known = sweep.unknown_tools or tool is not None or name.startswith(OWN_PREFIX)
-        if due_at <= now and known:
-            part.due.append(row)
-        else:
-            part.left.append((due_at, row))
-            if due_at <= now:
-                removed.unknown_tools[name] += 1
+    part = _Part(run, _due_chunks(sweep, run, now, ended_at))
+    for row in _rows(sweep, run):
+        due_at, is_due = _judge(sweep, row, now, ended_at)
+        if is_due:
+            part.due += 1
+            continue
+        part.left += 1
+        part.next_at = due_at if part.next_at is None else min(part.next_at, due_at)
+        if due_at <= now:
+            removed.unknown_tools[row.identity.tool_name] += 1
     return part
+
+
+def _judge(sweep: Sweep, row: CallRow, now: float, ended_at: float) -> tuple[float, bool]:
+    """When a row is due, and whether it is, for those who know its tool."""
+    name = row.identity.tool_name
+    tool = sweep.find_tool(name)
+    due_at = sweep.retention.due_at(row, tool=tool, ended_at=ended_at)
+    known = sweep.unknown_tools or tool is not None or name.startswith(OWN_PREFIX)
+    return due_at, due_at <= now and known
+
+
+def _rows(sweep: Sweep, run: RunRecord) -> Iterator[CallRow]:
+    """All calls of a run, a few in memory at a time; each read before the last ones are used."""
+    rows = sweep.store.last_calls(run.workflow_id, limit=MOST_ROWS)
+    while rows:
+        # Whoever removes what it is given must not remove the mark of where we are.
+        first = rows[0].identity
+        before = sweep.store.last_calls(run.workflow_id, limit=MOST_ROWS, before=first)
+        yield from rows
+        rows = before
+
+
+def _due_chunks(
+    sweep: Sweep, run: RunRecord, now: float, ended_at: float
+) -> Iterator[tuple[CallIdentity, ...]]:
+    due = (row.identity for row in _rows(sweep, run) if _judge(sweep, row, now, ended_at)[1])
+    return iter(lambda: tuple(islice(due, MOST_ROWS)), ())
 
 
 def _remove(sweep: Sweep, parts: Sequence[_Part], removed: Removed, now: float) -> None:
     for part in parts:
         removed.runs += part.run.status is not RunStatus.REMOVED
-        removed.calls += len(part.due)
+        removed.calls += part.due
         if len(removed.named) < MOST_NAMED:
             removed.named.append(_named(part))
     if sweep.dry_run:
@@ -207,8 +231,7 @@ def _remove(sweep: Sweep, parts: Sequence[_Part], removed: Removed, now: float) 
         for part in parts:
             part.run = _buried(sweep, part, now)
         for part in parts:
-            for rows in _few(part.due[part.gone :]):
-                calls = tuple(row.identity for row in rows)
+            for calls in part.chunks:
                 _commit(sweep, Removal(part.run, part.run.epoch, calls=calls))
         # The root last: it is by the root that the next sweep finds what is left.
         for part in reversed(parts):
@@ -219,8 +242,8 @@ def _remove(sweep: Sweep, parts: Sequence[_Part], removed: Removed, now: float) 
 
 
 def _is_small(sweep: Sweep, part: _Part) -> bool:
-    few = len(part.due) <= MOST_ROWS
-    return few and (bool(part.left) or len(sweep.store.steps(part.run.workflow_id)) <= MOST_ROWS)
+    few = part.due <= MOST_ROWS
+    return few and (part.left > 0 or len(sweep.store.steps(part.run.workflow_id)) <= MOST_ROWS)
 
 
 def _remove_at_once(sweep: Sweep, part: _Part, now: float) -> None:
@@ -230,7 +253,7 @@ def _remove_at_once(sweep: Sweep, part: _Part, now: float) -> None:
     tombstone = replace(_tombstone(run), waits=waits)
     if next_at is None:
         tombstone = replace(tombstone, input_json=None, failure=None)
-    calls = tuple(row.identity for row in part.due)
+    calls = next(part.chunks, ())
     removal = Removal(tombstone, run.epoch, calls=calls, rest=next_at is None)
     _commit(sweep, removal, audit=_entry(sweep, part, now))
 
@@ -242,10 +265,8 @@ def _buried(sweep: Sweep, part: _Part, now: float) -> RunRecord:
         return run
     tombstone = replace(_tombstone(run), waits=(_until(now),))
     # Who may not remove anything is told so before anything has changed.
-    first = tuple(row.identity for row in part.due[:MOST_ROWS])
-    removal = Removal(tombstone, run.epoch, calls=first)
+    removal = Removal(tombstone, run.epoch, calls=next(part.chunks, ()))
     _commit(sweep, removal, audit=_entry(sweep, part, now))
-    part.gone = len(first)
     return tombstone
 
 
@@ -261,7 +282,7 @@ def _entry(sweep: Sweep, part: _Part, now: float) -> AuditEntry | None:
     if run.status is RunStatus.REMOVED:
         return None
     ended = utc(run.updated_at)
-    calls = len(part.due) + len(part.left)
+    calls = part.due + part.left
     why = f"retention: {run.status.value} since {ended:%Y-%m-%d}, {calls} calls"
     return AuditEntry(run.workflow_id, now, sweep.by, AUDITED_AS, f"run {run.workflow_id}", why)
 
@@ -312,7 +333,7 @@ def _named(part: _Part) -> RemovedRun:
         run_id=run.workflow_id,
         ended_as=run.status.value,
         ended_at=run.updated_at,
-        calls=len(part.due),
-        calls_left=len(part.left),
+        calls=part.due,
+        calls_left=part.left,
         due_at=part.next_at,
     )

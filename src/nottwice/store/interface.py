@@ -242,6 +242,16 @@ class Store(Protocol):
     def calls(self, workflow_id: str) -> list[CallRow]:
         """All calls of a run, oldest first."""
 
+    def last_calls(
+        self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
+    ) -> list[CallRow]:
+        """The last calls of a run, oldest first; of those before another one, if that is named.
+
+        It costs what it shows, however long the run is.
+        """
+
+    def count_calls(self, workflow_id: str) -> int: ...
+
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]: ...
 
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:

@@ -129,6 +129,14 @@ class JsonFileStore:
     def calls(self, workflow_id: str) -> list[CallRow]:
         return self._view(workflow_id).calls(workflow_id)
 
+    def last_calls(
+        self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
+    ) -> list[CallRow]:
+        return self._view(workflow_id).last_calls(workflow_id, limit=limit, before=before)
+
+    def count_calls(self, workflow_id: str) -> int:
+        return self._view(workflow_id).count_calls(workflow_id)
+
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
         return self._view(workflow_id).calls_in_doubt(workflow_id)
 

@@ -95,6 +95,18 @@ class MemoryStore:
             ]
         return sorted(found, key=lambda row: row.created_at)
 
+    def last_calls(
+        self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
+    ) -> list[CallRow]:
+        found = self.calls(workflow_id)
+        if before is not None:
+            places = {row.identity: place for place, row in enumerate(found)}
+            found = found[: places.get(before, 0)]
+        return found[max(0, len(found) - limit) :]
+
+    def count_calls(self, workflow_id: str) -> int:
+        return len(self.calls(workflow_id))
+
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
         return [row for row in self.calls(workflow_id) if row.status.in_doubt]
 

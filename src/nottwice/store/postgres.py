@@ -148,6 +148,19 @@ class PostgresStore:
     def calls(self, workflow_id: str) -> list[CallRow]:
         return [rows.call_from_sql(row) for row in self._read(reads.CALLS, (workflow_id,))]
 
+    def last_calls(
+        self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
+    ) -> list[CallRow]:
+        if before is None:
+            found = self._read(reads.LAST_CALLS, (workflow_id, limit))
+        else:
+            found = self._read(reads.CALLS_BEFORE, (workflow_id, *before, limit))
+        return [rows.call_from_sql(row) for row in reversed(found)]
+
+    def count_calls(self, workflow_id: str) -> int:
+        counted: int = self._read(reads.COUNT_CALLS, (workflow_id,))[0][0]
+        return counted
+
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
         found = self._read(reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
         return [rows.call_from_sql(row) for row in found]

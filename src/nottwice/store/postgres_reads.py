@@ -8,6 +8,14 @@ from nottwice.store.postgres_writes import COUNTS
 _CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM nottwice.tool_call_results WHERE workflow_id = %s"
 CALL = _CALLS + " AND node_id = %s AND checkpoint_id = %s AND tool_name = %s AND input_hash = %s"
 CALLS = _CALLS + " ORDER BY created_at, arrival"
+LAST_CALLS = _CALLS + " ORDER BY created_at DESC, arrival DESC LIMIT %s"
+CALLS_BEFORE = (
+    _CALLS + " AND (created_at, arrival) < (SELECT created_at, arrival"
+    " FROM nottwice.tool_call_results WHERE workflow_id = %s AND node_id = %s"
+    " AND checkpoint_id = %s AND tool_name = %s AND input_hash = %s)"
+    " ORDER BY created_at DESC, arrival DESC LIMIT %s"
+)
+COUNT_CALLS = "SELECT count(*) FROM nottwice.tool_call_results WHERE workflow_id = %s"
 CALLS_IN_DOUBT = (
     _CALLS + " AND created_at >= (SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = %s)"
     " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, arrival"

@@ -33,6 +33,7 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.store import graph_rows, locks, rows
+from nottwice.store import sqlite_reads as reads
 from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import Blocked, Commit, Outdated
 from nottwice.store.shared import SharedCommits
@@ -119,19 +120,6 @@ _GRAPH = _GRAPHS + " WHERE graph_id = ?"
 _ALL_GRAPHS = _GRAPHS + " ORDER BY graph_id"
 _CHILDREN = (
     "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE parent_id = ? ORDER BY created_at, workflow_id"
-)
-_CAN_GO_ON = (
-    "SELECT " + rows.RUN_COLUMNS + ", ready_at FROM runs WHERE ready_at IS NOT NULL"
-    " AND graph_id NOT IN (SELECT value FROM json_each(?1))"
-)
-_IN_TURN = " ORDER BY ready_at, workflow_id LIMIT ?2"
-# Only a timer is a matter of the clock: a run that was written down by a clock that has been put
-# back since must not wait until then.
-_QUEUED_RUNS = _CAN_GO_ON + " AND epoch = 0" + _IN_TURN
-_TOLD_RUNS = _CAN_GO_ON + " AND epoch > 0 AND ready_at IS NOT wake_at" + _IN_TURN
-_TIMED_RUNS = _CAN_GO_ON + " AND ready_at = wake_at AND ready_at <= ?3" + _IN_TURN
-_READY_RUNS = "".join(
-    ("SELECT * FROM (", _TOLD_RUNS, ") UNION ALL SELECT * FROM (", _TIMED_RUNS, ")", _IN_TURN)
 )
 _EXPIRED_RUNS = (
     "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE root_id IS NULL AND workflow_id > ?"
@@ -221,6 +209,19 @@ class SqliteStore:
     def calls(self, workflow_id: str) -> list[CallRow]:
         return [rows.call_from_sql(row) for row in self._read(_CALLS_IN_ORDER, (workflow_id,))]
 
+    def last_calls(
+        self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
+    ) -> list[CallRow]:
+        if before is None:
+            found = self._read(reads.LAST_CALLS, (workflow_id, limit))
+        else:
+            found = self._read(reads.CALLS_BEFORE, (workflow_id, *before, limit))
+        return [rows.call_from_sql(row) for row in reversed(found)]
+
+    def count_calls(self, workflow_id: str) -> int:
+        counted: int = self._read(reads.COUNT_CALLS, (workflow_id,))[0][0]
+        return counted
+
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
         found = self._read(_CALLS_IN_DOUBT, (workflow_id, workflow_id))
         return [rows.call_from_sql(row) for row in found]
@@ -308,9 +309,9 @@ class SqliteStore:
     ) -> list[RunRecord]:
         asked = (json.dumps(list(without)), limit)
         if begun:
-            found = self._read(_READY_RUNS, (*asked, rows.micros(now)))
+            found = self._read(reads.READY_RUNS, (*asked, rows.micros(now)))
         else:
-            found = self._read(_QUEUED_RUNS, asked)
+            found = self._read(reads.QUEUED_RUNS, asked)
         return [rows.run_from_sql(row) for row in found]
 
     def holders_of_runs(self) -> list[str]:

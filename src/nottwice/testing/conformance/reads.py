@@ -230,6 +230,23 @@ class Reads(Bench):
             under = [row.identity.tool_name for row in reader.calls_under("run", "/")]
             expect(under, list("dbzac"), "The order of calls under a node")
 
+    def test_the_last_calls_are_found_a_few_at_a_time(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        times = {"c": 2.0, "b": 1.0, "z": 1.0, "a": 1.0, "d": 0.5}
+        for tool, at in times.items():
+            store.commit(intent(pending(identity(tool=tool), created_at=NOW + at), fence))
+        store.commit(intent(pending(identity("other")), claim(store, "other")))
+        for limit, names in {0: "", 1: "c", 2: "ac", 5: "dbzac", 9: "dbzac"}.items():
+            found = [row.identity.tool_name for row in store.last_calls("run", limit=limit)]
+            expect(found, list(names), f"The last {limit} calls")
+        for before, names in {"c": "za", "a": "bz", "z": "db", "b": "d", "d": "", "x": ""}.items():
+            rows = store.last_calls("run", limit=2, before=identity(tool=before))
+            found = [row.identity.tool_name for row in rows]
+            expect(found, list(names), f"The last two calls before {before}")
+        counted = store.count_calls("run"), store.count_calls("nobody")
+        expect(counted, (5, 0), "The number of calls")
+
     def test_only_pending_and_unknown_calls_are_in_doubt(self) -> None:
         store = self.open()
         fence = claim(store)
