@@ -12,6 +12,7 @@ Promises kept here: P101 (no secret argument is written down).
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
 from collections import OrderedDict
@@ -131,8 +132,12 @@ def _texts(secrets: Iterable[Any]) -> Iterator[str]:
             yield str(secret)
 
 
+@functools.lru_cache(maxsize=256)
 def _spellings(text: str) -> tuple[str, ...]:
-    """A secret as errors, JSON, URLs and headers may spell it."""
+    """A secret as errors, JSON, URLs and headers may spell it.
+
+    Remembered, for one secret is often given again, and this is most of what it costs.
+    """
     raw = text.encode("utf-8", "backslashreplace")
     found = {
         text,
