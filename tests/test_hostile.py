@@ -520,3 +520,29 @@ def test_a_command_in_an_error_is_safe_to_paste(what: str, tmp_path: Path) -> No
     decide = str(doubtful.value).rpartition("Decide with: ")[2]
     assert shlex.split(decide)[:2] == ["nottwice", "decide"]
     assert shlex.split(decide)[-2:] == ["--store", str(path.resolve())]
+
+
+@pytest.mark.parametrize("what", ["shell", "SQL", "absolute path"])
+def test_a_command_about_a_child_run_is_safe_to_paste(what: str) -> None:
+    """The id of a child begins with that of its parent, which anybody may have chosen."""
+    child, parent = nt.Graph("hostile child", version="1.0.0"), nt.Graph("p", version="1.0.0")
+    told: list[str] = []
+
+    @child.node
+    def listen(state: dict[str, Any]) -> None:
+        nt.receive("paid")
+
+    @parent.node
+    def spawn(state: dict[str, Any]) -> None:
+        try:
+            nt.spawn(child, {})
+        except nt.RunWaits as waits:
+            told.append(str(waits))
+            raise
+
+    outcome = parent.run(IDS[what], {}, store=nt.open(":memory:"))
+    assert outcome.status == "waiting"
+    command = shlex.split(told[0].rpartition("See: ")[2])
+    assert command[:2] == ["nottwice", "show"]
+    assert command[2].startswith(IDS[what])
+    assert len(command) == 3

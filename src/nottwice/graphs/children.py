@@ -9,6 +9,7 @@ Promises kept here: P29, P86.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -216,7 +217,7 @@ def _recorded(graph: Runnable, row: CallRow, *, check: bool) -> Outcome[Any]:
     if check and outcome.status != "completed":
         raise ChildFailed(
             f"Child run {outcome.run_id!r} was {outcome.status}. It is on record with its parent. "
-            f"See: nottwice show {outcome.run_id}",
+            f"See: nottwice show {shlex.quote(outcome.run_id)}",
             run_id=outcome.run_id,
         )
     return outcome
@@ -230,7 +231,7 @@ def _failed(child: RunRecord) -> Outcome[Any]:
 def _stopped(scope: Scope, identity: CallIdentity, child_id: str) -> RunWaits:
     waits = RunWaits(
         f"The run waits for its child run {child_id!r}. Open it again when that is finished. See: "
-        f"nottwice show {child_id}",
+        f"nottwice show {shlex.quote(child_id)}",
         run_id=child_id,
     )
     stops.note(scope.session, identity, waits, Wait(WaitKind.CHILD, child_id, scope.node_id))
