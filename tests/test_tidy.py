@@ -24,7 +24,12 @@ _POSTGRES = "tests/postgres/test_conformance.py: on a real server, like all besi
 _GATE = "tests/testing/replay/test_gate.py: regressions are named and harmless changes are not"
 _RECORDING = "tests/testing/replay/test_recording.py: no secret is left, and all still matches"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
+_SEALS = "tests/guard/test_seals.py: by attacks on whole ledgers"
 TESTED_ELSEWHERE: dict[str, str] = {
+    "src/nottwice/engine/tampered.py": _SEALS,
+    "src/nottwice/store/seal_walk.py": _SEALS,
+    "src/nottwice/store/sealing.py": _SEALS,
+    "src/nottwice/store/postgres_wanted.py": "tests/postgres/test_commits.py: on a server",
     "src/nottwice/engine/restored.py": _COPIES,
     "src/nottwice/store/jsonfile_copy.py": _COPIES,
     "src/nottwice/store/sqlite_copy.py": _COPIES,

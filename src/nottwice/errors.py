@@ -9,7 +9,6 @@
     │   ├─ NotPlainData          a value cannot be represented; ``path`` says where (T4)
     │   ├─ InvalidKey            an idempotency key is missing, too long or not stable (T2)
     │   ├─ KeyConflict           one key was used with two different arguments (T2)
-    │   ├─ NoSecretKey           there is no key to keep a secret argument with (L9)
     │   ├─ InvalidId             a run id or step name cannot be stored
     │   ├─ RunBusy               another holder drives this run
     │   ├─ SelfWait              a call waits for itself (D13)
@@ -17,6 +16,7 @@
     │   ├─ UnknownRun            no run has this id
     │   ├─ RunRemoved            retention has removed the run; its id stays taken (L8)
     │   ├─ NotPermitted          the app does not let this person do that (V4)
+    │   ├─ KeyMissing            what was sealed or kept secret needs a key that was not given (L9)
     │   ├─ PolicyFailed          a policy raised, hung, or said nothing that counts (L9)
     │   ├─ InvalidGraph          a graph contradicts itself, or a node broke its contract
     │   └─ NewEffectInFork       a fork asks for an effect that its origin has no receipt of (L10)
@@ -24,6 +24,7 @@
     │   ├─ CommitUnknown         a commit may or may not be durable
     │   ├─ Fenced                another holder has taken the run over
     │   ├─ LedgerCorrupt         what is stored does not fit together
+    │   │   └─ LedgerTampered      what is stored is not what nottwice wrote (L9)
     │   ├─ SchemaTooNew          the ledger was written by a newer nottwice
     │   ├─ NoLedger              there is no ledger at this path
     │   └─ UnsafeFilesystem      file locks lie on this file system
@@ -119,10 +120,6 @@ class KeyConflict(UsageError):
     """One idempotency key was used with two different arguments."""
 
 
-class NoSecretKey(UsageError):
-    """A secret argument cannot be kept: there is no key, or not the one that the run uses."""
-
-
 class InvalidId(UsageError):
     """A run id or step name cannot be stored."""
 
@@ -151,6 +148,10 @@ class RunRemoved(UsageError):
 
 class NotPermitted(UsageError):
     """The app does not let this person do that, or does not say who may."""
+
+
+class KeyMissing(UsageError):
+    """What was sealed or kept secret needs a key that was not given; nothing was written (L9)."""
 
 
 class PolicyFailed(UsageError):
@@ -183,6 +184,12 @@ class LedgerCorrupt(StoreError):
     """What is stored does not fit together; it is not believed."""
 
     non_retryable = True
+
+
+class LedgerTampered(LedgerCorrupt):
+    """A row is not as nottwice wrote it, or one is gone; the run waits for a person (L9)."""
+
+    review_id: str | None = None
 
 
 class SchemaTooNew(StoreError):

@@ -76,6 +76,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         **_graph_documents(place),
         "error": printed("show nothing"),
         **_keeping_documents(place),
+        **_sealing_documents(place),
     }
 
 
@@ -87,6 +88,17 @@ def _keeping_documents(place: Workplace) -> dict[str, Any]:
     lines = {"gc": "gc --unknown-tools", "backup": "backup copy.db"}
     printed = place.lines(*(f"{line} --store agent.db --json" for line in lines.values()))
     return {name: json.loads(one.stdout) for name, one in zip(lines, printed, strict=True)}
+
+
+def _sealing_documents(place: Workplace) -> dict[str, Any]:
+    """The same of keys and seals."""
+    audit = f"NOTTWICE_KEY={bytes(range(32)).hex()} nottwice audit --store agent.db --json"
+    lines = {
+        "key": "nottwice key --json",
+        "audit, with --adopt": f"{audit} --adopt order-1 --why x",
+        "audit, with --verify": f"{audit} --verify order-1",
+    }
+    return {name: json.loads(place.shell(line).stdout) for name, line in lines.items()}
 
 
 def _smoke_document() -> dict[str, Any]:

@@ -75,7 +75,7 @@ def test_a_run_whose_key_is_gone_sends_nothing(
     with host.process() as ledger:
         program(ledger, 1)
     with_keys(monkeypatch, NEW)
-    with host.process() as ledger, pytest.raises(nt.NoSecretKey) as caught:
+    with host.process() as ledger, pytest.raises(nt.KeyMissing) as caught:
         program(ledger, 1)
     assert make_key(OLD).id in str(caught.value)
     assert make_key(NEW).id in str(caught.value)

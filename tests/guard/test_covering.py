@@ -127,7 +127,7 @@ def test_without_a_key_nothing_is_sent_or_written() -> None:
         got.append(card)
 
     ledger = nt.open(":memory:")
-    with ledger.run("r"), pytest.raises(nt.NoSecretKey, match="nottwice key") as caught:
+    with ledger.run("r"), pytest.raises(nt.KeyMissing, match="nottwice key") as caught:
         charge(CARD)
     assert isinstance(caught.value, nt.UsageError)
     assert got == []

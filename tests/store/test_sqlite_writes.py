@@ -28,6 +28,7 @@ from nottwice.store.interface import (
     ReviewWrite,
     RunUpdate,
 )
+from nottwice.store.sealing import Sealing
 from nottwice.store.sqlite_schema import bring_forward
 from nottwice.store.sqlite_writes import plan, quick
 from tests.store.samples import (
@@ -67,7 +68,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 def apply(connection: sqlite3.Connection, commit: Commit) -> None:
     """The long way."""
-    for sql, parameters in plan(connection, commit):
+    for sql, parameters in plan(connection, commit, Sealing(None)):
         connection.execute(sql, parameters)
 
 
@@ -89,7 +90,7 @@ EVERYTHING = Commit(
 
 def test_a_plan_writes_nothing_itself(connection: sqlite3.Connection) -> None:
     before, changes = dump(connection), connection.total_changes
-    statements = plan(connection, EVERYTHING)
+    statements = plan(connection, EVERYTHING, Sealing(None))
     assert (dump(connection), connection.total_changes) == (before, changes)
     assert len(statements) == 10
     for sql, parameters in statements:

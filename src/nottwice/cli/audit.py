@@ -14,6 +14,7 @@ import click
 
 from nottwice.cli.output import iso_text, safe, show_json, show_line, show_table, utc_text
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
+from nottwice.cli.verify import adopt_ledger, verify_ledger
 from nottwice.cli.views import find_run
 from nottwice.errors import InvalidTool, UnknownRun
 from nottwice.guard.ledger import Ledger
@@ -33,6 +34,12 @@ MOST_ROWS = 50
 )
 @click.option("--lines", is_flag=True, help="Print one JSON document a line, oldest first.")
 @click.option("--all", "show_all", is_flag=True, help=f"Also beyond the last {MOST_ROWS}.")
+@click.option(
+    "--verify", "verifies", is_flag=True, help="Check that all rows are as nottwice wrote them."
+)
+@click.option("--adopt", "adopts", is_flag=True, help="Seal all rows as they are, on your word.")
+@click.option("--why", metavar="TEXT", help="How you know that what --adopt seals is right.")
+@click.option("--by", metavar="NAME", help="Who is on record for --adopt. Else your login name.")
 @common_options
 @pass_settings
 def audit(
@@ -42,6 +49,10 @@ def audit(
     action: str | None,
     lines: bool,
     show_all: bool,
+    verifies: bool,
+    adopts: bool,
+    why: str | None,
+    by: str | None,
 ) -> None:
     """Show the audit trail of a RUN, or of the whole ledger, oldest first.
 
@@ -49,15 +60,35 @@ def audit(
     with the very commit that does what it tells of, and never changes or removes what is there;
     what was audited stays when a run is removed.
 
+    With --verify every row of the RUN, or of the whole ledger, is checked against its seal, and
+    every run against its head: rows that were changed, taken away or put back are named, and the
+    exit code is 3. It needs the key (nottwice key). --adopt seals what is there, for a ledger from
+    before there was a key, or after somebody mended rows by hand.
+
     \b
     Examples:
       nottwice audit
       nottwice audit ticket-7 --action deny
       nottwice audit --since 24h --lines
+      nottwice audit --verify
+      nottwice audit --adopt --why "this ledger is older than its key"
     """
+    if verifies and adopts:
+        raise click.UsageError("--verify checks seals, --adopt makes them: give one of them.")
+    if (why is not None or by is not None) and not adopts:
+        raise click.UsageError("--why and --by say who takes the word for --adopt: give that, too.")
     if lines and settings.as_json:
         raise click.UsageError("--lines are many JSON documents, --json is one: give one of them.")
     with settings.open_ledger() as ledger:
+        if verifies or adopts:
+            known = None
+            if run_id is not None:
+                known = find_run(ledger, run_id, list_command=settings.command("runs")).workflow_id
+            if verifies:
+                verify_ledger(settings, ledger, known, whole=run_id is None)
+            else:
+                adopt_ledger(settings, ledger, known, by=by, why=why)
+            return
         found = _entries(ledger, run_id, settings)
         after = None if since is None else _moment(since, now=ledger.clock.now())
         found = [entry for entry in found if _is_wanted(entry, after=after, action=action)]

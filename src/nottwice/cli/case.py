@@ -151,7 +151,7 @@ def _why_text(case: Case) -> str:
 
 def _call_facts(case: Case, tool: Tool | None) -> Iterator[tuple[str, object]]:
     review, identity = case.review, case.review.identity
-    if review.kind in (ReviewKind.UNDEPLOYABLE, ReviewKind.RESTORED):
+    if review.kind in (ReviewKind.UNDEPLOYABLE, ReviewKind.RESTORED, ReviewKind.CORRUPT):
         # It is about the run as a whole, not about a call of it.
         return
     if review.kind not in (ReviewKind.QUESTION, ReviewKind.BUDGET):

@@ -61,6 +61,17 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "ledger": _LEDGER,
         "entries": "what was done, oldest first; see entry, which --lines prints one a line",
     },
+    "audit, with --verify": {
+        "ledger": _LEDGER,
+        "key": "the id of the key in use",
+        "runs": "how many runs were looked at",
+        "flaws": "what does not fit: run_id, empty if it belongs to no run, and flaw, in words",
+        "heads": "of every run what its rows add up to, as the log said when it was given up",
+    },
+    "audit, with --adopt": {
+        "ledger": _LEDGER,
+        "adopted": "how many runs were sealed",
+    },
     "history": {
         "ledger": _LEDGER,
         "run_id": "the run",

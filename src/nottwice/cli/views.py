@@ -355,6 +355,8 @@ def subject_text(review: Review, row: CallRow | None) -> str:
                 return "the version of its graph"
             if review.kind is ReviewKind.RESTORED:
                 return "the copy that it is in"
+            if review.kind is ReviewKind.CORRUPT:
+                return "its rows and seals"
             return review.identity.tool_name if row is None else call_text(row)
         case _:
             assert_never(shown)

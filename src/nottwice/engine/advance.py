@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nottwice.engine import ownership, steps, stops
+from nottwice.engine import ownership, steps, stops, tampered
 from nottwice.engine.asks import Doing, Join, Outcome, Read, Together, Visit
 from nottwice.engine.cancelled import stop_if_cancelled
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import Scope, Session
-from nottwice.errors import InvalidGraph, NottwiceError, RunBlocked, RunWaits
+from nottwice.errors import InvalidGraph, LedgerTampered, NottwiceError, RunBlocked, RunWaits
 from nottwice.model import position as positions
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
@@ -123,6 +123,11 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
     except HandedBack:
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
         return Landing()
+    except LedgerTampered as found:
+        if found.review_id is None:
+            found = yield from tampered.hold(session, found, release=False)
+        yield from _leave(session, found, None)
+        raise found from None
     except Exception as error:
         failure = classify(error, effectful=False, now=session.clock.now())
         yield from _leave(session, error, failure)

@@ -120,7 +120,12 @@ def _what(session: Session, review: Review, row: CallRow | None) -> str:
         options = options_of(review)
         answers = f" Answers: {', '.join(options)}." if options else ""
         return f"Run {session.run_id!r} asks: {review.summary}{answers}"
-    if review.kind in (ReviewKind.APPROVAL, ReviewKind.BUDGET, ReviewKind.RESTORED):
+    if review.kind in (
+        ReviewKind.APPROVAL,
+        ReviewKind.BUDGET,
+        ReviewKind.RESTORED,
+        ReviewKind.CORRUPT,
+    ):
         return f"Run {session.run_id!r}: {review.summary}."
     call = call_text(row) if row else review.identity.tool_name
     return f"{call} in run {session.run_id!r}: {review.summary}."
@@ -134,6 +139,7 @@ _ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {
     ReviewKind.DRIFT: (ReplayDriftError, "Nothing was sent."),
     ReviewKind.QUESTION: (QuestionOpen, "Nobody has answered yet, and nothing more was done."),
     ReviewKind.UNDEPLOYABLE: (RunBlocked, "Nothing was sent."),
+    ReviewKind.CORRUPT: (RunBlocked, "Nothing was sent."),
     ReviewKind.RESTORED: (
         RunBlocked,
         "Nothing was sent, and nothing that was in doubt was settled. Look up what it did since.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, Generic, TypeVar
 
-from nottwice.engine import blocking, gate, reconcile, steps, stops
+from nottwice.engine import blocking, gate, reconcile, steps, stops, tampered
 from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
 from nottwice.engine.hiding import classify, kept
@@ -21,6 +21,7 @@ from nottwice.errors import (
     ContextTooLong,
     Denied,
     EventTimeout,
+    LedgerTampered,
     Poison,
     Refused,
     Rejected,
@@ -124,6 +125,10 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
     except StillRunning as error:
         late = True
         raise error.blocked from None
+    except LedgerTampered as found:
+        if found.review_id is not None:
+            raise
+        raise (yield from tampered.hold(session, found, release=False)) from None
     finally:
         if not late:
             session.leave(mine)

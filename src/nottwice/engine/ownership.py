@@ -13,13 +13,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nottwice.engine import reconcile, restored, said, stops
+from nottwice.engine import reconcile, restored, said, stops, tampered
 from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import FindKeys, FindTool, Policy, Session, no_keys
-from nottwice.errors import RunAborted, RunBlocked, RunBusy, UsageError
+from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure, is_ledger_trouble
@@ -97,8 +97,14 @@ def claim(opening: Opening) -> Doing[Session]:
     """
     session = yield from take(opening)
     try:
+        yield from tampered.look_at_seals(session)
         yield from restored.hold_if_copied(session)
         yield from reconcile.reconcile_all(session)
+    except LedgerTampered as found:
+        try:
+            raise (yield from tampered.hold(session, found, release=True)) from None
+        finally:
+            let_go(session)
     except RunBlocked as blocked:
         yield from leave(session, blocked, None)
         raise
@@ -317,7 +323,8 @@ def _give_up(
     update = RunUpdate(status, session.clock.now(), failure, release=True, waits=waits)
     yield from session.commit(calls=tuple(session.unrecorded.values()), run=update, reviews=reviews)
     if said.is_heard():
-        said.say(said.about_run(session.run_id, status, waits))
+        head = yield Read(lambda store: store.load_head(session.run_id))
+        said.say(said.about_run(session.run_id, status, waits, head=head))
 
 
 def _give_up_as_it_is(

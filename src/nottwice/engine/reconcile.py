@@ -418,6 +418,9 @@ def raise_if_blocked(session: Session) -> Doing[None]:
             session.asked[review.identity] = review
         elif review.kind is ReviewKind.UNDEPLOYABLE:
             yield from _close_undeployable(session, review)
+        elif review.kind is ReviewKind.CORRUPT:
+            # It was looked at when the run was opened.
+            continue
         elif review.kind is ReviewKind.RESTORED:
             yield from restored.end_hold(session, review)
         elif review.kind is ReviewKind.UNKNOWN:

@@ -109,7 +109,11 @@ def about_step(record: StepRecord, *, resumed: bool = False) -> Said:
     )
 
 
-def about_run(run_id: str, status: RunStatus, waits: tuple[Wait, ...]) -> Said:
-    """How a run stands that is given up."""
-    reasons = " ".join(f"{wait.kind.value}={wait.subject!r}" for wait in waits)
-    return Said(run_id=run_id, decision=f"leave the run {status.value}", detail=reasons)
+def about_run(
+    run_id: str, status: RunStatus, waits: tuple[Wait, ...], *, head: str | None = None
+) -> Said:
+    """How a run stands that is given up; ``head``: what its sealed rows add up to."""
+    details = [f"{wait.kind.value}={wait.subject!r}" for wait in waits]
+    if head is not None:
+        details.append(f"head={head}")
+    return Said(run_id=run_id, decision=f"leave the run {status.value}", detail=" ".join(details))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Session
-from nottwice.errors import LedgerCorrupt, NoSecretKey
+from nottwice.errors import KeyMissing, LedgerCorrupt
 from nottwice.model import values
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
@@ -32,7 +32,7 @@ _NO_ARGUMENTS = "{}"
 
 
 def key_of_run(session: Session, ring: Keyring) -> Doing[Key]:
-    """The key for secrets of this run; NoSecretKey if it is not among these any more.
+    """The key for secrets of this run; KeyMissing if it is not among these any more.
 
     Durable: that it is this one, with the next commit of the run, which is that of the intent.
     """
@@ -49,7 +49,7 @@ def key_of_run(session: Session, ring: Keyring) -> Doing[Key]:
     found = ring.find(key_id)
     if found is None:
         known = ", ".join(key.id for key in ring.keys)
-        raise NoSecretKey(
+        raise KeyMissing(
             f"Run {session.run_id!r} knows its secrets by key {key_id}, and the keys here are "
             f"{known}. Without that key its calls cannot be recognised, and they might be made "
             "twice. Nothing was sent. Put that key back, on a line behind the newest one.",

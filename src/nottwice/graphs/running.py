@@ -14,6 +14,7 @@ from nottwice.engine.asks import Doing, Pause
 from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
 from nottwice.engine.session import FindKeys, Policy
 from nottwice.errors import (
+    LedgerTampered,
     RunAborted,
     UnknownRun,
     UsageError,
@@ -118,6 +119,7 @@ def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
         known = store.load_run(run_id)
         begins = beginning(store, asked, known, now=clock.now())
         if known is not None and known.status is RunStatus.COMPLETED:
+            _check_believed(store, run_id)
             return outcome_of(store, graph, run_id)
         if known is not None and known.status is RunStatus.ABORTED:
             # Whoever aborted it may have died before it came to the children.
@@ -262,6 +264,17 @@ def check_bound(store: Store, graph: Runnable, run: RunRecord) -> None:
         )
     if version[:2] != graph.version[:2]:
         raise version_mismatch(run, [graph.id], store=store)
+
+
+def _check_believed(store: Store, run_id: str) -> None:
+    """Refuse to hand out the result of a run that is over and does not add up."""
+    flaws = store.flaws(run_id)
+    if flaws:
+        raise LedgerTampered(
+            f"Run {run_id!r} is over, and is not believed: {'; '.join(flaws)}. Its result was not "
+            "handed out. See all that does not fit: nottwice audit --verify",
+            run_id=run_id,
+        )
 
 
 def _check_whole(store: Store, run: RunRecord) -> None:

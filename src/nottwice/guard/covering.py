@@ -18,7 +18,7 @@ from nottwice.engine import hiding
 from nottwice.engine.drivers import drive
 from nottwice.engine.secret_key import key_of_run
 from nottwice.engine.session import Session
-from nottwice.errors import InvalidArguments, InvalidId, InvalidKey, NoSecretKey
+from nottwice.errors import InvalidArguments, InvalidId, InvalidKey, KeyMissing
 from nottwice.guard.binding import BoundArguments
 from nottwice.guard.secrets import Shape, replace_secrets
 from nottwice.model import values
@@ -103,7 +103,7 @@ def _key(session: Session, tool: str) -> Key:
     if session.secret_key is None:
         ring = session.keys()
         if ring is None:
-            raise NoSecretKey(
+            raise KeyMissing(
                 f"Tool {tool!r} was not run: it takes a secret, of which only a keyed fingerprint "
                 "may be kept, and there is no key. Nothing was sent or written. Make one: nottwice "
                 "key. Put it into NOTTWICE_KEY, or into a file that NOTTWICE_KEY_FILE names.",

@@ -21,6 +21,7 @@ from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
 from nottwice.model.keyring import Keyring
+from nottwice.model.seal import Seals
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
@@ -162,7 +163,7 @@ def open_ledger(
         if str(store) == MEMORY:
             store = MemoryStore(now=clock.now())
         else:
-            store = _store_at(store, now=clock.now(), create=create)
+            store = _store_at(store, now=clock.now(), create=create, key=key)
     return Ledger(store, clock=clock, policy=policy, key=key)
 
 
@@ -258,14 +259,18 @@ def _keep(where: tuple[int, int] | str, store: Store) -> None:
         _shared.pop(oldest).close()
 
 
-def _store_at(given: str | Path, *, now: float, create: bool = True) -> Store:
+def _store_at(
+    given: str | Path, *, now: float, create: bool = True, key: KeySource = None
+) -> Store:
     """A URL is PostgreSQL; a folder holds JSON files, or is to hold them; all else is SQLite."""
+    keyring = find_keyring(key)
+    seals = None if keyring is None else Seals(keyring)
     if is_postgres(given):
-        return _on_postgres(str(given), now=now, create=create)
+        return _on_postgres(str(given), now=now, create=create, seals=seals)
     path = _local_path(given)
     if not str(given).startswith(FOLDER):
         if not path.is_dir():
-            return SqliteStore(path, now=now, create=create)
+            return SqliteStore(path, now=now, create=create, seals=seals)
         if _holds_other_things(path):
             raise StoreError(
                 f"{path} is a folder of other things, and not a nottwice ledger. Nothing was "
@@ -276,10 +281,10 @@ def _store_at(given: str | Path, *, now: float, create: bool = True) -> Store:
             f"{given} names a folder of JSON files, and {path} is a file. Nothing was opened. Give "
             "the path of a SQLite ledger without 'file:'."
         )
-    return JsonFileStore(path, now=now, create=create)
+    return JsonFileStore(path, now=now, create=create, seals=seals)
 
 
-def _on_postgres(url: str, *, now: float, create: bool) -> Store:
+def _on_postgres(url: str, *, now: float, create: bool, seals: Seals | None) -> Store:
     try:
         # Here, because the driver is only there for those who asked for it.
         from nottwice.store.postgres import PostgresStore
@@ -290,7 +295,7 @@ def _on_postgres(url: str, *, now: float, create: bool) -> Store:
             "A ledger on PostgreSQL needs its driver, which is not installed. Nothing was opened. "
             "Install it: pip install 'nottwice[postgres]'"
         ) from None
-    return PostgresStore(url, now=now, create=create)
+    return PostgresStore(url, now=now, create=create, seals=seals)
 
 
 def _holds_other_things(path: Path) -> bool:

@@ -29,6 +29,7 @@ class ReviewKind(enum.Enum):
     BUDGET = "budget"
     UNDEPLOYABLE = "undeployable"
     RESTORED = "restored"
+    CORRUPT = "corrupt"
 
     @property
     def asks_first(self) -> bool:
@@ -80,6 +81,10 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
     ReviewKind.RESTORED: {
         Verb.ACCEPT: "what it did since the copy was made is accounted for; it goes on from here",
         Verb.ABORT: "stop this run for good",
+    },
+    ReviewKind.CORRUPT: {
+        Verb.ABORT: "stop this run for good; else restore what was changed, or vouch for it as it "
+        "is (nottwice audit --adopt), and this closes by itself",
     },
     ReviewKind.UNDEPLOYABLE: {
         Verb.ABORT: "stop this run for good; else deploy its version, or migrate the run, and this "

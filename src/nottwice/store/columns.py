@@ -7,6 +7,7 @@ where it is read, and not where somebody stumbles over it. Promise kept here: P9
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ _NUMBERS = frozenset(
 )
 _REALS = frozenset({"window_seconds"})
 _MOST_SHAPES = 1_000
+SEALING = re.compile(r"(?:, nth, writes)?, seal$")
+"""What follows the last column that says something: what shows that nottwice wrote the rest."""
 
 Check = Callable[[Sequence[Any]], None]
 
@@ -23,9 +26,10 @@ Check = Callable[[Sequence[Any]], None]
 def check_of(columns: str, *, optional: str = "") -> Check:
     """What raises TypeError for a row whose columns hold something else than they should.
 
-    ``optional``: the columns that may be empty. What comes behind the columns is not looked at.
+    ``optional``: the columns that may be empty. What follows behind what a row says, such as its
+    seal, is not looked at.
     """
-    names = columns.split(", ")
+    names = SEALING.sub("", columns).split(", ")
     empty = frozenset(optional.split())
     allowed = [_types(name, optional=name in empty) for name in names]
     width = len(names)

@@ -6,13 +6,13 @@ from typing import Any
 
 from nottwice.model.run import CheckpointRecord, EventRecord, GraphRecord
 from nottwice.store.columns import check_of
-from nottwice.store.rows import UNREADABLE, Row, corrupt, micros
+from nottwice.store.rows import NOT_SEALED, UNREADABLE, Row, corrupt, micros
 
-CHECKPOINT_COLUMNS = "workflow_id, version, snapshot, node_id, created_at, state_json"
+CHECKPOINT_COLUMNS = "workflow_id, version, snapshot, node_id, created_at, state_json, seal"
 EVENT_COLUMNS = (
-    "workflow_id, event_id, name, event_json, sent_at, sent_by, received_by, received_at"
+    "workflow_id, event_id, name, event_json, sent_at, sent_by, received_by, received_at, seal"
 )
-GRAPH_COLUMNS = "graph_id, definition_json, recorded_at"
+GRAPH_COLUMNS = "graph_id, definition_json, recorded_at, seal"
 
 _check_checkpoint = check_of(CHECKPOINT_COLUMNS)
 _check_event = check_of(EVENT_COLUMNS, optional="received_by received_at")
@@ -27,13 +27,14 @@ def checkpoint_to_sql(checkpoint: CheckpointRecord) -> tuple[Any, ...]:
         checkpoint.node_id,
         micros(checkpoint.created_at),
         checkpoint.json,
+        NOT_SEALED,
     )
 
 
 def checkpoint_from_sql(row: Row) -> CheckpointRecord:
     try:
         _check_checkpoint(row)
-        run, version, snapshot, node_id, created_at, text = row
+        run, version, snapshot, node_id, created_at, text = row[:6]
         # In their order and unnamed: a run that is resumed has hundreds of them.
         return CheckpointRecord(run, version, snapshot, node_id, text, created_at / 1_000_000)
     except UNREADABLE as error:
@@ -50,6 +51,7 @@ def event_to_sql(event: EventRecord) -> tuple[Any, ...]:
         event.sent_by,
         event.received_by,
         None if event.received_at is None else micros(event.received_at),
+        NOT_SEALED,
     )
 
 
@@ -71,7 +73,7 @@ def event_from_sql(row: Row) -> EventRecord:
 
 
 def graph_to_sql(graph: GraphRecord) -> tuple[Any, ...]:
-    return (graph.graph_id, graph.json, micros(graph.recorded_at))
+    return (graph.graph_id, graph.json, micros(graph.recorded_at), NOT_SEALED)
 
 
 def graph_from_sql(row: Row) -> GraphRecord:

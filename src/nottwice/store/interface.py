@@ -341,6 +341,22 @@ class Store(Protocol):
         something is left that was due before ``due_before``. ``after``: only greater ids.
         """
 
+    def load_head(self, workflow_id: str) -> str | None:
+        """What the rows of a run add up to (model/seal.py); None: the run is not sealed."""
+
+    def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
+        """What does not fit in a run that is sealed, in words; empty: all of it fits.
+
+        Its record and its head against what is there; ``thorough``: every row of it as well. The
+        id LEDGER stands for what belongs to no run. Always empty without a key.
+        """
+
+    def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
+        """Seal a run, or what belongs to no run (LEDGER), as it is now, and record who did so.
+
+        Durable: when it returns. Raises KeyMissing without a key, UnknownRun, RunBusy.
+        """
+
     def close(self) -> None: ...
 
 

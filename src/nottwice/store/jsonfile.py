@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nottwice.errors import NoLedger, NottwiceError, StoreError
+from nottwice.errors import KeyMissing, LedgerCorrupt, NoLedger, NottwiceError, StoreError
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
@@ -32,6 +32,7 @@ from nottwice.model.run import (
     RunRecord,
     StepRecord,
 )
+from nottwice.model.seal import Seals
 from nottwice.store import jsonfile_disk as disk
 from nottwice.store import jsonfile_document as document
 from nottwice.store import locks, rules
@@ -40,6 +41,7 @@ from nottwice.store.interface import Blocked, Commit, Outdated
 from nottwice.store.jsonfile_copy import OnProgress, copy_folder
 from nottwice.store.jsonfile_document import RunFile
 from nottwice.store.memory import MemoryData, MemoryStore
+from nottwice.store.sealing import Sealing
 from nottwice.store.shared import SharedCommits
 
 BUSY_SECONDS = 30.0
@@ -68,8 +70,10 @@ class JsonFileStore:
         now: float,
         create: bool = True,
         busy_seconds: float = BUSY_SECONDS,
+        seals: Seals | None = None,
     ) -> None:
-        """Open the ledger in a folder; ``busy_seconds``: how long to wait for other processes."""
+        """Open the ledger in a folder; ``busy_seconds``: how long to wait for other processes;
+        ``seals``: what to seal files with, and to check them by."""
         try:
             self._folder = Path(directory).expanduser().resolve()
         except (OSError, RuntimeError) as error:
@@ -80,9 +84,11 @@ class JsonFileStore:
         self._now = now
         self._busy_seconds = busy_seconds
         self._reopening = threading.Lock()
+        self._seals = seals
         self._prepare(create=create)
         _stores.add(self)
         log.info("ledger opened at %s", self.location)
+        log.info(Sealing(seals).describe())
 
     def commit(self, commit: Commit) -> None:
         self._in_this_process()
@@ -212,6 +218,29 @@ class JsonFileStore:
             ended_before=ended_before, due_before=due_before, limit=limit, after=after
         )
 
+    def load_head(self, workflow_id: str) -> str | None:
+        return None
+
+    def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
+        if self._seals is None:
+            return []
+        try:
+            self._view(workflow_id)
+        except LedgerCorrupt as error:
+            return [str(error)]
+        return []
+
+    def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
+        if self._seals is None:
+            raise KeyMissing(
+                "Without a key nothing can be sealed. Nothing was changed. Make one: nottwice key"
+            )
+        self._in_this_process()
+        with self._writing():
+            file = self._load(disk.name_of(workflow_id), vouched=True) or RunFile(workflow_id)
+            said = Commit(workflow_id=workflow_id, audit=(entry,))
+            self._replace(document.as_stored(said), file)
+
     def copy_to(self, destination: Path, *, mark: AuditEntry, on_progress: OnProgress) -> None:
         """Make a whole copy of one moment, for which others wait. Durable: when it returns."""
         self._in_this_process()
@@ -219,7 +248,7 @@ class JsonFileStore:
         with self._writing():
             number = self._run(mark.workflow_id).folded + 1
             journal = disk.name_of(mark.workflow_id) + disk.INBOX
-            line = document.write_line(said, number)
+            line = document.write_line(said, number, self._seals)
             copy_folder(
                 self._folder,
                 destination,
@@ -338,18 +367,20 @@ class JsonFileStore:
             whole.charges.update(file.data.charges)
         return whole
 
-    def _load(self, name: str) -> RunFile | None:
-        """A run as its file and its inbox show it together.
+    def _load(self, name: str, *, vouched: bool = False) -> RunFile | None:
+        """A run as its file and its inbox show it together; ``vouched``: whatever its seals say.
 
         The inbox first: what the holder folds in meanwhile is then in the file, and known by its
         number, so it is neither missed nor taken twice.
         """
         inbox = disk.read(self._folder / (name + disk.INBOX))
         content = disk.read(self._folder / (name + disk.RUN))
-        file = None if content is None else self._parsed(name, content)
+        file = None if content is None else self._parsed(name, content, vouched=vouched)
         where = str(self._folder / (name + disk.INBOX))
         for line in disk.lines_of(inbox or b""):
-            number, commit = document.read_line(line, where=where)
+            number, commit = document.read_line(
+                line, where=where, seals=self._seals, vouched=vouched
+            )
             if file is None:
                 file = RunFile(commit.workflow_id)
             if commit.workflow_id != file.workflow_id or disk.name_of(file.workflow_id) != name:
@@ -360,16 +391,17 @@ class JsonFileStore:
                 file.folded = number
         return file
 
-    def _parsed(self, name: str, content: bytes) -> RunFile:
+    def _parsed(self, name: str, content: bytes, *, vouched: bool) -> RunFile:
         """The file as records. Bytes that were read before are not read again."""
         known = self._remembered.get(name)
         if known is not None and known[0] == content:
             return known[1]
         where = str(self._folder / (name + disk.RUN))
-        file = document.read(content, where=where)
+        file = document.read(content, where=where, seals=self._seals, vouched=vouched)
         if disk.name_of(file.workflow_id) != name:
             raise document.corrupt(where, ValueError(f"it is of run {file.workflow_id!r}"))
-        self._remember(name, content, file)
+        if not vouched:
+            self._remember(name, content, file)
         return file
 
     def _remember(self, name: str, content: bytes, file: RunFile) -> None:
@@ -444,14 +476,14 @@ class JsonFileStore:
             self._replace(commit, file)
 
     def _append(self, commit: Commit, number: int) -> None:
-        line = document.write_line(commit, number)
+        line = document.write_line(commit, number, self._seals)
         disk.append(self._folder / (disk.name_of(commit.workflow_id) + disk.INBOX), line)
 
     def _replace(self, commit: Commit, before: RunFile) -> None:
         name = disk.name_of(commit.workflow_id)
         file = before.copy()
         rules.apply(file.data, commit)
-        content = document.write(file)
+        content = document.write(file, self._seals)
         disk.replace(self._folder / (name + disk.RUN), content)
         self._remember(name, content, file)
         # Only now: until the new file is durable, the inbox is all there is of what others said.

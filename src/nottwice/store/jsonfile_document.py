@@ -13,10 +13,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from nottwice.errors import LedgerCorrupt, NottwiceError, SchemaTooNew
+from nottwice.errors import (
+    KeyMissing,
+    LedgerCorrupt,
+    LedgerTampered,
+    NottwiceError,
+    SchemaTooNew,
+)
 from nottwice.model import values
 from nottwice.model.run import GraphRecord, HolderRecord
+from nottwice.model.seal import Seals
 from nottwice.store import graph_rows, rows
+from nottwice.store.columns import SEALING
 from nottwice.store.interface import (
     CallWrite,
     ChargeWrite,
@@ -47,7 +55,7 @@ class Kind:
 
     def to_plain(self, record: Any) -> dict[str, Any]:
         """The record as it stands in a file; what is empty is left out, and so is the run."""
-        named = zip(self.columns, self.to_sql(record), strict=True)
+        named = zip(self.columns, self.to_sql(record), strict=False)
         return dict(
             _shown(column, value)
             for column, value in named
@@ -66,7 +74,8 @@ class Kind:
 
 
 def _kind(section: str, columns: str, to_sql: Any, from_sql: Any) -> Kind:
-    return Kind(section, tuple(columns.split(", ")), to_sql, from_sql)
+    # Rows end with what seals them; a file is sealed whole.
+    return Kind(section, tuple(SEALING.sub("", columns).split(", ")), to_sql, from_sql)
 
 
 RUNS = _kind("run", rows.RUN_COLUMNS, rows.run_to_sql, rows.run_from_sql)
@@ -135,7 +144,7 @@ class RunFile:
         )
 
 
-def write(file: RunFile) -> bytes:
+def write(file: RunFile, seals: Seals | None = None) -> bytes:
     """The whole file. Its order is that of the records, so that a change is a small difference."""
     parts = [f'"{name}": {_pretty(value, 2)}' for name, value in overview(file.data).items()]
     parts.insert(0, f'"workflow_id": {_pretty(file.workflow_id, 2)}')
@@ -152,21 +161,27 @@ def write(file: RunFile) -> bytes:
             f'"{kind.section}": [\n    {inside}\n  ]' if written else f'"{kind.section}": []'
         )
     file.texts = texts
-    return ("{\n  " + ",\n  ".join(parts) + "\n}\n").encode()
+    return _sealed(seals, "file", "{\n  " + ",\n  ".join(parts), ",\n  ", "\n}\n")
 
 
-def read(content: bytes, *, where: str) -> RunFile:
+def read(
+    content: bytes, *, where: str, seals: Seals | None = None, vouched: bool = False
+) -> RunFile:
     """What a file holds; LedgerCorrupt for anything that nottwice cannot have written."""
     try:
         plain = _parse(content)
+        if not vouched:
+            _check_seal(seals, "file", content, plain, ",\n  ", "\n}\n")
         check_format(plain["nottwice"], where=where)
         workflow_id = plain["workflow_id"]
         file = RunFile(workflow_id, folded=plain["folded"])
         if not isinstance(workflow_id, str) or type(file.folded) is not int:
             raise ValueError("its head is not what it should be")
         _read_records(file, plain)
-    except SchemaTooNew:
+    except (SchemaTooNew, KeyMissing):
         raise
+    except LedgerTampered as error:
+        raise LedgerTampered(str(corrupt(where, error))) from error
     except (*rows.UNREADABLE, NottwiceError) as error:
         raise corrupt(where, error) from error
     return file
@@ -189,6 +204,33 @@ def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
     data.audit = dict.fromkeys(found(AUDIT))
     data.graphs = {record.graph_id: record for record in found(GRAPHS)}
     data.charges = {(record.meter, record.call_id): record for record in found(CHARGES)}
+
+
+# A file, or a line, is sealed whole: the seal is its last member.
+
+
+def _sealed(seals: Seals | None, what: str, text: str, between: str, end: str) -> bytes:
+    if seals is not None:
+        text += f'{between}"seal": "{seals.seal(what, (text,))}"'
+    return (text + end).encode()
+
+
+def _check_seal(
+    seals: Seals | None, what: str, content: bytes, plain: Any, between: str, end: str
+) -> None:
+    """Refuse what was sealed, or should be, and is not what was sealed."""
+    seal = plain.get("seal")
+    if seals is None:
+        if seal is not None:
+            raise KeyMissing(
+                "It is sealed, and no key was given. Nothing was done. Set NOTTWICE_KEY_FILE or "
+                "NOTTWICE_KEY to the key that the ledger was sealed with."
+            )
+        return
+    text = content.decode().removesuffix(f'{between}"seal": "{seal}"{end}')
+    flaw = seals.flaw(what, (text,), seal)
+    if flaw is not None:
+        raise LedgerTampered(flaw)
 
 
 def _parse(content: bytes) -> Any:
@@ -244,7 +286,7 @@ def read_holder(line: bytes, *, where: str) -> HolderRecord:
 # The inbox: what others than the holder have to say, one commit a line.
 
 
-def write_line(commit: Commit, number: int) -> bytes:
+def write_line(commit: Commit, number: int, seals: Seals | None = None) -> bytes:
     """A commit of somebody who is not the holder, as one line of an inbox."""
     plain: dict[str, Any] = {"number": number, "workflow_id": commit.workflow_id}
     said: list[tuple[Kind, list[Any]]] = [
@@ -257,13 +299,18 @@ def write_line(commit: Commit, number: int) -> bytes:
     for kind, records in said:
         if records:
             plain[kind.section] = [kind.to_plain(record) for record in records]
-    return json.dumps(plain, ensure_ascii=False, separators=(", ", ": ")).encode()
+    text = json.dumps(plain, ensure_ascii=False, separators=(", ", ": "))
+    return _sealed(seals, "line", text.removesuffix("}"), ", ", "}")
 
 
-def read_line(line: bytes, *, where: str) -> tuple[int, Commit]:
+def read_line(
+    line: bytes, *, where: str, seals: Seals | None = None, vouched: bool = False
+) -> tuple[int, Commit]:
     """A line of an inbox: its number, and the commit. Its preconditions held when it was made."""
     try:
         plain = _parse(line)
+        if not vouched:
+            _check_seal(seals, "line", line, plain, ", ", "}")
         number, run = plain["number"], plain["workflow_id"]
         if type(number) is not int or not isinstance(run, str):
             raise ValueError("it has no number or no run")
@@ -280,6 +327,10 @@ def read_line(line: bytes, *, where: str) -> tuple[int, Commit]:
             audit=tuple(found(AUDIT)),
             graph=graphs[0] if graphs else None,
         )
+    except KeyMissing:
+        raise
+    except LedgerTampered as error:
+        raise LedgerTampered(str(corrupt(where, error))) from error
     except (*rows.UNREADABLE, NottwiceError) as error:
         raise corrupt(where, error) from error
 

@@ -14,6 +14,7 @@ from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import replace
 
+from nottwice.errors import KeyMissing
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
@@ -258,6 +259,16 @@ class MemoryStore:
                 and is_expired(run, ended_before=ended_before, due_before=due_before)
             ]
         return sorted(found, key=lambda run: run.workflow_id)[:limit]
+
+    def load_head(self, workflow_id: str) -> str | None:
+        return None
+
+    def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
+        # Nobody else can write here.
+        return []
+
+    def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
+        raise KeyMissing("A ledger in memory has no key and needs no seals. Nothing was changed.")
 
     def close(self) -> None:
         """The holder is gone; the data stays for whoever has it."""

@@ -32,6 +32,7 @@ from nottwice.model.run import (
     RunRecord,
     StepRecord,
 )
+from nottwice.model.seal import Seals
 from nottwice.store import graph_rows, locks, postgres_lease, rows
 from nottwice.store import postgres_reads as reads
 from nottwice.store.interface import Commit
@@ -44,7 +45,19 @@ from nottwice.store.postgres_connections import (
 )
 from nottwice.store.postgres_place import read_place
 from nottwice.store.postgres_schema import check_durable, in_schema, open_schema
-from nottwice.store.postgres_writes import EVER
+from nottwice.store.postgres_wanted import EVER
+from nottwice.store.postgres_writes import ADD_AUDIT, once
+from nottwice.store.seal_walk import SealWalk
+from nottwice.store.sealing import (
+    CALLS,
+    CHECKPOINTS,
+    EVENTS,
+    EVIDENCE,
+    GRAPHS,
+    REVIEWS,
+    STEPS,
+    Sealing,
+)
 from nottwice.store.shared import SharedCommits
 
 T = TypeVar("T")
@@ -53,6 +66,8 @@ PATIENCE_SECONDS = 20.0
 """How long a database may be away, restarting for example, before that is an error."""
 
 log = logging.getLogger("nottwice")
+
+_WALK = SealWalk(str)
 
 _REGISTER = (
     "INSERT INTO nottwice.holders (" + rows.HOLDER_COLUMNS + ", lease_until)"
@@ -79,9 +94,11 @@ class PostgresStore:
         create: bool = True,
         patience_seconds: float = PATIENCE_SECONDS,
         busy_seconds: float = BUSY_SECONDS,
+        seals: Seals | None = None,
     ) -> None:
         """Open the ledger at ``url``; ``patience_seconds``: how long the database may be away;
-        ``busy_seconds``: how long to wait for others who write."""
+        ``busy_seconds``: how long to wait for others who write; ``seals``: what to seal rows with,
+        and to check them by."""
         self._place = read_place(url)
         self.location = self._place.location
         self._now = now
@@ -91,9 +108,11 @@ class PostgresStore:
         self._leasing = threading.Lock()
         self._held: set[str] = set()
         self._closed = False
+        self._sealing = Sealing(seals)
         self._prepare(create=create)
         _stores.add(self)
         log.info("ledger opened at %s", self.location)
+        log.info(self._sealing.describe())
 
     def __repr__(self) -> str:
         return f"PostgresStore({self.location!r})"
@@ -134,27 +153,28 @@ class PostgresStore:
         return rows.run_from_sql(found[0]) if found else None
 
     def load_call(self, identity: CallIdentity) -> CallRow | None:
-        found = self._read(reads.CALL, identity)
+        found = self._sealed(CALLS, reads.CALL, identity)
         return rows.call_from_sql(found[0]) if found else None
 
     def load_step(self, workflow_id: str, node_id: str, checkpoint_id: str) -> StepRecord | None:
-        found = self._read(reads.STEP, (workflow_id, node_id, checkpoint_id))
+        found = self._sealed(STEPS, reads.STEP, (workflow_id, node_id, checkpoint_id))
         return rows.step_from_sql(found[0]) if found else None
 
     def load_review(self, review_id: str) -> Review | None:
-        found = self._read(reads.REVIEW, (review_id,))
+        found = self._sealed(REVIEWS, reads.REVIEW, (review_id,))
         return rows.review_from_sql(found[0]) if found else None
 
     def calls(self, workflow_id: str) -> list[CallRow]:
-        return [rows.call_from_sql(row) for row in self._read(reads.CALLS, (workflow_id,))]
+        found = self._sealed(CALLS, reads.CALLS, (workflow_id,))
+        return [rows.call_from_sql(row) for row in found]
 
     def last_calls(
         self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
     ) -> list[CallRow]:
         if before is None:
-            found = self._read(reads.LAST_CALLS, (workflow_id, limit))
+            found = self._sealed(CALLS, reads.LAST_CALLS, (workflow_id, limit))
         else:
-            found = self._read(reads.CALLS_BEFORE, (workflow_id, *before, limit))
+            found = self._sealed(CALLS, reads.CALLS_BEFORE, (workflow_id, *before, limit))
         return [rows.call_from_sql(row) for row in reversed(found)]
 
     def count_calls(self, workflow_id: str) -> int:
@@ -162,11 +182,12 @@ class PostgresStore:
         return counted
 
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
-        found = self._read(reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
+        found = self._sealed(CALLS, reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
         return [rows.call_from_sql(row) for row in found]
 
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
-        found = self._read(reads.CALLS_UNDER, (workflow_id, node_id, node_id + "\U0010ffff"))
+        wanted = (workflow_id, node_id, node_id + "\U0010ffff")
+        found = self._sealed(CALLS, reads.CALLS_UNDER, wanted)
         inside = (node_id + "/", node_id + "[")
         return [
             rows.call_from_sql(row)
@@ -175,43 +196,45 @@ class PostgresStore:
         ]
 
     def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
-        return [rows.step_from_sql(row) for row in self._read(reads.STEPS, (workflow_id, after))]
+        found = self._sealed(STEPS, reads.STEPS, (workflow_id, after))
+        return [rows.step_from_sql(row) for row in found]
 
     def last_visits(self, workflow_id: str) -> list[LastVisit]:
         found = self._read(reads.LAST_VISITS, (workflow_id,))
+        self._sealing.check(STEPS, [row[:-1] for row in found])
         return [LastVisit(rows.step_from_sql(row), row[-1]) for row in found]
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
-        found = self._read(reads.KEY_USE, (tool_name, key))
+        found = self._sealed(CALLS, reads.KEY_USE, (tool_name, key))
         return rows.call_from_sql(found[0]) if found else None
 
     def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
-        return [rows.run_from_sql(row) for row in self._read(reads.RUNS, (prefix, limit))]
+        found = self._read(reads.RUNS, (prefix, limit))
+        return [rows.run_from_sql(row) for row in found]
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         if workflow_id is None:
             return [rows.review_from_sql(row) for row in self._read(reads.ALL_REVIEWS, ())]
-        return [rows.review_from_sql(row) for row in self._read(reads.REVIEWS, (workflow_id,))]
+        return self._found_reviews(reads.REVIEWS, (workflow_id,))
 
     def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
         if workflow_id is None:
             return [rows.review_from_sql(row) for row in self._read(reads.ALL_OPEN_REVIEWS, ())]
-        return [rows.review_from_sql(row) for row in self._read(reads.OPEN_REVIEWS, (workflow_id,))]
+        return self._found_reviews(reads.OPEN_REVIEWS, (workflow_id,))
 
     def find_reviews(self, prefix: str) -> list[Review]:
-        return [rows.review_from_sql(row) for row in self._read(reads.FIND_REVIEWS, (prefix,))]
+        return self._found_reviews(reads.FIND_REVIEWS, (prefix,))
 
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
         if call_id is None:
-            found = self._read(reads.EVIDENCE, (workflow_id,))
+            found = self._sealed(EVIDENCE, reads.EVIDENCE, (workflow_id,))
         else:
-            found = self._read(reads.EVIDENCE_OF_CALL, (workflow_id, call_id))
+            found = self._sealed(EVIDENCE, reads.EVIDENCE_OF_CALL, (workflow_id, call_id))
         return [rows.evidence_from_sql(row) for row in found]
 
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
-        if workflow_id is None:
-            return [rows.audit_from_sql(row) for row in self._read(reads.WHOLE_AUDIT, ())]
-        return [rows.audit_from_sql(row) for row in self._read(reads.AUDIT, (workflow_id,))]
+        asked = (reads.WHOLE_AUDIT, ()) if workflow_id is None else (reads.AUDIT, (workflow_id,))
+        return [rows.audit_from_sql(row) for row in self._read(*asked)]
 
     def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
         after = EVER if since is None else rows.micros(since)
@@ -221,7 +244,8 @@ class PostgresStore:
     def checkpoint_chain(
         self, workflow_id: str, version: int | None = None
     ) -> list[CheckpointRecord]:
-        found = self._read(reads.CHAIN, (workflow_id, version, workflow_id, workflow_id))
+        wanted = (workflow_id, version, workflow_id, workflow_id)
+        found = self._sealed(CHECKPOINTS, reads.CHAIN, wanted)
         return [graph_rows.checkpoint_from_sql(row) for row in found]
 
     def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
@@ -230,20 +254,21 @@ class PostgresStore:
 
     def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
         if name is None:
-            found = self._read(reads.EVENTS, (workflow_id,))
+            found = self._sealed(EVENTS, reads.EVENTS, (workflow_id,))
         else:
-            found = self._read(reads.EVENTS_NAMED, (workflow_id, name))
+            found = self._sealed(EVENTS, reads.EVENTS_NAMED, (workflow_id, name))
         return [graph_rows.event_from_sql(row) for row in found]
 
     def load_graph(self, graph_id: str) -> GraphRecord | None:
-        found = self._read(reads.GRAPH, (graph_id,))
+        found = self._sealed(GRAPHS, reads.GRAPH, (graph_id,))
         return graph_rows.graph_from_sql(found[0]) if found else None
 
     def graphs(self) -> list[GraphRecord]:
-        return [graph_rows.graph_from_sql(row) for row in self._read(reads.GRAPHS, ())]
+        return [graph_rows.graph_from_sql(row) for row in self._sealed(GRAPHS, reads.GRAPHS, ())]
 
     def children(self, workflow_id: str) -> list[RunRecord]:
-        return [rows.run_from_sql(row) for row in self._read(reads.CHILDREN, (workflow_id,))]
+        found = self._read(reads.CHILDREN, (workflow_id,))
+        return [rows.run_from_sql(row) for row in found]
 
     def ready_runs(
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
@@ -257,7 +282,8 @@ class PostgresStore:
         return [holder_id for (holder_id,) in self._read(reads.HOLDERS_OF_RUNS, ())]
 
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
-        return [rows.run_from_sql(row) for row in self._read(reads.RUNS_HELD, (holder_id,))]
+        found = self._read(reads.RUNS_HELD, (holder_id,))
+        return [rows.run_from_sql(row) for row in found]
 
     def expired_runs(
         self, *, ended_before: float, due_before: float, limit: int, after: str = ""
@@ -265,6 +291,31 @@ class PostgresStore:
         moments = rows.micros(ended_before), rows.micros(due_before)
         found = self._read(reads.EXPIRED_RUNS, (after, *moments, limit))
         return [rows.run_from_sql(row) for row in found]
+
+    def load_head(self, workflow_id: str) -> str | None:
+        found = self._read(_WALK.head, (workflow_id,))
+        return found[0][0] if found else None
+
+    def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
+        if self._sealing.seals is None:
+            return []
+        return _WALK.flaws(self._read, workflow_id, self._sealing, thorough=thorough)
+
+    def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
+        self._in_this_process()
+
+        def seal() -> None:
+            with self._connections.use() as connection, connection.transaction():
+
+                def ask(sql: str, parameters: Sequence[Any]) -> list[Any]:
+                    cursor = connection.execute(self._sql(sql), parameters)
+                    return cursor.fetchall() if cursor.description else []
+
+                ask(ADD_AUDIT, (*rows.audit_to_sql(entry), once(entry)))
+                _WALK.adopt(ask, workflow_id, self._sealing)
+
+        self._retrying(seal)
+        self._sealing.forget()
 
     def close(self) -> None:
         """Close the connections. What was reported durable stays so; a later use opens others.
@@ -302,8 +353,12 @@ class PostgresStore:
             _inherited.append((self._connections, self._shared))
         self._connections = connections
         self._commits = Commits(
-            connections, patience_seconds=self._patience_seconds, busy_seconds=self._busy_seconds
+            connections,
+            patience_seconds=self._patience_seconds,
+            busy_seconds=self._busy_seconds,
+            sealing=self._sealing,
         )
+        self._sealing.forget()
         self._shared = SharedCommits(self._commit_many)
         self._record = locks.describe_this_process(self._now)
         self._renewal = None
@@ -345,6 +400,13 @@ class PostgresStore:
                 self._connections.close()
 
     # Reading
+
+    def _sealed(self, table: str, sql: str, parameters: Sequence[Any]) -> list[Any]:
+        """Rows that end with their seal, if all of them are believed."""
+        return self._sealing.check(table, self._read(sql, parameters))
+
+    def _found_reviews(self, sql: str, parameters: Sequence[Any]) -> list[Review]:
+        return [rows.review_from_sql(row) for row in self._sealed(REVIEWS, sql, parameters)]
 
     def _read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
         self._in_this_process()

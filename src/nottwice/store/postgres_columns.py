@@ -8,7 +8,7 @@ from typing import Any
 _NUMBERS = frozenset(
     "created_at attempt started_at finished_at retry_at key_since epoch updated_at claimed_at"
     " wake_at ordinal opened_at version closed_at at snapshot sent_at received_at"
-    " recorded_at amount".split()
+    " recorded_at amount nth writes".split()
 )
 _OTHER_TYPES = {
     "ambiguous": "smallint",
@@ -50,13 +50,13 @@ def _element(value: str | float | None) -> str:
 # A commit that another one overtook may still carry the mark of before: what is done stays done.
 STEP_KNOWN = (
     " ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE SET status = excluded.status,"
-    " finished_at = excluded.finished_at, failure_json = excluded.failure_json"
-    " WHERE steps.status <> 'done'"
+    " finished_at = excluded.finished_at, failure_json = excluded.failure_json,"
+    " seal = excluded.seal WHERE steps.status <> 'done'"
 )
 CHECKPOINT_KNOWN = (
     " ON CONFLICT (workflow_id, version) DO UPDATE SET snapshot = excluded.snapshot,"
     " node_id = excluded.node_id, created_at = excluded.created_at,"
-    " state_json = excluded.state_json"
+    " state_json = excluded.state_json, seal = excluded.seal"
 )
 # The run that a review holds back, if it does. Questions and approvals hold back only who asked, so
 # that a thousand branches can ask at once; but one of them may be decided with an abort. The same

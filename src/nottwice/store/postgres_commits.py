@@ -27,6 +27,7 @@ from nottwice.store.postgres_connections import (
 )
 from nottwice.store.postgres_schema import commits_may_be_lost, in_schema
 from nottwice.store.postgres_writes import BEGIN, KNOWN_AUDIT, Plan, once, storable
+from nottwice.store.sealing import Sealing
 
 log = logging.getLogger("nottwice")
 MOST_REPETITIONS = 5
@@ -44,12 +45,18 @@ class Commits:
     """Makes commits durable, for everybody in this process."""
 
     def __init__(
-        self, connections: Connections, *, patience_seconds: float, busy_seconds: float
+        self,
+        connections: Connections,
+        *,
+        patience_seconds: float,
+        busy_seconds: float,
+        sealing: Sealing,
     ) -> None:
         self._connections = connections
         self._place = connections.place
         self._patience_seconds = patience_seconds
         self._busy_seconds = busy_seconds
+        self._sealing = sealing
 
     def commit_many(self, commits: Sequence[Commit]) -> list[Outcome]:
         """One transaction for all, if that is possible. Durable: what is told None."""
@@ -133,6 +140,8 @@ class Commits:
 
     def _transaction(self, commits: Sequence[Commit], *, quickly: bool = True) -> list[Outcome]:
         """One transaction. _LOOK for a member that wrote nothing and must be looked at alone."""
+        # A head follows from what was read, so what is sealed takes the long way.
+        quickly = quickly and self._sealing.seals is None
         fast, slow = arrange(commits) if quickly else ([], list(range(len(commits))))
         planned = [commits[number] for number in slow]
         try:
@@ -164,7 +173,9 @@ class Commits:
             with self._connections.use() as connection:
                 if commits:
                     schema, busy_seconds = self._place.schema, self._busy_seconds
-                    plan = Plan(commits, schema=schema, busy_seconds=busy_seconds)
+                    plan = Plan(
+                        commits, schema=schema, busy_seconds=busy_seconds, sealing=self._sealing
+                    )
                     plan.hear(together(connection, self._here(plan.reads)))
                     if plan.synchronous_commit == "off":
                         raise commits_may_be_lost(self._place)
@@ -183,8 +194,12 @@ class Commits:
                 answered = zip(fast, cursors, strict=True)
                 return told, [each for one, cursor in answered for each in one.written(cursor)]
         except Lost as lost:
+            self._sealing.forget()
             if last_words:
                 raise _InDoubt(lost.error) from lost
+            raise
+        except BaseException:
+            self._sealing.forget()
             raise
 
     def _here(self, statements: Sequence[Statement]) -> list[Statement]:

@@ -101,7 +101,7 @@ CHAIN = (
     " WHERE c.workflow_id = %s ORDER BY c.version"
 )
 VERSIONS = (
-    "SELECT workflow_id, version, snapshot, node_id, created_at, '' FROM nottwice.checkpoints"
+    "SELECT workflow_id, version, snapshot, node_id, created_at, '', NULL FROM nottwice.checkpoints"
     " WHERE workflow_id = %s ORDER BY version"
 )
 _EVENTS = "SELECT " + graph_rows.EVENT_COLUMNS + " FROM nottwice.events WHERE workflow_id = %s"

@@ -16,10 +16,12 @@ from dataclasses import replace
 from typing import Any
 
 from nottwice.errors import NottwiceError
-from nottwice.model.call import CallRow
+from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import AuditEntry, Evidence
-from nottwice.model.run import RunStatus
+from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.seal import Head
 from nottwice.store import graph_rows, rows
+from nottwice.store import postgres_wanted as wanted
 from nottwice.store.interface import Blocked, CallWrite, Commit, Outdated, Removal, RunUpdate
 from nottwice.store.postgres_columns import (
     BLOCKED_RUN,
@@ -29,6 +31,19 @@ from nottwice.store.postgres_columns import (
 )
 from nottwice.store.postgres_schema import lock_number
 from nottwice.store.rules import MemoryData, apply, check
+from nottwice.store.sealing import (
+    AUDIT,
+    CHARGES,
+    CHECKPOINTS,
+    EVENTS,
+    EVIDENCE,
+    GRAPHS,
+    REVIEWS,
+    RUNS,
+    STEPS,
+    Sealing,
+    Tally,
+)
 
 Statement = tuple[str, Sequence[Any]]
 _NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
@@ -48,7 +63,7 @@ ADD_AUDIT = _insert("audit", _AUDIT_COLUMNS) + _ONCE
 ADD_EVENT = _insert("events", graph_rows.EVENT_COLUMNS) + _ONCE
 ADD_GRAPH = _insert("graphs", graph_rows.GRAPH_COLUMNS) + _ONCE
 TAKE_EVENT = """
-UPDATE nottwice.events SET received_by = %s::text, received_at = %s::bigint
+UPDATE nottwice.events SET received_by = %s::text, received_at = %s::bigint, seal = %s::text
  WHERE workflow_id = %s AND event_id = %s
 """
 
@@ -61,7 +76,7 @@ _CHANGES = (
     "UPDATE nottwice.tool_call_results AS t SET status = %s, attempt = %s, attempt_id = %s,"
     " holder_id = %s, started_at = %s, finished_at = %s::bigint, result_json = %s::text,"
     " result_kind = %s::text, failure_json = %s::text, retry_at = %s::bigint, ambiguous = %s,"
-    " settled_by = %s::text, past_json = %s::text"
+    " settled_by = %s::text, past_json = %s::text, writes = %s, seal = %s::text"
 )
 UPDATE_CALL = _CHANGES + _THIS_CALL
 
@@ -73,12 +88,14 @@ PUT_RUN = (
 PUT_HELD_RUN = PUT_RUN + ", ready_at = NULL"
 _UPDATE_RUN = (
     "UPDATE nottwice.runs SET status = %s, updated_at = %s, failure_json = %s::text,"
-    " waits_json = %s::text, wake_at = %s::bigint, graph_id = coalesce(%s::text, graph_id)"
+    " waits_json = %s::text, wake_at = %s::bigint"
 )
 _THIS_RUN = " WHERE workflow_id = %s"
 UPDATE_RUN = _UPDATE_RUN + _THIS_RUN
 RELEASE_RUN = _UPDATE_RUN + ", holder_id = NULL" + _THIS_RUN
 END_RUN = _UPDATE_RUN + ", holder_id = NULL, ready_at = NULL" + _THIS_RUN
+BIND_RUN = "UPDATE nottwice.runs SET graph_id = %s, seal = %s::text WHERE workflow_id = %s"
+PUT_HEAD = "UPDATE nottwice.runs SET head = %s WHERE workflow_id = %s"
 # Since when a run can go on that nobody holds: the same as ``rules.ready_since``, except that it
 # equals wake_at only if nothing but time has to pass.
 _READY_SINCE = """
@@ -112,7 +129,7 @@ ADD_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS)
 # Only what a decision, its use or its end changes: an operator may write no other column.
 UPDATE_REVIEW = """
 UPDATE nottwice.reviews SET status = %s, version = %s, decision_json = %s::text,
-       closed_by = %s::text, closed_at = %s::bigint
+       closed_by = %s::text, closed_at = %s::bigint, seal = %s::text
  WHERE workflow_id = %s AND review_id = %s
 """
 PUT_CHECKPOINT = _insert("checkpoints", graph_rows.CHECKPOINT_COLUMNS) + CHECKPOINT_KNOWN
@@ -161,9 +178,18 @@ _LIMITS = (
 )
 _TAKE_TURNS = "SELECT pg_advisory_xact_lock(number) FROM unnest(%s::bigint[]) AS number"
 _HELD_RUNS = (
-    "SELECT " + rows.RUN_COLUMNS + ", in_doubt_from FROM nottwice.runs"
+    "SELECT " + rows.RUN_COLUMNS + ", head, in_doubt_from FROM nottwice.runs"
     " WHERE workflow_id = ANY(%s) ORDER BY workflow_id FOR UPDATE"
 )
+_HEADS = "SELECT workflow_id, head FROM nottwice.runs WHERE workflow_id = ANY(%s)"
+# Of each run the newest checkpoint, besides those that are about to be dropped.
+_NEWEST_BUT = """
+SELECT c.workflow_id, max(c.version) FROM nottwice.checkpoints AS c
+ WHERE c.workflow_id = ANY(%s)
+   AND NOT EXISTS (SELECT 1 FROM unnest(%s::text[], %s::bigint[]) AS w(workflow_id, version)
+                    WHERE w.workflow_id = c.workflow_id AND w.version = c.version)
+ GROUP BY c.workflow_id
+"""
 _T_COLUMNS = "t." + ", t.".join(rows.CALL_COLUMNS.split(", "))
 _KNOWN_CALLS = (
     "SELECT " + _T_COLUMNS + " FROM nottwice.tool_call_results AS t"
@@ -196,7 +222,6 @@ COUNTS = """
       AND t.checkpoint_id = c.checkpoint_id AND t.tool_name = c.tool_name
       AND t.input_hash = c.input_hash AND t.status = 'FAILED' AND t.retry_at IS NULL))
 """
-EVER = -(1 << 62)
 _CH_COLUMNS = "c." + ", c.".join(rows.CHARGE_COLUMNS.split(", "))
 _CHARGES = (
     "SELECT " + _CH_COLUMNS + " FROM nottwice.charges AS c"
@@ -206,7 +231,7 @@ _CHARGES = (
 PUT_CHARGE = (
     _insert("charges", rows.CHARGE_COLUMNS)
     + " ON CONFLICT (meter, call_id) DO UPDATE SET at = excluded.at, amount = excluded.amount,"
-    " if_failed = excluded.if_failed"
+    " if_failed = excluded.if_failed, seal = excluded.seal"
 )
 KNOWN_AUDIT = "SELECT count(*) FROM nottwice.audit WHERE workflow_id = %s AND once = ANY(%s)"
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -215,8 +240,15 @@ BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 class Plan:
     """Some commits as one transaction: ``reads`` first, then ``decide``, then what it returns."""
 
-    def __init__(self, commits: Sequence[Commit], *, schema: str, busy_seconds: float) -> None:
+    def __init__(
+        self, commits: Sequence[Commit], *, schema: str, busy_seconds: float, sealing: Sealing
+    ) -> None:
         self.commits = [_as_stored(commit) for commit in commits]
+        self._sealing = sealing
+        self._heads: dict[str, str | None] = {}
+        self._run_seals: dict[str, str | None] = {}
+        self._found: dict[CallIdentity, rows.Row] = {}
+        self._newest_kept: dict[str, int] = {}
         self.synchronous_commit = ""
         self._schema = schema
         self._data = MemoryData()
@@ -225,9 +257,9 @@ class Plan:
         # In one order, so that nobody waits for somebody who waits for him.
         turns = sorted({lock_number(schema, "run", one.workflow_id) for one in commits})
         meters = sorted({write.charge.meter for one in commits for write in one.charges})
-        keyed = [row for row in _new_rows(self.commits) if row.key is not None]
+        keyed = [row for row in wanted.new_rows(self.commits) if row.key is not None]
         keys = sorted(
-            {lock_number(schema, *_key_words(row)) for row in keyed}
+            {lock_number(schema, *wanted.key_words(row)) for row in keyed}
             | {lock_number(schema, "meter", meter) for meter in meters}
         )
         self._steps: list[tuple[Statement, Any]] = [
@@ -237,13 +269,23 @@ class Plan:
         ]
         if keys:
             self._steps.append(((_TAKE_TURNS, (keys,)), None))
-        self._add(_HELD_RUNS, [_held_runs(self.commits)], self._take_run)
-        self._add(_KNOWN_CALLS, _columns(_identities(self.commits), 5), self._take_call)
-        self._add(_KEY_CONFLICTS, _columns(map(_key_use, keyed), 3), self._take_call)
-        self._add(_BLOCKING, [_careful_runs(self.commits)], self._take_review)
-        self._add(_KNOWN_REVIEWS, [_review_ids(self.commits)], self._take_known_review)
-        self._add(_CHARGES, [meters, _looking_back(self.commits, meters)], self._take_charge)
-        self._add(_KNOWN_EVENTS, _columns(_taken_events(self.commits), 2), self._take_event)
+        self._add(_HELD_RUNS, [wanted.held_runs(self.commits)], self._take_run)
+        self._add(_HEADS, [wanted.other_runs(self.commits)], self._take_head)
+        self._add(
+            _KNOWN_CALLS, wanted.columns(wanted.identities(self.commits), 5), self._take_known_call
+        )
+        self._add(
+            _KNOWN_CALLS, wanted.columns(wanted.removed(self.commits), 5), self._take_known_call
+        )
+        dropping = [one for one in self.commits if one.dropped]
+        self._add(_NEWEST_BUT, wanted.dropped(dropping), self._take_newest)
+        self._add(_KEY_CONFLICTS, wanted.columns(map(wanted.key_use, keyed), 3), self._take_call)
+        self._add(_BLOCKING, [wanted.careful_runs(self.commits)], self._take_review)
+        self._add(_KNOWN_REVIEWS, [wanted.review_ids(self.commits)], self._take_known_review)
+        self._add(_CHARGES, [meters, wanted.looking_back(self.commits, meters)], self._take_charge)
+        self._add(
+            _KNOWN_EVENTS, wanted.columns(wanted.taken_events(self.commits), 2), self._take_event
+        )
 
     def _add(self, sql: str, arrays: Sequence[list[Any]], take: Any) -> None:
         if arrays and arrays[0]:
@@ -267,6 +309,9 @@ class Plan:
         statements: list[Statement] = []
         for commit in self.commits:
             try:
+                self._sealing.check_may_write(
+                    commit.workflow_id, self._heads.get(commit.workflow_id)
+                )
                 check(self._data, commit)
             except (NottwiceError, Blocked, Outdated) as refusal:
                 outcomes.append(refusal)
@@ -280,13 +325,24 @@ class Plan:
         self.synchronous_commit = row[2]
 
     def _take_run(self, row: Any) -> None:
-        run = rows.run_from_sql(row[:-1])
+        run = rows.run_from_sql(row)
         self._data.runs[run.workflow_id] = run
-        self._in_doubt_from[run.workflow_id] = row[-1]
+        *_, seal, self._heads[run.workflow_id], self._in_doubt_from[run.workflow_id] = row
+        self._run_seals[run.workflow_id] = seal
+
+    def _take_newest(self, row: Any) -> None:
+        self._newest_kept[row[0]] = row[1]
+
+    def _take_head(self, row: Any) -> None:
+        self._heads[row[0]] = row[1]
 
     def _take_call(self, row: Any) -> None:
         call = rows.call_from_sql(row)
         self._data.calls[call.identity] = call
+
+    def _take_known_call(self, row: Any) -> None:
+        self._take_call(row)
+        self._found[CallIdentity(*row[:5])] = row
 
     def _take_review(self, row: Any) -> None:
         review = rows.review_from_sql(row)
@@ -307,37 +363,119 @@ class Plan:
     # What one commit writes, once nothing refuses it any more
 
     def _writes(self, commit: Commit) -> Iterator[Statement]:
+        tally = Tally(self._sealing, commit, self._head_before(commit))
         if commit.claim is not None:
-            is_held = commit.claim.run.holder_id is not None
-            yield PUT_HELD_RUN if is_held else PUT_RUN, rows.run_to_sql(commit.claim.run)
-            self._in_doubt_from.setdefault(commit.workflow_id, 0)
+            yield from self._claim(commit.claim.run)
         if commit.removal is not None:
-            yield from _removal(commit.removal)
+            yield from self._removal(commit.removal, tally)
         for write in commit.calls:
-            if write.row.identity in self._data.calls:
-                yield UPDATE_CALL, rows.call_changes_to_sql(write.row)
-            else:
-                yield INSERT_CALL, rows.call_to_sql(write.row)
+            yield self._call(write.row, tally)
         yield from self._doubt(commit)
         for review_write in commit.reviews:
-            written = rows.review_to_sql(review_write.review)
+            written = self._put(REVIEWS, rows.review_to_sql(review_write.review))
             if review_write.review.review_id in self._known_reviews:
-                yield UPDATE_REVIEW, (written[3], *written[12:16], *written[:2])
+                yield UPDATE_REVIEW, (written[3], *written[12:16], written[-1], *written[:2])
             else:
                 yield ADD_REVIEW, written
                 self._known_reviews.add(review_write.review.review_id)
         for step in commit.steps:
-            yield PUT_STEP, rows.step_to_sql(step)
+            yield PUT_STEP, self._put(STEPS, rows.step_to_sql(step))
         for item in commit.evidence:
-            yield ADD_EVIDENCE, (*rows.evidence_to_sql(item), once(item))
+            yield ADD_EVIDENCE, (*self._put(EVIDENCE, rows.evidence_to_sql(item)), once(item))
         for entry in commit.audit:
-            yield ADD_AUDIT, (*rows.audit_to_sql(entry), once(entry))
+            yield ADD_AUDIT, (*self._put(AUDIT, rows.audit_to_sql(entry)), once(entry))
         for charge_write in commit.charges:
-            yield PUT_CHARGE, rows.charge_to_sql(charge_write.charge)
-        yield from _of_graphs(commit)
+            yield PUT_CHARGE, self._put(CHARGES, rows.charge_to_sql(charge_write.charge))
+        yield from self._of_graphs(commit)
         if commit.run is not None:
-            yield from _run(commit.workflow_id, commit.run)
+            yield from self._run(commit.workflow_id, commit.run)
         yield from self._readiness(commit)
+        head = tally.head(newest=self._newest(commit))
+        if head is not None:
+            self._heads[commit.workflow_id] = head
+            yield PUT_HEAD, (head, commit.workflow_id)
+
+    def _put(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A row with its seal, over what the database will keep of it."""
+        return self._sealing.put(table, tuple(storable(row)))
+
+    def _head_before(self, commit: Commit) -> str | None:
+        seals, run = self._sealing.seals, commit.workflow_id
+        if run not in self._heads and seals is not None:
+            self._heads[run] = seals.head_to_text(run, Head())
+        return self._heads.get(run)
+
+    def _claim(self, run: RunRecord) -> Iterator[Statement]:
+        written, put = rows.run_to_sql(run), PUT_RUN if run.holder_id is None else PUT_HELD_RUN
+        self._in_doubt_from.setdefault(run.workflow_id, 0)
+        if run.workflow_id in self._run_seals:
+            # Whoever takes it over does not vouch for what it says.
+            yield put, (*written[:-1], self._run_seals[run.workflow_id])
+            return
+        sealed = self._put(RUNS, written)
+        self._run_seals[run.workflow_id] = sealed[-1]
+        yield put, sealed
+        if self._sealing.seals is not None:
+            yield PUT_HEAD, (self._heads[run.workflow_id], run.workflow_id)
+
+    def _call(self, row: CallRow, tally: Tally) -> Statement:
+        written, found = rows.call_to_sql(row), self._found.get(row.identity)
+        if found is None:
+            self._found[row.identity] = added = tally.add(written)
+            return INSERT_CALL, added
+        changed = tally.change(written, found)
+        self._found[row.identity] = changed
+        changes = rows.call_changes_to_sql(row)
+        return UPDATE_CALL, (*changes[:-5], *changed[-2:], *changes[-5:])
+
+    def _newest(self, commit: Commit) -> int | None:
+        """The newest checkpoint that is left, if this commit takes some away."""
+        if commit.removal is not None and commit.removal.rest:
+            return -1
+        if not commit.dropped:
+            return None
+        return self._newest_kept.get(commit.workflow_id, -1)
+
+    def _removal(self, removal: Removal, tally: Tally) -> Iterator[Statement]:
+        run = removal.run.workflow_id
+        yield PUT_RUN, self._put(RUNS, rows.run_to_sql(removal.run))
+        for identity in removal.calls:
+            found = self._found.pop(identity, None)
+            if found is not None:
+                tally.remove(found)
+        if removal.calls:
+            yield REMOVE_CALLS, wanted.columns(removal.calls, 5)
+        if removal.steps:
+            yield REMOVE_STEPS, (*wanted.columns(removal.steps, 2), run)
+        if removal.rest:
+            for statement in REMOVE_REST:
+                yield statement, (run,)
+
+    def _of_graphs(self, commit: Commit) -> Iterator[Statement]:
+        for checkpoint in commit.checkpoints:
+            yield PUT_CHECKPOINT, self._put(CHECKPOINTS, graph_rows.checkpoint_to_sql(checkpoint))
+        for version in commit.dropped:
+            yield DROP_CHECKPOINT, (commit.workflow_id, version)
+        for write in commit.events:
+            told = self._put(EVENTS, graph_rows.event_to_sql(write.event))
+            if write.event.received_by is None:
+                yield ADD_EVENT, told
+            else:
+                yield TAKE_EVENT, (*told[-3:], *told[:2])
+        if commit.graph is not None:
+            yield ADD_GRAPH, self._put(GRAPHS, graph_rows.graph_to_sql(commit.graph))
+
+    def _run(self, workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
+        failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
+        changes = (update.status.value, rows.micros(update.at), failure, *waits, workflow_id)
+        if not update.release:
+            yield UPDATE_RUN, changes
+        else:
+            yield RELEASE_RUN if update.status in _NOT_OVER else END_RUN, changes
+        if update.graph_id is not None:
+            bound = replace(self._data.runs[workflow_id], graph_id=update.graph_id)
+            seal = self._put(RUNS, rows.run_to_sql(bound))[-1]
+            yield BIND_RUN, (update.graph_id, seal, workflow_id)
 
     def _readiness(self, commit: Commit) -> Iterator[Statement]:
         """What keeps ``runs.ready_at`` true."""
@@ -372,49 +510,12 @@ class Plan:
             yield DOUBT_BEGINS, (commit.workflow_id,)
 
 
-def _of_graphs(commit: Commit) -> Iterator[Statement]:
-    for checkpoint in commit.checkpoints:
-        yield PUT_CHECKPOINT, graph_rows.checkpoint_to_sql(checkpoint)
-    for version in commit.dropped:
-        yield DROP_CHECKPOINT, (commit.workflow_id, version)
-    for write in commit.events:
-        told = graph_rows.event_to_sql(write.event)
-        if write.event.received_by is None:
-            yield ADD_EVENT, told
-        else:
-            yield TAKE_EVENT, (*told[-2:], *told[:2])
-    if commit.graph is not None:
-        yield ADD_GRAPH, graph_rows.graph_to_sql(commit.graph)
-
-
-def _removal(removal: Removal) -> Iterator[Statement]:
-    run = removal.run.workflow_id
-    yield PUT_RUN, rows.run_to_sql(removal.run)
-    if removal.calls:
-        yield REMOVE_CALLS, _columns(removal.calls, 5)
-    if removal.steps:
-        yield REMOVE_STEPS, (*_columns(removal.steps, 2), run)
-    if removal.rest:
-        for statement in REMOVE_REST:
-            yield statement, (run,)
-
-
-def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
-    failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
-    at = rows.micros(update.at)
-    changes = (update.status.value, at, failure, *waits, update.graph_id, workflow_id)
-    if not update.release:
-        yield UPDATE_RUN, changes
-    else:
-        yield RELEASE_RUN if update.status in _NOT_OVER else END_RUN, changes
-
-
 def once(item: Evidence | AuditEntry) -> str:
     """A name for what makes two items one."""
     if isinstance(item, Evidence):
         parts: tuple[Any, ...] = rows.evidence_to_sql(item)[:6]
     else:
-        parts = rows.audit_to_sql(item)
+        parts = rows.audit_to_sql(item)[:-1]
     text = "".join(f"{len(str(part))}:{part}" for part in parts)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -449,58 +550,3 @@ def storable(parameters: Sequence[Any]) -> Sequence[Any]:
     if not any(isinstance(one, str) and "\0" in one for one in parameters):
         return parameters
     return [one.replace("\0", "\u2400") if isinstance(one, str) else one for one in parameters]
-
-
-def _new_rows(commits: Iterable[Commit]) -> list[CallRow]:
-    return [write.row for one in commits for write in one.calls if write.after is None]
-
-
-def _key_words(row: CallRow) -> tuple[str, str, str]:
-    return "key", row.identity.tool_name, str(row.key)
-
-
-def _key_use(row: CallRow) -> tuple[str, str, str]:
-    return row.identity.tool_name, str(row.key), row.identity.input_hash
-
-
-def _held_runs(commits: Iterable[Commit]) -> list[str]:
-    return sorted({one.workflow_id for one in commits if one.fence or one.claim or one.removal})
-
-
-def _careful_runs(commits: Iterable[Commit]) -> list[str]:
-    return sorted({one.workflow_id for one in commits if one.unless_blocked})
-
-
-def _identities(commits: Iterable[Commit]) -> list[Sequence[str]]:
-    return [write.row.identity for one in commits for write in one.calls]
-
-
-def _review_ids(commits: Iterable[Commit]) -> list[str]:
-    return [write.review.review_id for one in commits for write in one.reviews]
-
-
-def _taken_events(commits: Iterable[Commit]) -> list[Sequence[str]]:
-    events = [write.event for one in commits for write in one.events]
-    return [(one.workflow_id, one.event_id) for one in events if one.received_by is not None]
-
-
-def _looking_back(commits: Iterable[Commit], meters: Sequence[str]) -> list[int]:
-    """For each meter since when its charges matter to one of the commits."""
-    writes = [write for one in commits for write in one.charges if write.at_most is not None]
-    return [
-        min(
-            (
-                EVER if write.since is None else rows.micros(write.since)
-                for write in writes
-                if write.charge.meter == meter
-            ),
-            default=-EVER,
-        )
-        for meter in meters
-    ]
-
-
-def _columns(found: Iterable[Sequence[str]], width: int) -> list[list[str]]:
-    """Rows as arrays, one a column."""
-    kept = list(found)
-    return [[row[number] for row in kept] for number in range(width)]

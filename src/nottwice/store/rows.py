@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from nottwice.errors import LedgerCorrupt
 from nottwice.model import values
@@ -43,7 +43,7 @@ CALL_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status, "
     "replay_class, attempt, attempt_id, holder_id, started_at, finished_at, retry_at, ambiguous, "
     "label, idempotency_key, key_since, window_seconds, trace_id, settled_by, result_kind, "
-    "args_json, result_json, failure_json, past_json"
+    "args_json, result_json, failure_json, past_json, nth, writes, seal"
 )
 INTENT_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status, "
@@ -54,26 +54,32 @@ RECEIPT_COLUMNS = "status, finished_at, result_json, result_kind"
 """What a receipt changes, in the order in which ``receipt_to_sql`` says it."""
 RUN_COLUMNS = (
     "workflow_id, status, epoch, holder_id, created_at, updated_at, claimed_at, failure_json, "
-    "graph_id, input_json, parent_id, root_id, origin, waits_json, wake_at"
+    "graph_id, input_json, parent_id, root_id, origin, waits_json, wake_at, seal"
 )
 STEP_COLUMNS = (
-    "workflow_id, node_id, checkpoint_id, status, ordinal, started_at, finished_at, failure_json"
+    "workflow_id, node_id, checkpoint_id, status, ordinal, started_at, finished_at, failure_json, "
+    "seal"
 )
 REVIEW_COLUMNS = (
     "workflow_id, review_id, kind, status, node_id, checkpoint_id, tool_name, input_hash, call_id, "
-    "attempt_id, summary, opened_at, version, decision_json, closed_by, closed_at, about_json"
+    "attempt_id, summary, opened_at, version, decision_json, closed_by, closed_at, about_json, seal"
 )
-EVIDENCE_COLUMNS = "workflow_id, call_id, attempt_id, at, source, text, result_kind, result_json"
-AUDIT_COLUMNS = "workflow_id, at, who, action, subject, why"
+EVIDENCE_COLUMNS = (
+    "workflow_id, call_id, attempt_id, at, source, text, result_kind, result_json, seal"
+)
+AUDIT_COLUMNS = "workflow_id, at, who, action, subject, why, seal"
 CHARGE_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, tool_name, input_hash, meter, call_id, at, amount, "
-    "if_failed"
+    "if_failed, seal"
 )
 HOLDER_COLUMNS = "holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since"
 
 Row = Sequence[Any]
 _REST_OF_A_ROW = CallRow._fields.index("started_at") + 1
 _NOTHING_MORE = tuple(CallRow._field_defaults.values())
+NOT_SEALED: Final = None
+"""The last column of every row, until somebody who has a key seals it (sealing.py)."""
+_NOT_NUMBERED: Final = (0, 1)
 UNREADABLE = (*NOT_WRITTEN, LedgerCorrupt)
 """What reading a value raises that nottwice cannot have written."""
 
@@ -133,6 +139,8 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
         None if result is None else result.json,
         failure_to_sql(row.failure),
         _past_to_sql(row),
+        *_NOT_NUMBERED,
+        NOT_SEALED,
     )
 
 
@@ -241,6 +249,7 @@ def run_to_sql(run: RunRecord) -> tuple[Any, ...]:
         run.root_id,
         run.origin,
         *waits_to_sql(run.waits),
+        NOT_SEALED,
     )
 
 
@@ -285,6 +294,7 @@ def step_to_sql(step: StepRecord) -> tuple[Any, ...]:
         micros(step.started_at),
         _micros(step.finished_at),
         failure_to_sql(step.failure),
+        NOT_SEALED,
     )
 
 
@@ -325,6 +335,7 @@ def review_to_sql(review: Review) -> tuple[Any, ...]:
         review.closed_by,
         _micros(review.closed_at),
         review.about,
+        NOT_SEALED,
     )
 
 
@@ -361,6 +372,7 @@ def evidence_to_sql(item: Evidence) -> tuple[Any, ...]:
         item.text,
         None if result is None else result.kind.value,
         None if result is None else result.json,
+        NOT_SEALED,
     )
 
 
@@ -388,13 +400,14 @@ def audit_to_sql(entry: AuditEntry) -> tuple[Any, ...]:
         entry.action,
         entry.subject,
         entry.why,
+        NOT_SEALED,
     )
 
 
 def audit_from_sql(row: Row) -> AuditEntry:
     try:
         _check_audit(row)
-        return AuditEntry(row[0], row[1] / 1_000_000, *row[2:])
+        return AuditEntry(row[0], row[1] / 1_000_000, *row[2:6])
     except UNREADABLE as error:
         raise corrupt("an audit entry", row[:1], error) from error
 
@@ -407,6 +420,7 @@ def charge_to_sql(charge: ChargeRecord) -> tuple[Any, ...]:
         micros(charge.at),
         charge.amount,
         int(charge.if_failed),
+        NOT_SEALED,
     )
 
 

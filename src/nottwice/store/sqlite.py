@@ -32,15 +32,35 @@ from nottwice.model.run import (
     RunRecord,
     StepRecord,
 )
+from nottwice.model.seal import Seals
 from nottwice.store import graph_rows, locks, rows
 from nottwice.store import sqlite_reads as reads
 from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import Blocked, Commit, Outdated
+from nottwice.store.seal_walk import SealWalk
+from nottwice.store.sealing import (
+    CALLS,
+    CHECKPOINTS,
+    EVENTS,
+    EVIDENCE,
+    GRAPHS,
+    REVIEWS,
+    STEPS,
+    Sealing,
+)
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sqlite_connections import Connections, primary_code, store_error
 from nottwice.store.sqlite_copy import OnProgress, copy_ledger
 from nottwice.store.sqlite_schema import bring_forward, check_durable, known_scripts, version_of
-from nottwice.store.sqlite_writes import CHARGED, OPEN_REVIEWS, charged_parameters, plan, quick
+from nottwice.store.sqlite_writes import (
+    ADD_AUDIT,
+    CHARGED,
+    OPEN_REVIEWS,
+    charged_parameters,
+    plan,
+    quick,
+    write_quickly,
+)
 
 BUSY_SECONDS = 30.0
 _OPENING_PLACE = (1 << 62) + 1
@@ -61,81 +81,9 @@ _NOTHING_IS_DURABLE = frozenset(
 
 log = logging.getLogger("nottwice")
 
-_CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results WHERE workflow_id = ?"
-_CALL = _CALLS + " AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?"
-_CALLS_IN_ORDER = _CALLS + " ORDER BY created_at, rowid"
-_CALLS_IN_DOUBT = (
-    _CALLS + " AND created_at >= (SELECT in_doubt_from FROM runs WHERE workflow_id = ?)"
-    " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, rowid"
+_WALK = SealWalk(
+    lambda sql: sql.replace("nottwice.", "").replace("%s", "?").replace("arrival", "rowid")
 )
-_CALLS_UNDER = _CALLS + " AND node_id >= ? AND node_id < ? ORDER BY created_at, rowid"
-_KEY_USE = (
-    "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results"
-    " WHERE tool_name = ? AND idempotency_key = ? ORDER BY created_at DESC, rowid DESC LIMIT 1"
-)
-_RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
-_RUNS = (
-    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE substr(workflow_id, 1, length(?)) = ?"
-    " ORDER BY updated_at DESC, workflow_id DESC LIMIT ?"
-)
-_STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM steps WHERE workflow_id = ?"
-_STEP = _STEPS + " AND node_id = ? AND checkpoint_id = ?"
-_STEPS_IN_ORDER = _STEPS + " AND ordinal > ? ORDER BY ordinal"
-# SQLite takes the other columns from the row that has the greatest ordinal.
-_LAST_VISITS = (
-    "SELECT " + rows.STEP_COLUMNS + ", count(*), max(ordinal) FROM steps"
-    " WHERE workflow_id = ? GROUP BY node_id ORDER BY max(ordinal)"
-)
-_REVIEWS = "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews"
-_REVIEW = _REVIEWS + " WHERE review_id = ?"
-_REVIEWS_OF_RUN = _REVIEWS + " WHERE workflow_id = ? ORDER BY opened_at, review_id"
-_ALL_REVIEWS = _REVIEWS + " ORDER BY opened_at, review_id"
-_ALL_OPEN_REVIEWS = _REVIEWS + " WHERE status IN ('open', 'decided') ORDER BY opened_at, review_id"
-_FIND_REVIEWS = _REVIEWS + " WHERE substr(review_id, 1, length(?)) = ? ORDER BY review_id"
-_EVIDENCE = (
-    "SELECT " + rows.EVIDENCE_COLUMNS + " FROM evidence"
-    " WHERE workflow_id = ? AND (? IS NULL OR call_id = ?) ORDER BY at, rowid"
-)
-_WHOLE_AUDIT = "SELECT " + rows.AUDIT_COLUMNS + " FROM audit ORDER BY at, rowid"
-_AUDIT = _WHOLE_AUDIT.replace("ORDER", "WHERE workflow_id = ? ORDER")
-_CHECKPOINTS = "SELECT " + graph_rows.CHECKPOINT_COLUMNS + " FROM checkpoints"
-_CHAIN = (
-    _CHECKPOINTS + " WHERE workflow_id = ?1 AND version <= ?2 AND version >="
-    " (SELECT snapshot FROM checkpoints WHERE workflow_id = ?1 AND version = ?2) ORDER BY version"
-)
-_NEWEST_CHAIN = (
-    _CHECKPOINTS + " WHERE workflow_id = ?1 AND version >= (SELECT snapshot FROM checkpoints"
-    " WHERE workflow_id = ?1 ORDER BY version DESC LIMIT 1) ORDER BY version"
-)
-_VERSIONS = (
-    "SELECT workflow_id, version, snapshot, node_id, created_at, '' FROM checkpoints"
-    " WHERE workflow_id = ? ORDER BY version"
-)
-_EVENTS = (
-    "SELECT " + graph_rows.EVENT_COLUMNS + " FROM events"
-    " WHERE workflow_id = ? AND (? IS NULL OR name = ?) ORDER BY sent_at, rowid"
-)
-_GRAPHS = "SELECT " + graph_rows.GRAPH_COLUMNS + " FROM graphs"
-_GRAPH = _GRAPHS + " WHERE graph_id = ?"
-_ALL_GRAPHS = _GRAPHS + " ORDER BY graph_id"
-_CHILDREN = (
-    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE parent_id = ? ORDER BY created_at, workflow_id"
-)
-_EXPIRED_RUNS = (
-    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE root_id IS NULL AND workflow_id > ?"
-    " AND ((status IN ('completed', 'failed', 'aborted') AND updated_at < ?)"
-    " OR (status = 'removed' AND wake_at <= ?)) ORDER BY workflow_id LIMIT ?"
-)
-_HOLDERS_OF_RUNS = (
-    "SELECT DISTINCT holder_id FROM runs"
-    " WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id"
-)
-_HELD_RUNS = (
-    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE holder_id = ? AND graph_id IS NOT NULL"
-    " ORDER BY claimed_at, workflow_id"
-)
-_HOLDER = "SELECT " + rows.HOLDER_COLUMNS + " FROM holders WHERE holder_id = ?"
-_ADD_HOLDER = "INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
 
 class SqliteStore:
@@ -155,8 +103,10 @@ class SqliteStore:
         now: float,
         create: bool = True,
         busy_seconds: float = BUSY_SECONDS,
+        seals: Seals | None = None,
     ) -> None:
-        """Open the ledger at ``path``; ``busy_seconds``: how long to wait for other processes."""
+        """Open the ledger at ``path``; ``busy_seconds``: how long to wait for other processes;
+        ``seals``: what to seal rows with, and to check them by."""
         try:
             self._path = Path(path).expanduser().resolve()
         except (OSError, RuntimeError) as error:
@@ -166,9 +116,11 @@ class SqliteStore:
         self._now = now
         self._busy_seconds = busy_seconds
         self._reopening = threading.Lock()
+        self._sealing = Sealing(seals)
         self._prepare(create=create)
         _stores.add(self)
         log.info("ledger opened at %s", self.location)
+        log.info(self._sealing.describe())
 
     def commit(self, commit: Commit) -> None:
         self._in_this_process()
@@ -183,7 +135,7 @@ class SqliteStore:
         return self._lock.record
 
     def load_holder(self, holder_id: str) -> HolderRecord | None:
-        found = self._read(_HOLDER, (holder_id,))
+        found = self._read(reads.HOLDER, (holder_id,))
         return rows.holder_from_sql(found[0]) if found else None
 
     def life_of(self, holder_id: str) -> Life:
@@ -191,31 +143,32 @@ class SqliteStore:
         return self._lock.life_of(record)
 
     def load_run(self, workflow_id: str) -> RunRecord | None:
-        found = self._read(_RUN, (workflow_id,))
+        found = self._read(reads.RUN, (workflow_id,))
         return rows.run_from_sql(found[0]) if found else None
 
     def load_call(self, identity: CallIdentity) -> CallRow | None:
-        found = self._read(_CALL, identity)
+        found = self._sealed(CALLS, reads.CALL, identity)
         return rows.call_from_sql(found[0]) if found else None
 
     def load_step(self, workflow_id: str, node_id: str, checkpoint_id: str) -> StepRecord | None:
-        found = self._read(_STEP, (workflow_id, node_id, checkpoint_id))
+        found = self._sealed(STEPS, reads.STEP, (workflow_id, node_id, checkpoint_id))
         return rows.step_from_sql(found[0]) if found else None
 
     def load_review(self, review_id: str) -> Review | None:
-        found = self._read(_REVIEW, (review_id,))
+        found = self._sealed(REVIEWS, reads.REVIEW, (review_id,))
         return rows.review_from_sql(found[0]) if found else None
 
     def calls(self, workflow_id: str) -> list[CallRow]:
-        return [rows.call_from_sql(row) for row in self._read(_CALLS_IN_ORDER, (workflow_id,))]
+        found = self._sealed(CALLS, reads.CALLS_IN_ORDER, (workflow_id,))
+        return [rows.call_from_sql(row) for row in found]
 
     def last_calls(
         self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
     ) -> list[CallRow]:
         if before is None:
-            found = self._read(reads.LAST_CALLS, (workflow_id, limit))
+            found = self._sealed(CALLS, reads.LAST_CALLS, (workflow_id, limit))
         else:
-            found = self._read(reads.CALLS_BEFORE, (workflow_id, *before, limit))
+            found = self._sealed(CALLS, reads.CALLS_BEFORE, (workflow_id, *before, limit))
         return [rows.call_from_sql(row) for row in reversed(found)]
 
     def count_calls(self, workflow_id: str) -> int:
@@ -223,11 +176,12 @@ class SqliteStore:
         return counted
 
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
-        found = self._read(_CALLS_IN_DOUBT, (workflow_id, workflow_id))
+        found = self._sealed(CALLS, reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
         return [rows.call_from_sql(row) for row in found]
 
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
-        found = self._read(_CALLS_UNDER, (workflow_id, node_id, node_id + "\U0010ffff"))
+        wanted = (workflow_id, node_id, node_id + "\U0010ffff")
+        found = self._sealed(CALLS, reads.CALLS_UNDER, wanted)
         inside = (node_id, node_id + "/", node_id + "[")
         return [
             rows.call_from_sql(row)
@@ -236,42 +190,42 @@ class SqliteStore:
         ]
 
     def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
-        found = self._read(_STEPS_IN_ORDER, (workflow_id, after))
+        found = self._sealed(STEPS, reads.STEPS_IN_ORDER, (workflow_id, after))
         return [rows.step_from_sql(row) for row in found]
 
     def last_visits(self, workflow_id: str) -> list[LastVisit]:
-        found = self._read(_LAST_VISITS, (workflow_id,))
+        found = self._read(reads.LAST_VISITS, (workflow_id,))
+        self._sealing.check(STEPS, [row[:-2] for row in found])
         return [LastVisit(rows.step_from_sql(row), row[-2]) for row in found]
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
-        found = self._read(_KEY_USE, (tool_name, key))
+        found = self._sealed(CALLS, reads.KEY_USE, (tool_name, key))
         return rows.call_from_sql(found[0]) if found else None
 
     def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
-        found = self._read(_RUNS, (prefix, prefix, -1 if limit is None else limit))
+        found = self._read(reads.RUNS, (prefix, prefix, -1 if limit is None else limit))
         return [rows.run_from_sql(row) for row in found]
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         if workflow_id is None:
-            return [rows.review_from_sql(row) for row in self._read(_ALL_REVIEWS, ())]
-        return [rows.review_from_sql(row) for row in self._read(_REVIEWS_OF_RUN, (workflow_id,))]
+            return [rows.review_from_sql(row) for row in self._read(reads.ALL_REVIEWS, ())]
+        return self._found_reviews(reads.REVIEWS_OF_RUN, (workflow_id,))
 
     def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
         if workflow_id is None:
-            return [rows.review_from_sql(row) for row in self._read(_ALL_OPEN_REVIEWS, ())]
-        return [rows.review_from_sql(row) for row in self._read(OPEN_REVIEWS, (workflow_id,))]
+            return [rows.review_from_sql(row) for row in self._read(reads.ALL_OPEN_REVIEWS, ())]
+        return self._found_reviews(OPEN_REVIEWS, (workflow_id,))
 
     def find_reviews(self, prefix: str) -> list[Review]:
-        return [rows.review_from_sql(row) for row in self._read(_FIND_REVIEWS, (prefix, prefix))]
+        return self._found_reviews(reads.FIND_REVIEWS, (prefix, prefix))
 
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
-        found = self._read(_EVIDENCE, (workflow_id, call_id, call_id))
+        found = self._sealed(EVIDENCE, reads.EVIDENCE, (workflow_id, call_id, call_id))
         return [rows.evidence_from_sql(row) for row in found]
 
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
-        if workflow_id is None:
-            return [rows.audit_from_sql(row) for row in self._read(_WHOLE_AUDIT, ())]
-        return [rows.audit_from_sql(row) for row in self._read(_AUDIT, (workflow_id,))]
+        asked = (reads.WHOLE_AUDIT, ()) if workflow_id is None else (reads.AUDIT, (workflow_id,))
+        return [rows.audit_from_sql(row) for row in self._read(*asked)]
 
     def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
         shown: int = self._read(CHARGED, charged_parameters(meter, since, besides))[0][0]
@@ -281,28 +235,31 @@ class SqliteStore:
         self, workflow_id: str, version: int | None = None
     ) -> list[CheckpointRecord]:
         if version is None:
-            found = self._read(_NEWEST_CHAIN, (workflow_id,))
+            found = self._sealed(CHECKPOINTS, reads.NEWEST_CHAIN, (workflow_id,))
         else:
-            found = self._read(_CHAIN, (workflow_id, version))
+            found = self._sealed(CHECKPOINTS, reads.CHAIN, (workflow_id, version))
         return [graph_rows.checkpoint_from_sql(row) for row in found]
 
     def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
-        found = self._read(_VERSIONS, (workflow_id,))
+        found = self._read(reads.VERSIONS, (workflow_id,))
         return [graph_rows.checkpoint_from_sql(row) for row in found]
 
     def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
-        found = self._read(_EVENTS, (workflow_id, name, name))
+        found = self._sealed(EVENTS, reads.EVENTS, (workflow_id, name, name))
         return [graph_rows.event_from_sql(row) for row in found]
 
     def load_graph(self, graph_id: str) -> GraphRecord | None:
-        found = self._read(_GRAPH, (graph_id,))
+        found = self._sealed(GRAPHS, reads.GRAPH, (graph_id,))
         return graph_rows.graph_from_sql(found[0]) if found else None
 
     def graphs(self) -> list[GraphRecord]:
-        return [graph_rows.graph_from_sql(row) for row in self._read(_ALL_GRAPHS, ())]
+        return [
+            graph_rows.graph_from_sql(row) for row in self._sealed(GRAPHS, reads.ALL_GRAPHS, ())
+        ]
 
     def children(self, workflow_id: str) -> list[RunRecord]:
-        return [rows.run_from_sql(row) for row in self._read(_CHILDREN, (workflow_id,))]
+        found = self._read(reads.CHILDREN, (workflow_id,))
+        return [rows.run_from_sql(row) for row in found]
 
     def ready_runs(
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
@@ -315,17 +272,46 @@ class SqliteStore:
         return [rows.run_from_sql(row) for row in found]
 
     def holders_of_runs(self) -> list[str]:
-        return [holder_id for (holder_id,) in self._read(_HOLDERS_OF_RUNS, ())]
+        return [holder_id for (holder_id,) in self._read(reads.HOLDERS_OF_RUNS, ())]
 
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
-        return [rows.run_from_sql(row) for row in self._read(_HELD_RUNS, (holder_id,))]
+        return [rows.run_from_sql(row) for row in self._read(reads.HELD_RUNS, (holder_id,))]
 
     def expired_runs(
         self, *, ended_before: float, due_before: float, limit: int, after: str = ""
     ) -> list[RunRecord]:
         moments = rows.micros(ended_before), rows.micros(due_before)
-        found = self._read(_EXPIRED_RUNS, (after, *moments, limit))
+        found = self._read(reads.EXPIRED_RUNS, (after, *moments, limit))
         return [rows.run_from_sql(row) for row in found]
+
+    def load_head(self, workflow_id: str) -> str | None:
+        found = self._read(_WALK.head, (workflow_id,))
+        return found[0][0] if found else None
+
+    def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
+        if self._sealing.seals is None:
+            return []
+        return _WALK.flaws(self._read, workflow_id, self._sealing, thorough=thorough)
+
+    def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
+        self._in_this_process()
+        with self._connections.writer.guard:
+            connection = self._writer()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(ADD_AUDIT, rows.audit_to_sql(entry))
+                _WALK.adopt(
+                    lambda sql, given: connection.execute(sql, given).fetchall(),
+                    workflow_id,
+                    self._sealing,
+                )
+                connection.execute("COMMIT")
+            except BaseException as error:
+                failed = self._broken_off(error, committing=False)
+                if isinstance(error, NottwiceError):
+                    raise
+                raise store_error(failed.error, self.location) from error
+            self._sealing.forget()
 
     def copy_to(self, destination: Path, *, mark: AuditEntry, on_progress: OnProgress) -> None:
         """Make a whole copy of one moment, while others write. Durable: when it returns."""
@@ -350,7 +336,7 @@ class SqliteStore:
             with connections.writer.guard:
                 self._lock = self._open(connections, create=create)
             # Whoever opens a ledger reads from it next, and need not wait for a connection then.
-            connections.read(_HOLDER, ("",))
+            connections.read(reads.HOLDER, ("",))
         except BaseException as error:
             connections.close()
             if isinstance(error, sqlite3.Error | OSError):
@@ -359,6 +345,7 @@ class SqliteStore:
         self._connections = connections
         self._inode = _inode_of(self.location)
         self._registered = False
+        self._sealing.forget()
         self._shared = SharedCommits(self._commit_many)
         # Last: whoever sees this process's number here finds everything in place.
         self._pid = os.getpid()
@@ -415,6 +402,13 @@ class SqliteStore:
 
     # Reading
 
+    def _sealed(self, table: str, sql: str, parameters: Sequence[Any]) -> list[Any]:
+        """Rows that end with their seal, if all of them are believed."""
+        return self._sealing.check(table, self._read(sql, parameters))
+
+    def _found_reviews(self, sql: str, parameters: Sequence[Any]) -> list[Review]:
+        return [rows.review_from_sql(row) for row in self._sealed(REVIEWS, sql, parameters)]
+
     def _read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
         self._in_this_process()
         try:
@@ -447,7 +441,7 @@ class SqliteStore:
 
     def _alone(self, commit: Commit) -> BaseException | None:
         try:
-            if self._single_statement(commit):
+            if self._sealing.seals is None and self._single_statement(commit):
                 return None
             return self._transaction([commit])[0]
         except _InDoubt as doubt:
@@ -477,8 +471,8 @@ class SqliteStore:
         try:
             connection.execute("BEGIN IMMEDIATE")
             if not self._registered:
-                connection.execute(_ADD_HOLDER, rows.holder_to_sql(self._lock.record))
-            refused = [_write(connection, commit) for commit in commits]
+                connection.execute(reads.ADD_HOLDER, rows.holder_to_sql(self._lock.record))
+            refused = [_write(connection, commit, self._sealing) for commit in commits]
             if all(refused):
                 connection.execute("ROLLBACK")
             else:
@@ -501,6 +495,7 @@ class SqliteStore:
 
     def _broken_off(self, error: BaseException, *, committing: bool) -> _Failed:
         """Roll back, and say what an error means. An interrupt goes on its way."""
+        self._sealing.forget()
         writer = self._connections.writer
         try:
             if writer.connection is not None and writer.connection.in_transaction:
@@ -559,13 +554,15 @@ class _InDoubt(_Failed):
     """COMMIT itself failed; the transaction may or may not be durable."""
 
 
-def _write(connection: sqlite3.Connection, commit: Commit) -> BaseException | None:
+def _write(
+    connection: sqlite3.Connection, commit: Commit, sealing: Sealing
+) -> BaseException | None:
     """Write one member of a batch; or say why it is refused, and then nothing was written."""
     statement = quick(commit)
-    if statement is not None and connection.execute(*statement).rowcount == 1:
+    if statement is not None and write_quickly(connection, commit, statement, sealing):
         return None
     try:
-        statements = plan(connection, commit)
+        statements = plan(connection, commit, sealing)
     except (NottwiceError, Blocked, Outdated) as refusal:
         return refusal
     for sql, parameters in statements:

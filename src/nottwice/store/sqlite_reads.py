@@ -1,10 +1,12 @@
-"""What is asked of a SQLite ledger in more than a line: long runs, and runs that can go on."""
+"""The questions that a ledger on SQLite is asked, as SQL."""
 
 from __future__ import annotations
 
-from nottwice.store import rows
+from nottwice.store import graph_rows, rows
 
 _CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results WHERE workflow_id = ?"
+CALL = _CALLS + " AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?"
+CALLS_IN_ORDER = _CALLS + " ORDER BY created_at, rowid"
 LAST_CALLS = _CALLS + " ORDER BY created_at DESC, rowid DESC LIMIT ?"
 CALLS_BEFORE = (
     _CALLS + " AND (created_at, rowid) < (SELECT created_at, rowid FROM tool_call_results"
@@ -12,6 +14,63 @@ CALLS_BEFORE = (
     " AND input_hash = ?) ORDER BY created_at DESC, rowid DESC LIMIT ?"
 )
 COUNT_CALLS = "SELECT count(*) FROM tool_call_results WHERE workflow_id = ?"
+CALLS_IN_DOUBT = (
+    _CALLS + " AND created_at >= (SELECT in_doubt_from FROM runs WHERE workflow_id = ?)"
+    " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, rowid"
+)
+CALLS_UNDER = _CALLS + " AND node_id >= ? AND node_id < ? ORDER BY created_at, rowid"
+KEY_USE = (
+    "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results"
+    " WHERE tool_name = ? AND idempotency_key = ? ORDER BY created_at DESC, rowid DESC LIMIT 1"
+)
+RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
+RUNS = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE substr(workflow_id, 1, length(?)) = ?"
+    " ORDER BY updated_at DESC, workflow_id DESC LIMIT ?"
+)
+_STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM steps WHERE workflow_id = ?"
+STEP = _STEPS + " AND node_id = ? AND checkpoint_id = ?"
+STEPS_IN_ORDER = _STEPS + " AND ordinal > ? ORDER BY ordinal"
+# SQLite takes the other columns from the row that has the greatest ordinal.
+LAST_VISITS = (
+    "SELECT " + rows.STEP_COLUMNS + ", count(*), max(ordinal) FROM steps"
+    " WHERE workflow_id = ? GROUP BY node_id ORDER BY max(ordinal)"
+)
+_REVIEWS = "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews"
+REVIEW = _REVIEWS + " WHERE review_id = ?"
+REVIEWS_OF_RUN = _REVIEWS + " WHERE workflow_id = ? ORDER BY opened_at, review_id"
+ALL_REVIEWS = _REVIEWS + " ORDER BY opened_at, review_id"
+ALL_OPEN_REVIEWS = _REVIEWS + " WHERE status IN ('open', 'decided') ORDER BY opened_at, review_id"
+FIND_REVIEWS = _REVIEWS + " WHERE substr(review_id, 1, length(?)) = ? ORDER BY review_id"
+EVIDENCE = (
+    "SELECT " + rows.EVIDENCE_COLUMNS + " FROM evidence"
+    " WHERE workflow_id = ? AND (? IS NULL OR call_id = ?) ORDER BY at, rowid"
+)
+WHOLE_AUDIT = "SELECT " + rows.AUDIT_COLUMNS + " FROM audit ORDER BY at, rowid"
+AUDIT = WHOLE_AUDIT.replace("ORDER", "WHERE workflow_id = ? ORDER")
+_CHECKPOINTS = "SELECT " + graph_rows.CHECKPOINT_COLUMNS + " FROM checkpoints"
+CHAIN = (
+    _CHECKPOINTS + " WHERE workflow_id = ?1 AND version <= ?2 AND version >="
+    " (SELECT snapshot FROM checkpoints WHERE workflow_id = ?1 AND version = ?2) ORDER BY version"
+)
+NEWEST_CHAIN = (
+    _CHECKPOINTS + " WHERE workflow_id = ?1 AND version >= (SELECT snapshot FROM checkpoints"
+    " WHERE workflow_id = ?1 ORDER BY version DESC LIMIT 1) ORDER BY version"
+)
+VERSIONS = (
+    "SELECT workflow_id, version, snapshot, node_id, created_at, '', NULL FROM checkpoints"
+    " WHERE workflow_id = ? ORDER BY version"
+)
+EVENTS = (
+    "SELECT " + graph_rows.EVENT_COLUMNS + " FROM events"
+    " WHERE workflow_id = ? AND (? IS NULL OR name = ?) ORDER BY sent_at, rowid"
+)
+_GRAPHS = "SELECT " + graph_rows.GRAPH_COLUMNS + " FROM graphs"
+GRAPH = _GRAPHS + " WHERE graph_id = ?"
+ALL_GRAPHS = _GRAPHS + " ORDER BY graph_id"
+CHILDREN = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE parent_id = ? ORDER BY created_at, workflow_id"
+)
 _CAN_GO_ON = (
     "SELECT " + rows.RUN_COLUMNS + ", ready_at FROM runs WHERE ready_at IS NOT NULL"
     " AND graph_id NOT IN (SELECT value FROM json_each(?1))"
@@ -25,3 +84,18 @@ _TIMED_RUNS = _CAN_GO_ON + " AND ready_at = wake_at AND ready_at <= ?3" + _IN_TU
 READY_RUNS = "".join(
     ("SELECT * FROM (", _TOLD_RUNS, ") UNION ALL SELECT * FROM (", _TIMED_RUNS, ")", _IN_TURN)
 )
+EXPIRED_RUNS = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE root_id IS NULL AND workflow_id > ?"
+    " AND ((status IN ('completed', 'failed', 'aborted') AND updated_at < ?)"
+    " OR (status = 'removed' AND wake_at <= ?)) ORDER BY workflow_id LIMIT ?"
+)
+HOLDERS_OF_RUNS = (
+    "SELECT DISTINCT holder_id FROM runs"
+    " WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id"
+)
+HELD_RUNS = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE holder_id = ? AND graph_id IS NOT NULL"
+    " ORDER BY claimed_at, workflow_id"
+)
+HOLDER = "SELECT " + rows.HOLDER_COLUMNS + " FROM holders WHERE holder_id = ?"
+ADD_HOLDER = "INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"

@@ -8,13 +8,16 @@ and arguments are never updated: the UPDATE does not name them (promise P9).
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallRow
 from nottwice.model.run import RunStatus
+from nottwice.model.seal import Head
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import (
     Blocked,
@@ -33,6 +36,21 @@ from nottwice.store.interface import (
     may_be_removed,
     may_take,
 )
+from nottwice.store.sealing import (
+    AUDIT,
+    CALLS,
+    CHARGES,
+    CHECKPOINTS,
+    EVENTS,
+    EVIDENCE,
+    GRAPHS,
+    REVIEWS,
+    RUNS,
+    STEPS,
+    Numbers,
+    Sealing,
+    Tally,
+)
 
 Statement = tuple[str, tuple[Any, ...]]
 _NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
@@ -48,18 +66,24 @@ _THIS_CALL = (
     " WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ? AND tool_name = ?"
     " AND input_hash = ?"
 )
-UPDATE_CALL = (
+_CHANGES = (
     "UPDATE tool_call_results SET status = ?, attempt = ?, attempt_id = ?, holder_id = ?,"
     " started_at = ?, finished_at = ?, result_json = ?, result_kind = ?, failure_json = ?,"
-    " retry_at = ?, ambiguous = ?, settled_by = ?, past_json = ?" + _THIS_CALL
+    " retry_at = ?, ambiguous = ?, settled_by = ?, past_json = ?"
 )
+UPDATE_CALL = _CHANGES + ", writes = ?, seal = ?" + _THIS_CALL
 CALL = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results" + _THIS_CALL
 KEY_CONFLICT = """
 SELECT workflow_id, input_hash FROM tool_call_results
  WHERE tool_name = ? AND idempotency_key = ? AND input_hash <> ? LIMIT 1
 """
 RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
-RUN_FENCE = "SELECT epoch, holder_id, in_doubt_from FROM runs WHERE workflow_id = ?"
+RUN_FENCE = "SELECT head, epoch, holder_id, in_doubt_from FROM runs WHERE workflow_id = ?"
+PUT_HEAD = "UPDATE runs SET head = ? WHERE workflow_id = ?"
+NEWEST_BUT = """
+SELECT coalesce(max(version), -1) FROM checkpoints
+ WHERE workflow_id = ? AND version NOT IN (SELECT value FROM json_each(?))
+"""
 OPEN_REVIEWS = (
     "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews"
     " WHERE workflow_id = ? AND status IN ('open', 'decided') ORDER BY opened_at, review_id"
@@ -76,7 +100,7 @@ UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wa
  WHERE workflow_id = ?
 """
 RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
-BIND_RUN = "UPDATE runs SET graph_id = ? WHERE workflow_id = ?"
+BIND_RUN = "UPDATE runs SET graph_id = ?, seal = ? WHERE workflow_id = ?"
 # Since when a run can go on that nobody holds: the same as ``rules.ready_since``, except that it
 # equals wake_at only if nothing but time has to pass.
 _READY_SINCE = """
@@ -110,7 +134,7 @@ PARENT_READY_SINCE = (
 PUT_STEP = (
     _insert("steps", rows.STEP_COLUMNS)
     + " ON CONFLICT DO UPDATE SET status = excluded.status, finished_at = excluded.finished_at,"
-    " failure_json = excluded.failure_json WHERE steps.status <> 'done'"
+    " failure_json = excluded.failure_json, seal = excluded.seal WHERE steps.status <> 'done'"
 )
 PUT_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS, otherwise="OR REPLACE")
 # Not OR IGNORE, which would drop in silence what a constraint refuses.
@@ -121,7 +145,7 @@ DROP_CHECKPOINT = "DELETE FROM checkpoints WHERE workflow_id = ? AND version = ?
 ADD_EVENT = _insert("events", graph_rows.EVENT_COLUMNS) + " ON CONFLICT DO NOTHING"
 # Not OR REPLACE, which would make it the last to have arrived.
 TAKE_EVENT = """
-UPDATE events SET received_by = ?, received_at = ? WHERE workflow_id = ? AND event_id = ?
+UPDATE events SET received_by = ?, received_at = ?, seal = ? WHERE workflow_id = ? AND event_id = ?
 """
 EVENT = "SELECT " + graph_rows.EVENT_COLUMNS + " FROM events WHERE workflow_id = ? AND event_id = ?"
 ADD_GRAPH = _insert("graphs", graph_rows.GRAPH_COLUMNS) + " ON CONFLICT DO NOTHING"
@@ -187,7 +211,14 @@ _QUICK_RECEIPT = (
     "UPDATE tool_call_results SET status = ?, finished_at = ?, result_json = ?, result_kind = ?,"
     " failure_json = NULL, retry_at = NULL, settled_by = NULL" + _THIS_CALL + _FOLLOWS + _HELD
 )
-_QUICK_UPDATE = UPDATE_CALL + _FOLLOWS + _HELD_AND_LOOKED_AT + "tool_call_results.created_at)"
+# The same with a seal; the head of the run is written after it, in the same transaction.
+_SEALED = {
+    _QUICK_INTENT: (_quick_insert(rows.INTENT_COLUMNS + ", nth, writes, seal"), 14),
+    _QUICK_RECEIPT: (_QUICK_RECEIPT.replace(" SET ", " SET writes = ?, seal = ?, ", 1), 0),
+}
+_QUICK_UPDATE = (
+    _CHANGES + _THIS_CALL + _FOLLOWS + _HELD_AND_LOOKED_AT + "tool_call_results.created_at)"
+)
 
 
 def quick(commit: Commit) -> Statement | None:
@@ -222,53 +253,136 @@ def quick(commit: Commit) -> Statement | None:
     return _QUICK_UPDATE, (*rows.call_changes_to_sql(row), *seen, *held)
 
 
-def plan(connection: sqlite3.Connection, commit: Commit) -> list[Statement]:
+@dataclass(frozen=True, slots=True)
+class _QuickSealed:
+    """A quick statement with a seal, and what follows from it for the head of the run."""
+
+    statement: Statement
+    head: Head
+    numbers: Numbers
+
+
+def _quick_sealed(commit: Commit, statement: Statement, sealing: Sealing) -> _QuickSealed | None:
+    """The same as ``quick`` has found, sealed; None: ``plan`` has to read first."""
+    seals, fence = sealing.seals, commit.fence
+    assert seals is not None
+    assert fence is not None
+    sql, parameters = statement
+    row = commit.calls[0].row
+    before = sealing.known_head(commit.workflow_id, fence.epoch)
+    known = Numbers(before.rows + 1, 0) if before is not None else None
+    if sql is not _QUICK_INTENT:
+        known = sealing.known_numbers(row.call_id)
+    if before is None or known is None or sql not in _SEALED:
+        return None
+    numbers = Numbers(known.nth, known.writes + 1)
+    seal = seals.seal(CALLS, (*rows.call_to_sql(row)[:-3], *numbers))
+    added = sql is _QUICK_INTENT
+    head = seals.following(before, added=int(added), written=1, seals=(seal,))
+    sql, place = _SEALED[sql]
+    more = (*(numbers if added else numbers[1:]), seal)
+    return _QuickSealed((sql, (*parameters[:place], *more, *parameters[place:])), head, numbers)
+
+
+def write_quickly(
+    connection: sqlite3.Connection, commit: Commit, statement: Statement, sealing: Sealing
+) -> bool:
+    """Write a commit as one statement, and the head that follows; False: nothing was written."""
+    if sealing.seals is None:
+        return connection.execute(*statement).rowcount == 1
+    sealed = _quick_sealed(commit, statement, sealing)
+    if sealed is None or connection.execute(*sealed.statement).rowcount != 1:
+        return False
+    run = commit.workflow_id
+    connection.execute(PUT_HEAD, (sealing.seals.head_to_text(run, sealed.head), run))
+    row, fence = commit.calls[0].row, commit.fence
+    assert fence is not None
+    in_doubt = row.status.in_doubt
+    sealing.remember(
+        run, fence.epoch, sealed.head, {row.call_id: sealed.numbers if in_doubt else None}
+    )
+    return True
+
+
+def plan(connection: sqlite3.Connection, commit: Commit, sealing: Sealing) -> list[Statement]:
     """Check every precondition and return what to write. Writes nothing itself."""
-    in_doubt_from = _check_fence(connection, commit)
+    run = connection.execute(RUN_FENCE, (commit.workflow_id,)).fetchone()
+    in_doubt_from = _check_fence(run, commit)
     if commit.unless_blocked:
         _check_not_blocked(connection, commit)
+    put = sealing.put
+    tally = _tally(run, commit, sealing)
     statements: list[Statement] = []
     if commit.claim is not None:
-        statements.extend(_claim(connection, commit.claim))
+        statements.extend(_claim(connection, commit.claim, sealing))
     if commit.removal is not None:
-        statements.extend(_removal(connection, commit.removal))
+        statements.extend(_removal(connection, commit.removal, sealing, tally))
     for write in commit.calls:
-        statements.append(_call(connection, write))
+        statements.append(_call(connection, write, tally))
     statements.extend(_doubt(commit, in_doubt_from))
     for review_write in commit.reviews:
-        statements.append(_review(connection, review_write))
-    statements.extend((PUT_STEP, rows.step_to_sql(step)) for step in commit.steps)
-    statements.extend((ADD_EVIDENCE, rows.evidence_to_sql(item)) for item in commit.evidence)
-    statements.extend((ADD_AUDIT, rows.audit_to_sql(entry)) for entry in commit.audit)
-    statements.extend(_of_graphs(connection, commit))
-    statements.extend(_charge(connection, charge_write) for charge_write in commit.charges)
+        statements.append(_review(connection, review_write, sealing))
+    for step in commit.steps:
+        statements.append((PUT_STEP, put(STEPS, rows.step_to_sql(step))))
+    for item in commit.evidence:
+        statements.append((ADD_EVIDENCE, put(EVIDENCE, rows.evidence_to_sql(item))))
+    for entry in commit.audit:
+        statements.append((ADD_AUDIT, put(AUDIT, rows.audit_to_sql(entry))))
+    statements.extend(_of_graphs(connection, commit, sealing))
+    for charge_write in commit.charges:
+        statements.append(_charge(connection, charge_write, sealing))
     if commit.run is not None:
-        statements.extend(_run(commit.workflow_id, commit.run))
+        statements.extend(_run(connection, commit.workflow_id, commit.run, sealing))
     statements.extend(_readiness(commit))
+    head = tally.head(newest=_newest(connection, commit))
+    if head is not None:
+        statements.append((PUT_HEAD, (head, commit.workflow_id)))
     return statements
 
 
-def _of_graphs(connection: sqlite3.Connection, commit: Commit) -> Iterator[Statement]:
+def _tally(run: rows.Row | None, commit: Commit, sealing: Sealing) -> Tally:
+    """The head that this commit builds upon. Who has no key cannot build upon one."""
+    head = None if run is None else run[0]
+    sealing.check_may_write(commit.workflow_id, head)
+    if run is None and sealing.seals is not None:
+        head = sealing.seals.head_to_text(commit.workflow_id, Head())
+    return Tally(sealing, commit, head)
+
+
+def _newest(connection: sqlite3.Connection, commit: Commit) -> int | None:
+    """The newest checkpoint that is left, if this commit takes some away."""
+    if commit.removal is not None and commit.removal.rest:
+        return -1
+    if not commit.dropped:
+        return None
+    dropped = json.dumps(commit.dropped)
+    left: int = connection.execute(NEWEST_BUT, (commit.workflow_id, dropped)).fetchone()[0]
+    return left
+
+
+def _of_graphs(
+    connection: sqlite3.Connection, commit: Commit, sealing: Sealing
+) -> Iterator[Statement]:
+    put = sealing.put
     for checkpoint in commit.checkpoints:
-        yield PUT_CHECKPOINT, graph_rows.checkpoint_to_sql(checkpoint)
+        yield PUT_CHECKPOINT, put(CHECKPOINTS, graph_rows.checkpoint_to_sql(checkpoint))
     for version in commit.dropped:
         yield DROP_CHECKPOINT, (commit.workflow_id, version)
     for event_write in commit.events:
-        yield _event(connection, event_write)
+        yield _event(connection, event_write, sealing)
     if commit.graph is not None:
-        yield ADD_GRAPH, graph_rows.graph_to_sql(commit.graph)
+        yield ADD_GRAPH, put(GRAPHS, graph_rows.graph_to_sql(commit.graph))
 
 
-def _check_fence(connection: sqlite3.Connection, commit: Commit) -> int:
+def _check_fence(run: rows.Row | None, commit: Commit) -> int:
     """Refuse who is not the holder; else say since when calls of the run may be in doubt."""
     fence = commit.fence
     if fence is None:
         return 0
-    found = connection.execute(RUN_FENCE, (commit.workflow_id,)).fetchone()
-    if found is not None and found[0] == fence.epoch:
-        released_before = commit.run is not None and commit.run.release and found[1] is None
-        if found[1] == fence.holder_id or released_before:
-            in_doubt_from: int = found[2]
+    if run is not None and run[1] == fence.epoch:
+        released_before = commit.run is not None and commit.run.release and run[2] is None
+        if run[2] == fence.holder_id or released_before:
+            in_doubt_from: int = run[3]
             return in_doubt_from
     raise Fenced(
         f"Run {commit.workflow_id!r} was taken over by another holder. This process wrote "
@@ -287,24 +401,36 @@ def _check_not_blocked(connection: sqlite3.Connection, commit: Commit) -> None:
 # what it writes itself. A mere likeness does not count: two who act at once write alike.
 
 
-def _claim(connection: sqlite3.Connection, claim: Claim) -> Iterator[Statement]:
-    found = connection.execute(RUN, (claim.run.workflow_id,)).fetchone()
+def _claim(connection: sqlite3.Connection, claim: Claim, sealing: Sealing) -> Iterator[Statement]:
+    run = claim.run.workflow_id
+    found = connection.execute(RUN, (run,)).fetchone()
     written = rows.run_to_sql(claim.run)
     epoch = None if found is None else rows.run_from_sql(found).epoch
-    if epoch != claim.after_epoch and found != written:
+    if epoch != claim.after_epoch and (found is None or found[:-1] != written[:-1]):
         raise Outdated(f"epoch {epoch}")
     check_not_removed(None if found is None else rows.run_from_sql(found))
-    yield PUT_RUN, written
+    if found is None:
+        yield PUT_RUN, sealing.put(RUNS, written)
+        if sealing.seals is not None:
+            yield PUT_HEAD, (sealing.seals.head_to_text(run, Head()), run)
+    else:
+        # Whoever takes it over does not vouch for what it says.
+        yield PUT_RUN, (*written[:-1], found[-1])
 
 
-def _removal(connection: sqlite3.Connection, removal: Removal) -> Iterator[Statement]:
+def _removal(
+    connection: sqlite3.Connection, removal: Removal, sealing: Sealing, tally: Tally
+) -> Iterator[Statement]:
     run, written = removal.run.workflow_id, rows.run_to_sql(removal.run)
     found = connection.execute(RUN, (run,)).fetchone()
     known = None if found is None else rows.run_from_sql(found)
-    if not may_be_removed(known, removal) and found != written:
+    if not may_be_removed(known, removal) and (found is None or found[:-1] != written[:-1]):
         raise Outdated(f"run {run} is not as it was")
-    yield PUT_RUN, written
+    yield PUT_RUN, sealing.put(RUNS, written)
     for identity in removal.calls:
+        call = connection.execute(CALL, identity).fetchone()
+        if call is not None:
+            tally.remove(call)
         yield REMOVE_CALL, identity
     for node_id, checkpoint_id in removal.steps:
         yield REMOVE_STEP, (run, node_id, checkpoint_id)
@@ -313,18 +439,21 @@ def _removal(connection: sqlite3.Connection, removal: Removal) -> Iterator[State
             yield statement, (run,)
 
 
-def _call(connection: sqlite3.Connection, write: CallWrite) -> Statement:
+def _call(connection: sqlite3.Connection, write: CallWrite, tally: Tally) -> Statement:
     row = write.row
+    written = rows.call_to_sql(row)
     found = connection.execute(CALL, row.identity).fetchone()
     if found is None:
         if write.after is not None:
             raise Outdated(f"call {row.call_id} is gone")
         _check_key(connection, row)
-        return INSERT_CALL, rows.call_to_sql(row)
+        return INSERT_CALL, tally.add(written)
     known = rows.call_from_sql(found)
-    if known.state != write.after and found != rows.call_to_sql(row) and not both_pure(known, row):
+    same = found[:-3] == written[:-3]
+    if known.state != write.after and not same and not both_pure(known, row):
         raise Outdated(f"call {row.call_id} is {known.status.value}")
-    return UPDATE_CALL, rows.call_changes_to_sql(row)
+    changes = rows.call_changes_to_sql(row)
+    return UPDATE_CALL, (*changes[:-5], *tally.change(written, found)[-2:], *changes[-5:])
 
 
 def _doubt(commit: Commit, in_doubt_from: int) -> Iterator[Statement]:
@@ -350,48 +479,53 @@ def _check_key(connection: sqlite3.Connection, row: CallRow) -> None:
         raise KeyConflict(key_conflict_text(row, other_run=other[0]))
 
 
-def _review(connection: sqlite3.Connection, write: ReviewWrite) -> Statement:
+def _review(connection: sqlite3.Connection, write: ReviewWrite, sealing: Sealing) -> Statement:
     review = write.review
     found = connection.execute(REVIEW, (review.review_id,)).fetchone()
     version = None if found is None else rows.review_from_sql(found).version
     written = rows.review_to_sql(review)
     same_run = found is None or found[0] == review.identity.workflow_id
-    if (version != write.after_version or not same_run) and found != written:
+    repeated = found is not None and found[:-1] == written[:-1]
+    if (version != write.after_version or not same_run) and not repeated:
         raise Outdated(f"review {review.review_id} has version {version}")
-    return PUT_REVIEW, written
+    return PUT_REVIEW, sealing.put(REVIEWS, written)
 
 
-def _event(connection: sqlite3.Connection, write: EventWrite) -> Statement:
+def _event(connection: sqlite3.Connection, write: EventWrite, sealing: Sealing) -> Statement:
     event = write.event
+    written = sealing.put(EVENTS, graph_rows.event_to_sql(event))
     if event.received_by is None:
-        return ADD_EVENT, graph_rows.event_to_sql(event)
+        return ADD_EVENT, written
     found = connection.execute(EVENT, (event.workflow_id, event.event_id)).fetchone()
     if found is None or not may_take(graph_rows.event_from_sql(found), event):
         raise Outdated(f"event {event.event_id} was taken")
-    taken = graph_rows.event_to_sql(event)[-2:]
-    return TAKE_EVENT, (*taken, event.workflow_id, event.event_id)
+    return TAKE_EVENT, (*written[-3:], event.workflow_id, event.event_id)
 
 
-def _charge(connection: sqlite3.Connection, write: ChargeWrite) -> Statement:
+def _charge(connection: sqlite3.Connection, write: ChargeWrite, sealing: Sealing) -> Statement:
     charge = write.charge
     if write.at_most is not None:
         looked_for = charged_parameters(charge.meter, write.since, charge.call_id)
         shown = connection.execute(CHARGED, looked_for).fetchone()[0]
         if shown + charge.amount > write.at_most:
             raise Outdated(f"meter {charge.meter!r} shows {shown}")
-    return PUT_CHARGE, rows.charge_to_sql(charge)
+    return PUT_CHARGE, sealing.put(CHARGES, rows.charge_to_sql(charge))
 
 
 def charged_parameters(meter: str, since: float | None, besides: str) -> tuple[Any, ...]:
     return (meter, _EVER if since is None else rows.micros(since), besides)
 
 
-def _run(workflow_id: str, update: RunUpdate) -> Iterator[Statement]:
+def _run(
+    connection: sqlite3.Connection, workflow_id: str, update: RunUpdate, sealing: Sealing
+) -> Iterator[Statement]:
     failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
     at = rows.micros(update.at)
     yield UPDATE_RUN, (update.status.value, at, failure, *waits, workflow_id)
     if update.graph_id is not None:
-        yield BIND_RUN, (update.graph_id, workflow_id)
+        found = rows.run_from_sql(connection.execute(RUN, (workflow_id,)).fetchone())
+        bound = sealing.put(RUNS, rows.run_to_sql(replace(found, graph_id=update.graph_id)))
+        yield BIND_RUN, (update.graph_id, bound[-1], workflow_id)
     if update.release:
         yield RELEASE_RUN, (workflow_id,)
 

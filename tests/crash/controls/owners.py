@@ -15,6 +15,7 @@ from nottwice.errors import Fenced, StoreError
 from nottwice.model.run import Life
 from nottwice.store import locks, sqlite, sqlite_connections, sqlite_writes
 from nottwice.store.interface import Commit
+from nottwice.store.sealing import Sealing
 from nottwice.store.sqlite import SqliteStore
 from nottwice.store.sqlite_connections import Connections, Slot
 from tests.crash.controls.agents import LONG_BRANCHES, MAILS, NOTING
@@ -24,9 +25,9 @@ from tests.crash.controls.control import Control, swap
 def no_fence() -> None:
     whole = sqlite_writes._check_fence
 
-    def broken(connection: sqlite3.Connection, commit: Commit) -> Any:
+    def broken(run: Any, commit: Commit) -> Any:
         try:
-            return whole(connection, commit)
+            return whole(run, commit)
         except Fenced:
             return 0
 
@@ -114,7 +115,7 @@ def _in_a_savepoint(connection: sqlite3.Connection, commit: Commit) -> BaseExcep
     with contextlib.suppress(sqlite3.Error):
         connection.execute("SAVEPOINT member")
     try:
-        refused = sqlite._write(connection, commit)
+        refused = sqlite._write(connection, commit, Sealing(None))
     except sqlite3.Error as error:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK TO member")

@@ -38,7 +38,7 @@ GRANT SELECT ON ALL TABLES IN SCHEMA nottwice
   TO nottwice_reader, nottwice_operator, nottwice_writer;
 
 -- Deciding. ready_at says that a worker should look at the run: a look too many does no harm.
-GRANT UPDATE (status, version, decision_json, closed_by, closed_at)
+GRANT UPDATE (status, version, decision_json, closed_by, closed_at, seal)
   ON nottwice.reviews TO nottwice_operator, nottwice_writer;
 GRANT INSERT ON nottwice.audit, nottwice.events TO nottwice_operator, nottwice_writer;
 GRANT UPDATE (ready_at) ON nottwice.runs TO nottwice_operator;
@@ -48,13 +48,13 @@ GRANT INSERT ON nottwice.tool_call_results, nottwice.runs, nottwice.steps, nottw
   nottwice.evidence, nottwice.checkpoints, nottwice.graphs, nottwice.holders,
   nottwice.charges TO nottwice_writer;
 GRANT UPDATE (status, attempt, attempt_id, holder_id, started_at, finished_at, retry_at, ambiguous,
-  settled_by, result_kind, result_json, failure_json, past_json)
+  settled_by, result_kind, result_json, failure_json, past_json, writes, seal)
   ON nottwice.tool_call_results TO nottwice_writer;
 GRANT UPDATE ON nottwice.runs, nottwice.checkpoints TO nottwice_writer;
 GRANT DELETE ON nottwice.checkpoints TO nottwice_writer;
-GRANT UPDATE (status, finished_at, failure_json) ON nottwice.steps TO nottwice_writer;
-GRANT UPDATE (received_by, received_at) ON nottwice.events TO nottwice_writer;
-GRANT UPDATE (at, amount, if_failed) ON nottwice.charges TO nottwice_writer;
+GRANT UPDATE (status, finished_at, failure_json, seal) ON nottwice.steps TO nottwice_writer;
+GRANT UPDATE (received_by, received_at, seal) ON nottwice.events TO nottwice_writer;
+GRANT UPDATE (at, amount, if_failed, seal) ON nottwice.charges TO nottwice_writer;
 GRANT UPDATE (lease_until) ON nottwice.holders TO nottwice_writer;
 -- Functions act with the rights of whoever calls them, so it does no harm that others may, too.
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA nottwice TO nottwice_writer;

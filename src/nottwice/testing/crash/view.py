@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nottwice.errors import NoLedger
+from nottwice.errors import LedgerTampered, NoLedger
+from nottwice.guard.keyring import find_keyring
 from nottwice.model.call import CallRow
 from nottwice.model.review import Evidence, Review
 from nottwice.model.run import CheckpointRecord, EventRecord, RunRecord, StepRecord
+from nottwice.model.seal import Seals
 from nottwice.store import jsonfile_document as document
 from nottwice.store.interface import Store
 from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
@@ -67,12 +69,14 @@ def look(folder: Path, *, now: float) -> View:
 
 def open_store(path: Path, *, now: float) -> Store:
     """The ledger that lies at a path of an examination, or that a note there stands for."""
+    keyring = find_keyring()
+    seals = None if keyring is None else Seals(keyring)
     if path.name == NOTE:
         from nottwice.store.postgres import PostgresStore
 
-        return PostgresStore(scratch_url() or "", now=now, create=False)
+        return PostgresStore(scratch_url() or "", now=now, create=False, seals=seals)
     kind = JsonFileStore if path.is_dir() else SqliteStore
-    return kind(path, now=now, create=False)
+    return kind(path, now=now, create=False, seals=seals)
 
 
 def ledgers_in(folder: Path) -> list[Path]:
@@ -91,6 +95,9 @@ def _gather(store: Store, found: dict[str, list[Any]]) -> None:
     found["runs"] += runs
     found["reviews"] += store.reviews()
     for run in runs:
+        flaws = store.flaws(run.workflow_id, thorough=True)
+        if flaws:
+            raise LedgerTampered("; ".join(flaws))
         found["calls"] += store.calls(run.workflow_id)
         found["steps"] += store.steps(run.workflow_id)
         found["evidence"] += store.evidence(run.workflow_id)

@@ -1,0 +1,87 @@
+"""Is everything in a ledger as nottwice wrote it? And: from now on this is what it says (L9).
+
+Promise kept here: P97.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nottwice.errors import KeyMissing
+from nottwice.guard.ledger import Ledger
+from nottwice.model.review import AuditEntry
+from nottwice.store.interface import LEDGER
+
+ADOPT = "adopt"
+"""What the audit calls it when somebody vouches for rows as they are."""
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """One thing that does not fit; ``run_id`` is empty if it belongs to no run."""
+
+    run_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a walk through a ledger has found."""
+
+    key_id: str
+    heads: dict[str, str | None]
+    """Of every run that was looked at what its rows add up to, to be compared with the log."""
+    flaws: tuple[Flaw, ...]
+
+
+def verify(
+    ledger: Ledger, run_id: str | None = None, *, on_progress: OnProgress | None = None
+) -> Verified:
+    """Check every row of a run, or of the whole ledger, and that none is gone."""
+    key_id, runs = _runs(ledger, run_id)
+    flaws: list[Flaw] = []
+    heads: dict[str, str | None] = {}
+    for number, name in enumerate(runs, 1):
+        flaws += [Flaw(name, text) for text in ledger.store.flaws(name, thorough=True)]
+        if name != LEDGER:
+            heads[name] = ledger.store.load_head(name)
+        if on_progress is not None:
+            on_progress(number, len(runs))
+    return Verified(key_id, heads, tuple(flaws))
+
+
+def adopt(
+    ledger: Ledger,
+    run_id: str | None = None,
+    *,
+    by: str,
+    why: str,
+    on_progress: OnProgress | None = None,
+) -> int:
+    """Seal a run, or the whole ledger, as it is now; whoever does so vouches for it.
+
+    Says how many runs were sealed. Durable: run by run, each with an entry in the audit trail.
+    """
+    _, runs = _runs(ledger, run_id)
+    for number, name in enumerate(runs, 1):
+        entry = AuditEntry(name, ledger.clock.now(), by, ADOPT, "seals", why)
+        ledger.store.adopt(name, entry=entry)
+        if on_progress is not None:
+            on_progress(number, len(runs))
+    return sum(name != LEDGER for name in runs)
+
+
+def _runs(ledger: Ledger, run_id: str | None) -> tuple[str, list[str]]:
+    """The id of the key, and what to look at: the runs, and what belongs to none of them."""
+    keyring = ledger.keyring
+    if keyring is None:
+        raise KeyMissing(
+            "No key was given, so nothing was sealed and nothing can be checked. Nothing was done. "
+            "Set NOTTWICE_KEY_FILE or NOTTWICE_KEY; to make a key: nottwice key"
+        )
+    if run_id is not None:
+        return keyring.current.id, [run_id]
+    names = sorted(run.workflow_id for run in ledger.store.runs())
+    return keyring.current.id, [LEDGER, *names]

@@ -1,0 +1,272 @@
+"""What a SQL store seals when it writes and checks when it reads, if somebody gave it a key (L9).
+
+Every row ends with its seal. The calls of a run are numbered, too, and the run keeps a head over
+them (model/seal.py). Whoever holds a run is the only one who writes its calls, so this process
+knows the heads of the runs that it drives; it forgets them all when a transaction fails, and reads
+them again. Nothing here is trusted that was not read, or written and made durable.
+Promise kept here: P97.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from nottwice.errors import KeyMissing, LedgerTampered
+from nottwice.model.run import RunStatus
+from nottwice.model.seal import Head, Seals
+from nottwice.store import graph_rows, rows
+from nottwice.store.interface import Commit
+from nottwice.store.rows import Row
+
+CALLS, RUNS, STEPS, REVIEWS = "tool_call_results", "runs", "steps", "reviews"
+EVIDENCE, AUDIT, CHARGES = "evidence", "audit", "charges"
+CHECKPOINTS, EVENTS, GRAPHS = "checkpoints", "events", "graphs"
+# What never changes about a run without its holder: workflow_id, created_at, graph_id, input_json,
+# parent_id, root_id and origin. Its status can delay it, and its end is a part of its head.
+_FACTS = (0, 4, 8, 9, 10, 11, 12)
+_MOST_REMEMBERED = 10_000
+_MOST_NAMED = 10
+COLUMNS = {
+    CALLS: rows.CALL_COLUMNS,
+    STEPS: rows.STEP_COLUMNS,
+    REVIEWS: rows.REVIEW_COLUMNS,
+    EVIDENCE: rows.EVIDENCE_COLUMNS,
+    AUDIT: rows.AUDIT_COLUMNS,
+    CHARGES: rows.CHARGE_COLUMNS,
+    CHECKPOINTS: graph_rows.CHECKPOINT_COLUMNS,
+    EVENTS: graph_rows.EVENT_COLUMNS,
+}
+"""What belongs to a run, besides its own record."""
+NAMES = {STEPS: 3, CHARGES: 7, CALLS: 7}
+"""How many of its first columns name a row, if not two."""
+
+
+class Numbers(NamedTuple):
+    """The place of a call among those of its run, and how often its row was written."""
+
+    nth: int
+    writes: int
+
+
+class Sealing:
+    """Seals and checks rows for one store of one process; without a key it does neither."""
+
+    def __init__(self, seals: Seals | None) -> None:
+        self.seals = seals
+        self._heads: dict[tuple[str, int], Head] = {}
+        self._numbers: dict[str, Numbers] = {}
+
+    def describe(self) -> str:
+        """Whether rows are sealed, as the log says it."""
+        if self.seals is None:
+            return "rows are not sealed: no key was given"
+        return f"rows are sealed with key {self.seals.keyring.current.id}"
+
+    # Rows
+
+    def put(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A row as it is written: with its seal, if there is a key."""
+        if self.seals is None:
+            return row
+        said = [row[place] for place in _FACTS] if table == RUNS else row[:-1]
+        return (*row[:-1], self.seals.seal(table, said))
+
+    def check(self, table: str, found: list[Any]) -> list[Any]:
+        """The same rows, if all are as nottwice wrote them; else LedgerTampered."""
+        if self.seals is not None:
+            for row in found:
+                flaw = self.flaw(table, row)
+                if flaw is not None:
+                    raise not_believed(table, row, flaw)
+        return found
+
+    def flaw(self, table: str, row: Row) -> str | None:
+        """Why a row that ends with its seal cannot be believed."""
+        assert self.seals is not None
+        said = [row[place] for place in _FACTS] if table == RUNS else row[:-1]
+        return self.seals.flaw(table, said, row[-1])
+
+    # Heads
+
+    def check_may_write(self, workflow_id: str, head: str | None) -> None:
+        """Refuse to write beside a seal without the key: what is written would not be believed."""
+        if self.seals is None and head is not None:
+            raise KeyMissing(
+                f"Run {workflow_id!r} is sealed, and no key was given. Nothing was written. Set "
+                "NOTTWICE_KEY_FILE or NOTTWICE_KEY to the key that the ledger was sealed with."
+            )
+
+    def known_head(self, workflow_id: str, epoch: int) -> Head | None:
+        """The head of a run that this process drives since this epoch."""
+        return self._heads.get((workflow_id, epoch))
+
+    def known_numbers(self, call_id: str) -> Numbers | None:
+        """The numbers of a call that this process has written, and that is not over yet."""
+        return self._numbers.get(call_id)
+
+    def remember(
+        self, workflow_id: str, epoch: int, head: Head, numbers: dict[str, Numbers | None]
+    ) -> None:
+        """Take note of what was written; until it is durable, ``forget`` takes it back."""
+        if len(self._heads) + len(self._numbers) > _MOST_REMEMBERED:
+            self.forget()
+        self._heads[(workflow_id, epoch)] = head
+        for call_id, known in numbers.items():
+            if known is None:
+                self._numbers.pop(call_id, None)
+            else:
+                self._numbers[call_id] = known
+
+    def forget(self) -> None:
+        """Know nothing any more: a transaction failed, and nobody knows which writes are there."""
+        self._heads.clear()
+        self._numbers.clear()
+
+
+class Tally:
+    """What one commit adds to the head of its run, while it is planned."""
+
+    def __init__(self, sealing: Sealing, commit: Commit, head: str | None) -> None:
+        self._sealing = sealing
+        self._commit = commit
+        self._text = head
+        self._before: Head | None = None
+        self._added = self._written = 0
+        self._seals: list[str] = []
+        self._numbers: dict[str, Numbers | None] = {}
+
+    def add(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The row of a call that is new: numbered and sealed."""
+        if self._sealing.seals is None:
+            return row
+        self._added += 1
+        return self._sealed(row, Numbers(self._head().rows + self._added, 1), written=1)
+
+    def change(self, row: tuple[Any, ...], found: Row) -> tuple[Any, ...]:
+        """The row of a call that was there; a commit that is repeated leaves it as it is."""
+        if self._sealing.seals is None or row[:-3] == tuple(found[:-3]):
+            return (*row[:-3], *found[-3:])
+        return self._sealed(row, Numbers(found[-3], found[-2] + 1), written=1)
+
+    def remove(self, found: Row) -> None:
+        """A call is taken away, as retention does."""
+        self._added -= 1
+        self._written -= found[-2]
+        self._seals.append(f"without {found[-1]}")
+
+    def head(self, *, newest: int | None = None) -> str | None:
+        """The head after this commit, to be written with it; None: it is what it was.
+
+        ``newest``: the newest checkpoint, if this commit took one away.
+        """
+        seals, commit = self._sealing.seals, self._commit
+        ended = _end_of(commit)
+        versions = [one.version for one in commit.checkpoints]
+        if seals is None or not (self._seals or versions or ended or newest is not None):
+            return None
+        try:
+            before = self._head()
+        except LedgerTampered:
+            if self._seals or versions:
+                raise
+            # It ends, and nobody believes it any more as it is.
+            return None
+        after = seals.following(before, added=self._added, written=self._written, seals=self._seals)
+        version = max(newest if newest is not None else before.version, *versions, -1)
+        after = after._replace(version=version, ended=ended)
+        if _epoch(commit) >= 0:
+            self._sealing.remember(commit.workflow_id, _epoch(commit), after, self._numbers)
+        return seals.head_to_text(commit.workflow_id, after)
+
+    def _sealed(self, row: tuple[Any, ...], numbers: Numbers, *, written: int) -> tuple[Any, ...]:
+        assert self._sealing.seals is not None
+        said = (*row[:-3], *numbers)
+        seal = self._sealing.seals.seal(CALLS, said)
+        self._written += written
+        self._seals.append(seal)
+        in_doubt = row[7] in ("PENDING", "UNKNOWN")
+        self._numbers[row[6]] = numbers if in_doubt else None
+        return (*said, seal)
+
+    def _head(self) -> Head:
+        if self._before is None:
+            assert self._sealing.seals is not None
+            run = self._commit.workflow_id
+            # Who does not hold the run knows nothing about it that others may not have changed.
+            epoch = _epoch(self._commit)
+            known = self._sealing.known_head(run, epoch) if epoch >= 0 else None
+            self._before = known or self._sealing.seals.head_from_text(run, self._text)
+        return self._before
+
+
+def _epoch(commit: Commit) -> int:
+    if commit.claim is not None:
+        return commit.claim.run.epoch
+    return -1 if commit.fence is None else commit.fence.epoch
+
+
+def _end_of(commit: Commit) -> str:
+    if commit.removal is not None:
+        return RunStatus.REMOVED.value
+    status = None if commit.run is None else commit.run.status
+    return status.value if status is not None and status.is_final else ""
+
+
+def flaws_of_run(
+    sealing: Sealing, run: Row, head: str | None, *, calls: int, writes: int, newest: int | None
+) -> list[str]:
+    """What does not add up in a run: its own row, and its head against what is there."""
+    assert sealing.seals is not None
+    name = run[0]
+    flaw = sealing.flaw(RUNS, run)
+    flaws = [] if flaw is None else [f"the record of run {name!r} is not believed: {flaw}"]
+    try:
+        said = sealing.seals.head_from_text(name, head)
+    except LedgerTampered as error:
+        return [*flaws, str(error)]
+    if calls != said.rows:
+        flaws.append(f"run {name!r} has {calls:,} calls, and its head says {said.rows:,}")
+    elif writes != said.writes:
+        flaws.append(
+            f"the calls of run {name!r} were written {writes:,} times, and its head says "
+            f"{said.writes:,}: some say what they said before"
+        )
+    if (-1 if newest is None else newest) != said.version:
+        flaws.append(
+            f"the newest checkpoint of run {name!r} is {newest}, and its head says {said.version}"
+        )
+    status = RunStatus(run[1])
+    if status.is_final and status.value != said.ended:
+        flaws.append(f"run {name!r} is called {status.value}, and its head does not say so")
+    return flaws
+
+
+def flaws_of_order(
+    sealing: Sealing, name: str, numbers: Sequence[int], head: str | None
+) -> list[str]:
+    """What the numbers of a run's calls say about calls that are gone or have changed places."""
+    assert sealing.seals is not None
+    flaws = []
+    if list(numbers) != sorted(numbers):
+        flaws.append(f"calls of run {name!r} have changed places")
+    last = max(numbers, default=0)
+    known = set(numbers)
+    missing = [str(nth) for nth in range(1, last + 1) if nth not in known]
+    if missing:
+        shown = ", ".join(missing[:_MOST_NAMED]) + (" …" if len(missing) > _MOST_NAMED else "")
+        flaws.append(f"from the middle of run {name!r} calls are gone: {shown}")
+    with contextlib.suppress(LedgerTampered):
+        rows_ever = sealing.seals.head_from_text(name, head).rows
+        if last < rows_ever:
+            flaws.append(f"from the end of run {name!r} calls are gone: all after {last:,}")
+    return flaws
+
+
+def not_believed(table: str, row: Row, flaw: str) -> LedgerTampered:
+    where = list(row[: NAMES.get(table, 2)])
+    return LedgerTampered(
+        f"The ledger holds a row of {table} that is not believed: {flaw}. It is at {where!r}. "
+        "Nothing was done on the strength of it. See all that does not fit: nottwice audit --verify"
+    )
