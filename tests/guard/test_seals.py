@@ -19,7 +19,8 @@ import pytest
 
 import nottwice as nt
 from nottwice.guard.seals import adopt, verify
-from nottwice.model.run import RunStatus
+from nottwice.model.run import Fence, RunStatus
+from nottwice.store.interface import CallWrite, Commit
 from nottwice.store.rows import CALL_COLUMNS
 from tests.postgres import server
 
@@ -111,8 +112,8 @@ def refused(place: Place, run_id: str) -> nt.LedgerTampered:
         run = ledger.store.load_run(run_id)
         assert run is not None
         assert (run.status, run.holder_id) == (RunStatus.WAITING, None)
-        (review,) = ledger.store.open_reviews(run_id)
-        assert (review.kind.value, review.review_id) == ("corrupt", told.value.review_id)
+        reviews = {one.kind.value: one.review_id for one in ledger.store.open_reviews(run_id)}
+        assert reviews["corrupt"] == told.value.review_id
     return told.value
 
 
@@ -166,6 +167,23 @@ def test_an_intent_that_was_taken_away_is_not_made_again(place: Place) -> None:
     assert "run 'dead' has 4 calls, and its head says 5" in flaws
     assert "from the end of run 'dead' calls are gone: all after 4" in flaws
     assert "its head says 5" in str(refused(place, "dead"))
+
+
+def test_what_was_mended_and_is_broken_again_waits_again(place: Place) -> None:
+    taken = " WHERE workflow_id = 'dead' AND nth = 2"
+    (row,) = place.sql("SELECT " + CALL_COLUMNS + " FROM {t}tool_call_results" + taken)
+    marks = ", ".join("?" for _ in row)
+    for _ in range(2):
+        place.sql("DELETE FROM {t}tool_call_results" + taken)
+        refused(place, "dead")
+        place.sql(
+            "INSERT INTO {t}tool_call_results (" + CALL_COLUMNS + ") VALUES (" + marks + ")", *row
+        )
+        with place.open() as ledger:
+            with pytest.raises(nt.ReplayUnsafeError), ledger.run("dead"):
+                pytest.fail("its code was run")
+            kinds = [review.kind.value for review in ledger.store.open_reviews("dead")]
+        assert kinds == ["unknown"]
 
 
 def test_a_receipt_that_was_taken_away_is_missed(place: Place) -> None:
@@ -327,3 +345,25 @@ def test_when_a_run_ends_the_log_keeps_its_head(
 def place_log(place: Place, caplog: pytest.LogCaptureFixture, key: Any) -> str:
     with caplog.at_level(logging.INFO, "nottwice"), place.open(key):
         return caplog.text
+
+
+def test_a_pure_result_that_takes_another_s_place_fits(place: Place) -> None:
+    """Two branches that were opened at once compute the same, and the later one is kept."""
+    with place.open() as ledger, ledger.run("twice"):
+        (row,) = [
+            one for one in ledger.store.calls("done") if one.identity.tool_name == "sealed_look"
+        ]
+        run = ledger.store.load_run("twice")
+        assert run is not None
+        assert run.holder_id is not None
+        identity = row.identity._replace(workflow_id="twice")
+        for moment in (1.0, 2.0):
+            again = row._replace(identity=identity, created_at=moment, attempt_id=f"at {moment}")
+            ledger.store.commit(
+                Commit(
+                    workflow_id="twice",
+                    fence=Fence(run.holder_id, run.epoch),
+                    calls=(CallWrite(again),),
+                )
+            )
+    assert place.flaws() == []

@@ -9,6 +9,8 @@ Promise kept here: P98.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nottwice.engine import stops
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.blocking import decide_command
@@ -50,7 +52,14 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
         writes = (ReviewWrite(wanted),)
     elif known.status is not ReviewStatus.OPEN:
         # It was mended, and is broken in the same way again.
-        again = _review(session.run_id, str(found), now=now, version=known.version + 1)
+        again = replace(
+            known,
+            status=ReviewStatus.OPEN,
+            version=known.version + 1,
+            decision=None,
+            closed_by=None,
+            closed_at=None,
+        )
         writes = (ReviewWrite(again, known.version),)
     waits = (stops.wait_for(wanted),)
     update = RunUpdate(RunStatus.WAITING, now, waits=waits, release=release)
@@ -79,7 +88,7 @@ def _close(session: Session) -> Doing[None]:
             yield from session.commit(reviews=(ReviewWrite(closed, review.version),))
 
 
-def _review(run_id: str, flaws: str, *, now: float, version: int = 1) -> Review:
+def _review(run_id: str, flaws: str, *, now: float) -> Review:
     identity = CallIdentity(
         run_id, ROOT_NODE, FIRST_CHECKPOINT, _ABOUT, values.hash_of({"flaws": flaws})
     )
@@ -93,5 +102,4 @@ def _review(run_id: str, flaws: str, *, now: float, version: int = 1) -> Review:
         attempt_id="",
         summary=f"it is not believed: {flaws}",
         opened_at=now,
-        version=version,
     )

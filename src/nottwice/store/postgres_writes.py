@@ -419,7 +419,7 @@ class Plan:
             yield PUT_HEAD, (self._heads[run.workflow_id], run.workflow_id)
 
     def _call(self, row: CallRow, tally: Tally) -> Statement:
-        written, found = rows.call_to_sql(row), self._found.get(row.identity)
+        written, found = tuple(storable(rows.call_to_sql(row))), self._found.get(row.identity)
         if found is None:
             self._found[row.identity] = added = tally.add(written)
             return INSERT_CALL, added

@@ -52,6 +52,11 @@ INTENT_COLUMNS = (
 CALL_KEY = "workflow_id, node_id, checkpoint_id, tool_name, input_hash"
 RECEIPT_COLUMNS = "status, finished_at, result_json, result_kind"
 """What a receipt changes, in the order in which ``receipt_to_sql`` says it."""
+CHANGING_COLUMNS = (
+    "status, attempt, attempt_id, holder_id, started_at, finished_at, result_json, result_kind, "
+    "failure_json, retry_at, ambiguous, settled_by, past_json"
+)
+"""What may change about a stored call: not what identifies it, its key, class or arguments (P9)."""
 RUN_COLUMNS = (
     "workflow_id, status, epoch, holder_id, created_at, updated_at, claimed_at, failure_json, "
     "graph_id, input_json, parent_id, root_id, origin, waits_json, wake_at, seal"

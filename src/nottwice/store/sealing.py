@@ -26,6 +26,11 @@ CHECKPOINTS, EVENTS, GRAPHS = "checkpoints", "events", "graphs"
 # What never changes about a run without its holder: workflow_id, created_at, graph_id, input_json,
 # parent_id, root_id and origin. Its status can delay it, and its end is a part of its head.
 _FACTS = (0, 4, 8, 9, 10, 11, 12)
+_KEPT = frozenset(
+    place
+    for place, name in enumerate(rows.CALL_COLUMNS.split(", "))
+    if name not in rows.CHANGING_COLUMNS.split(", ")
+)
 _MOST_REMEMBERED = 10_000
 _MOST_NAMED = 10
 COLUMNS = {
@@ -146,9 +151,11 @@ class Tally:
 
     def change(self, row: tuple[Any, ...], found: Row) -> tuple[Any, ...]:
         """The row of a call that was there; a commit that is repeated leaves it as it is."""
-        if self._sealing.seals is None or row[:-3] == tuple(found[:-3]):
-            return (*row[:-3], *found[-3:])
-        return self._sealed(row, Numbers(found[-3], found[-2] + 1), written=1)
+        # As it will be stored: what never changes about a call stays as it was.
+        said = [found[place] if place in _KEPT else value for place, value in enumerate(row[:-3])]
+        if self._sealing.seals is None or said == list(found[:-3]):
+            return (*said, *found[-3:])
+        return self._sealed((*said, *found[-3:]), Numbers(found[-3], found[-2] + 1), written=1)
 
     def remove(self, found: Row) -> None:
         """A call is taken away, as retention does."""

@@ -66,11 +66,8 @@ _THIS_CALL = (
     " WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ? AND tool_name = ?"
     " AND input_hash = ?"
 )
-_CHANGES = (
-    "UPDATE tool_call_results SET status = ?, attempt = ?, attempt_id = ?, holder_id = ?,"
-    " started_at = ?, finished_at = ?, result_json = ?, result_kind = ?, failure_json = ?,"
-    " retry_at = ?, ambiguous = ?, settled_by = ?, past_json = ?"
-)
+_CHANGED = rows.CHANGING_COLUMNS.replace(",", " = ?,")
+_CHANGES = "UPDATE tool_call_results SET " + _CHANGED + " = ?"
 UPDATE_CALL = _CHANGES + ", writes = ?, seal = ?" + _THIS_CALL
 CALL = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results" + _THIS_CALL
 KEY_CONFLICT = """
