@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.scenarios import GUARD
+from tests.crash.scenarios import GRAPHS, GUARD
 from tests.crash.sweeping import assert_nothing_wrong
 
 
@@ -27,3 +27,14 @@ def test_branches_and_event_loops_overtaken_in_the_middle_do_nothing_twice() -> 
         assert_nothing_wrong(
             name, GUARD[name], store="sqlite", level="takeover", budget_seconds=0.7
         )
+
+
+@pytest.mark.parametrize("level", ["boundaries", "double", "lines", "takeover", "power"])
+@pytest.mark.parametrize("name", ["all classes", "line"])
+def test_with_a_key_a_run_adds_up_wherever_it_was_killed(
+    name: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks at the ledger after each crash checks every seal and every head (P97)."""
+    monkeypatch.setenv("NOTTWICE_KEY", bytes(range(32)).hex())
+    agent = {**GUARD, **GRAPHS}[name]
+    assert_nothing_wrong(name, agent, store="sqlite", level=level, budget_seconds=0.7)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
+from nottwice.model.keyring import make_key, make_keyring
+from nottwice.model.seal import Seals
 from nottwice.store.interface import Store
 from nottwice.store.postgres import PostgresStore
 from nottwice.testing.conformance import StoreConformance, claims_of
@@ -17,6 +19,8 @@ from nottwice.testing.conformance.removals import Removals
 from tests.fakes import FakeClock
 from tests.postgres import server
 from tests.store.samples import NOW
+
+SEALS = Seals(make_keyring([make_key(bytes(range(32)))]))
 
 
 class TestPostgres(StoreConformance):
@@ -26,6 +30,13 @@ class TestPostgres(StoreConformance):
     def teardown_method(self) -> None:
         super().teardown_method()
         server.LEDGERS.give_back()
+
+
+class TestSealedPostgres(TestPostgres):
+    """With a key every claim is kept as well (P97)."""
+
+    def open_store(self, place: Path, now: float) -> Store:
+        return PostgresStore(server.LEDGERS.url("writer", place), now=now, seals=SEALS)
 
 
 class TestRemovals(Removals):
@@ -40,6 +51,7 @@ class TestRemovals(Removals):
 for _claim in claims_of(TestRemovals):
     # Not what a writer may do.
     setattr(TestPostgres, _claim, None)
+    setattr(TestSealedPostgres, _claim, None)
 
 
 def test_who_drives_runs_cannot_remove_them(tmp_path: Path) -> None:

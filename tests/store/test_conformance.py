@@ -23,6 +23,7 @@ import pytest
 from nottwice.errors import CommitUnknown, Fenced, UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow
+from nottwice.model.keyring import make_key, make_keyring
 from nottwice.model.run import (
     CheckpointRecord,
     GraphRecord,
@@ -31,6 +32,7 @@ from nottwice.model.run import (
     RunStatus,
     WaitKind,
 )
+from nottwice.model.seal import Seals
 from nottwice.store.interface import Blocked, CallWrite, Claim, Commit, Outdated, Store
 from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryData, MemoryStore
@@ -46,6 +48,8 @@ from nottwice.testing.conformance import (
 )
 from nottwice.testing.conformance.others import OtherFailed, OtherProcess
 from tests.store.samples import claim
+
+SEALS = Seals(make_keyring([make_key(bytes(range(32)))]))
 
 
 class InMemory(StoreConformance):
@@ -81,6 +85,25 @@ class TestMemory(InMemory):
 class TestSqlite(StoreConformance):
     def open_store(self, place: Path, now: float) -> Store:
         return SqliteStore(place / "ledger.db", now=now)
+
+
+class TestSealedSqlite(StoreConformance):
+    """With a key every claim is kept as well, and every run adds up after it (P97)."""
+
+    def open_store(self, place: Path, now: float) -> Store:
+        return SqliteStore(place / "ledger.db", now=now, seals=SEALS)
+
+    def teardown_method(self) -> None:
+        for ledger in self.place.rglob("ledger.db"):
+            store = SqliteStore(ledger, now=0.0, create=False, seals=SEALS)
+            for run in store.runs():
+                assert store.flaws(run.workflow_id, thorough=True) == []
+        super().teardown_method()
+
+
+class TestSealedJsonFile(StoreConformance):
+    def open_store(self, place: Path, now: float) -> Store:
+        return JsonFileStore(place / "runs", now=now, seals=SEALS)
 
 
 class TestJsonFile(StoreConformance):

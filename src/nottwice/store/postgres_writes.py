@@ -409,8 +409,9 @@ class Plan:
         written, put = rows.run_to_sql(run), PUT_RUN if run.holder_id is None else PUT_HELD_RUN
         self._in_doubt_from.setdefault(run.workflow_id, 0)
         if run.workflow_id in self._run_seals:
-            # Whoever takes it over does not vouch for what it says.
-            yield put, (*written[:-1], self._run_seals[run.workflow_id])
+            known = rows.run_to_sql(self._data.runs[run.workflow_id])
+            found = (*known[:-1], self._run_seals[run.workflow_id])
+            yield put, self._sealing.claimed(written, found)
             return
         sealed = self._put(RUNS, written)
         self._run_seals[run.workflow_id] = sealed[-1]
@@ -457,11 +458,14 @@ class Plan:
         for version in commit.dropped:
             yield DROP_CHECKPOINT, (commit.workflow_id, version)
         for write in commit.events:
-            told = self._put(EVENTS, graph_rows.event_to_sql(write.event))
+            told = graph_rows.event_to_sql(write.event)
             if write.event.received_by is None:
-                yield ADD_EVENT, told
+                yield ADD_EVENT, self._put(EVENTS, told)
             else:
-                yield TAKE_EVENT, (*told[-3:], *told[:2])
+                # Who takes it does not change what was told.
+                known = self._data.events[(write.event.workflow_id, write.event.event_id)]
+                kept = graph_rows.event_to_sql(known)[:-3]
+                yield TAKE_EVENT, (*self._put(EVENTS, (*kept, *told[-3:]))[-3:], *told[:2])
         if commit.graph is not None:
             yield ADD_GRAPH, self._put(GRAPHS, graph_rows.graph_to_sql(commit.graph))
 

@@ -23,9 +23,17 @@ from nottwice.store.rows import Row
 CALLS, RUNS, STEPS, REVIEWS = "tool_call_results", "runs", "steps", "reviews"
 EVIDENCE, AUDIT, CHARGES = "evidence", "audit", "charges"
 CHECKPOINTS, EVENTS, GRAPHS = "checkpoints", "events", "graphs"
-# What never changes about a run without its holder: workflow_id, created_at, graph_id, input_json,
-# parent_id, root_id and origin. Its status can delay it, and its end is a part of its head.
-_FACTS = (0, 4, 8, 9, 10, 11, 12)
+_SEALED = {
+    # Not its status, which can only delay it; its end is a part of its head.
+    RUNS: "workflow_id, created_at, graph_id, input_json, parent_id, root_id, origin",
+    # Not when it began, and as which: that stays as it was, whoever writes it again.
+    STEPS: "workflow_id, node_id, checkpoint_id, status, finished_at, failure_json",
+}
+"""What is sealed of a row, if not all of it."""
+_PLACES = {
+    table: [columns.split(", ").index(name) for name in _SEALED[table].split(", ")]
+    for table, columns in ((RUNS, rows.RUN_COLUMNS), (STEPS, rows.STEP_COLUMNS))
+}
 _KEPT = frozenset(
     place
     for place, name in enumerate(rows.CALL_COLUMNS.split(", "))
@@ -75,8 +83,14 @@ class Sealing:
         """A row as it is written: with its seal, if there is a key."""
         if self.seals is None:
             return row
-        said = [row[place] for place in _FACTS] if table == RUNS else row[:-1]
-        return (*row[:-1], self.seals.seal(table, said))
+        return (*row[:-1], self.seals.seal(table, _said(table, row)))
+
+    def claimed(self, row: tuple[Any, ...], found: Row) -> tuple[Any, ...]:
+        """The record of a run that was there; whoever takes it over does not vouch for it."""
+        same = _said(RUNS, row) == _said(RUNS, found)
+        if self.seals is None or same or self.flaw(RUNS, found) is not None:
+            return (*row[:-1], found[-1])
+        return self.put(RUNS, row)
 
     def check(self, table: str, found: list[Any]) -> list[Any]:
         """The same rows, if all are as nottwice wrote them; else LedgerTampered."""
@@ -90,8 +104,7 @@ class Sealing:
     def flaw(self, table: str, row: Row) -> str | None:
         """Why a row that ends with its seal cannot be believed."""
         assert self.seals is not None
-        said = [row[place] for place in _FACTS] if table == RUNS else row[:-1]
-        return self.seals.flaw(table, said, row[-1])
+        return self.seals.flaw(table, _said(table, row), row[-1])
 
     # Heads
 
@@ -128,6 +141,11 @@ class Sealing:
         """Know nothing any more: a transaction failed, and nobody knows which writes are there."""
         self._heads.clear()
         self._numbers.clear()
+
+
+def _said(table: str, row: Row) -> Sequence[Any]:
+    places = _PLACES.get(table)
+    return row[:-1] if places is None else [row[place] for place in places]
 
 
 class Tally:

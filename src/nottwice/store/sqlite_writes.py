@@ -411,8 +411,7 @@ def _claim(connection: sqlite3.Connection, claim: Claim, sealing: Sealing) -> It
         if sealing.seals is not None:
             yield PUT_HEAD, (sealing.seals.head_to_text(run, Head()), run)
     else:
-        # Whoever takes it over does not vouch for what it says.
-        yield PUT_RUN, (*written[:-1], found[-1])
+        yield PUT_RUN, sealing.claimed(written, found)
 
 
 def _removal(
@@ -490,13 +489,15 @@ def _review(connection: sqlite3.Connection, write: ReviewWrite, sealing: Sealing
 
 def _event(connection: sqlite3.Connection, write: EventWrite, sealing: Sealing) -> Statement:
     event = write.event
-    written = sealing.put(EVENTS, graph_rows.event_to_sql(event))
+    written = graph_rows.event_to_sql(event)
     if event.received_by is None:
-        return ADD_EVENT, written
+        return ADD_EVENT, sealing.put(EVENTS, written)
     found = connection.execute(EVENT, (event.workflow_id, event.event_id)).fetchone()
     if found is None or not may_take(graph_rows.event_from_sql(found), event):
         raise Outdated(f"event {event.event_id} was taken")
-    return TAKE_EVENT, (*written[-3:], event.workflow_id, event.event_id)
+    # Who takes it does not change what was told.
+    taken = sealing.put(EVENTS, (*found[:-3], *written[-3:]))
+    return TAKE_EVENT, (*taken[-3:], event.workflow_id, event.event_id)
 
 
 def _charge(connection: sqlite3.Connection, write: ChargeWrite, sealing: Sealing) -> Statement:
