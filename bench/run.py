@@ -128,6 +128,32 @@ def sequential(folder: Path, rounds: int, calls: int) -> dict[str, Any]:
     }
 
 
+def sealing(folder: Path, rounds: int, calls: int) -> dict[str, Any]:
+    """The same unsafe calls with a key and without one: what seals cost."""
+    subjects = []
+    for name, key in (("without seals", None), ("with seals", os.urandom(32))):
+        ledger = nt.open(folder / f"{name}.db", key=key)
+        subjects.append(Subject(name, _calls_of(ledger)))
+    plain, sealed = subjects
+    for subject in subjects:
+        subject.slice(WARM_UP_CALLS, timed=False)
+    for _ in range(rounds * 2):
+        for subject in subjects:
+            subject.slice(calls)
+    return {
+        "rates": {subject.name: statistics.median(subject.rates) for subject in subjects},
+        "ratio": _ratio(sealed, plain),
+    }
+
+
+def _calls_of(ledger: nt.Ledger) -> Callable[[int, int], None]:
+    def make(first: int, count: int) -> None:
+        with ledger.run(f"bench-{first}"):
+            _calls(send)(first, count)
+
+    return make
+
+
 def _calls(tool: Callable[..., Any]) -> Callable[[int, int], None]:
     def make(first: int, count: int) -> None:
         for number in range(first, first + count):
@@ -272,6 +298,10 @@ def report(figures: dict[str, Any]) -> None:
             f" {found['threads to (b)']:.2f} of (b), tasks {found['tasks']:>7,.0f} /s ="
             f" {found['tasks to (b)']:.2f} of (b)"
         )
+    print("\nSeals, one call after the other:")
+    for name, rate in figures["sealing"]["rates"].items():
+        print(f"  {name:<28}{rate:>10,.0f} unsafe calls/s")
+    print(f"  ratio {figures['sealing']['ratio']:.3f}")
     grown = dict(figures["growth"])
     ratio = grown.pop("ratio")
     print("\nA ledger that has grown:")
@@ -300,6 +330,7 @@ def main() -> int:
         figures["concurrent"] = {
             runs: concurrent(folder, runs, options.rounds, options.calls) for runs in (8, 64, 256)
         }
+        figures["sealing"] = sealing(folder, options.rounds, options.calls)
         print("filling a ledger …", file=sys.stderr)
         figures["growth"] = growth(folder, options.rows, options.rounds, options.calls)
     if options.json:

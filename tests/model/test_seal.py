@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nottwice.errors import LedgerTampered
 from nottwice.model.keyring import Key, Keyring, make_key, make_keyring
-from nottwice.model.seal import Head, Seals
+from nottwice.model.seal import Head, Seals, head_to_text
 
 OLD, NEW = make_key(bytes(range(32))), make_key(bytes(range(1, 33)))
 SEALS = Seals(make_keyring([OLD]))
@@ -21,7 +21,7 @@ VALUES = st.one_of(st.none(), st.integers(), st.floats(allow_nan=False), st.text
 def test_a_seal_is_the_same_in_every_version_of_python() -> None:
     """Known by heart: what was sealed years ago must fit."""
     assert SEALS.seal("calls", ROW) == "k0cc03213.8b304a36d98cccc6ef96543ccb55826c"
-    head = SEALS.head_to_text("run", Head(3, 5, 2, "completed", "ab"))
+    head = head_to_text(SEALS.sealed("run", Head(3, 5, 2, "completed", "ab")))
     assert head == "3/5/2/completed/ab/k0cc03213.f253e3466b7010caccc1bae1d14cd42f"
 
 
@@ -59,12 +59,14 @@ def test_what_an_older_key_sealed_still_fits_and_what_is_new_has_the_newer_one()
 
 
 def test_a_head_follows_from_all_writes_before_it() -> None:
-    first = SEALS.following(Head(), added=1, written=1, seals=("a",))
-    assert (first.rows, first.writes) == (1, 1)
-    one = SEALS.following(first, added=0, written=1, seals=("b",))
-    other = SEALS.following(first, added=0, written=1, seals=("c",))
+    first = SEALS.sealed("run", Head(1, 1, link=SEALS.link(Head(), ["a"])))
+    one, other = (
+        SEALS.sealed("run", Head(1, 2, link=SEALS.link(first, seals)))
+        for seals in (["b"], ["b", "c"])
+    )
     assert one[:4] == other[:4]
-    assert one.link != other.link
+    assert one.seal != other.seal
+    assert first.seal in one.link
 
 
 @pytest.mark.parametrize(
@@ -77,8 +79,8 @@ def test_what_is_no_head_is_not_believed(text: str | None) -> None:
 
 
 def test_a_head_belongs_to_its_run() -> None:
-    head = Head(3, 5, 2, "completed", "ab")
-    text = SEALS.head_to_text("run", head)
+    head = SEALS.sealed("run", Head(3, 5, 2, "completed", "ab"))
+    text = head_to_text(head)
     assert SEALS.head_from_text("run", text) == head
     with pytest.raises(LedgerTampered):
         SEALS.head_from_text("walk", text)

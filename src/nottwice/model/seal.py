@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from nottwice.errors import LedgerTampered
 from nottwice.model.keyring import Keyring
 
 _MAC_BYTES = 16
+_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 
 
 class Head(NamedTuple):
@@ -33,7 +35,9 @@ class Head(NamedTuple):
     ended: str = ""
     """The status of a run in which nothing can happen any more."""
     link: str = ""
-    """Follows from every write so far, in their order."""
+    """The seal of the head before it, and the seals of the rows that were written since."""
+    seal: str = ""
+    """Of all this; empty until somebody seals it. It follows from every write so far."""
 
 
 class Seals:
@@ -61,27 +65,35 @@ class Seals:
             return "its seal does not fit what it says"
         return None
 
-    def following(self, head: Head, *, added: int, written: int, seals: Sequence[str]) -> Head:
-        """The head after some rows were added, and so many writes in all, sealed like this."""
-        link = _mac(self._secret, ("link", head.link, *seals))
-        return Head(head.rows + added, head.writes + written, head.version, head.ended, link)
+    def sealed(self, workflow_id: str, head: Head) -> Head:
+        """The head of a run with its seal."""
+        rows, writes, version, ended, link, _ = head
+        said = ("head", workflow_id, rows, writes, version, ended, link)
+        seal = f"{self._own}.{_mac(self._secret, said)}"
+        return Head(rows, writes, version, ended, link, seal)
 
-    def head_to_text(self, workflow_id: str, head: Head) -> str:
-        """A head as it is kept: what it says, and its seal."""
-        rows, writes, version, ended, link = head
-        seal = self.seal("head", (workflow_id, *head))
-        return f"{rows}/{writes}/{version}/{ended}/{link}/{seal}"
+    def link(self, head: Head, seals: Sequence[str]) -> str:
+        """What links the next head to this one and to the rows that were written since."""
+        since = seals[0] if len(seals) == 1 else _mac(self._secret, ("rows", *seals))
+        return f"{head.seal}+{since}"
 
     def head_from_text(self, workflow_id: str, text: str | None) -> Head:
         """Read a head; one that does not fit its seal is LedgerTampered."""
         parts = ("" if text is None else text).split("/")
         flaw: str | None = "it has no head"
-        if len(parts) == 6 and all(part.lstrip("-").isdecimal() for part in parts[:3]):
-            head = Head(int(parts[0]), int(parts[1]), int(parts[2]), parts[3], parts[4])
-            flaw = self.flaw("head", (workflow_id, *head), parts[5])
+        if len(parts) == 6 and all(map(_NUMBER.fullmatch, parts[:3])):
+            rows, writes, version = map(int, parts[:3])
+            head = Head(rows, writes, version, *parts[3:])
+            flaw = self.flaw("head", (workflow_id, *head[:-1]), head.seal)
             if flaw is None:
                 return head
         raise LedgerTampered(f"The head of run {workflow_id!r} is not believed: {flaw}.")
+
+
+def head_to_text(head: Head) -> str:
+    """A sealed head as it is kept."""
+    rows, writes, version, ended, link, seal = head
+    return f"{rows}/{writes}/{version}/{ended}/{link}/{seal}"
 
 
 def _mac(secret: bytes, said: tuple[Any, ...]) -> str:

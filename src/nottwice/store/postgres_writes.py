@@ -19,7 +19,7 @@ from nottwice.errors import NottwiceError
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import AuditEntry, Evidence
 from nottwice.model.run import RunRecord, RunStatus
-from nottwice.model.seal import Head
+from nottwice.model.seal import Head, head_to_text
 from nottwice.store import graph_rows, rows
 from nottwice.store import postgres_wanted as wanted
 from nottwice.store.interface import Blocked, CallWrite, Commit, Outdated, Removal, RunUpdate
@@ -402,7 +402,7 @@ class Plan:
     def _head_before(self, commit: Commit) -> str | None:
         seals, run = self._sealing.seals, commit.workflow_id
         if run not in self._heads and seals is not None:
-            self._heads[run] = seals.head_to_text(run, Head())
+            self._heads[run] = head_to_text(seals.sealed(run, Head()))
         return self._heads.get(run)
 
     def _claim(self, run: RunRecord) -> Iterator[Statement]:

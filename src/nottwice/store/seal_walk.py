@@ -12,7 +12,7 @@ from typing import Any
 
 from nottwice.errors import KeyMissing, RunBusy, UnknownRun
 from nottwice.model.run import RunStatus
-from nottwice.model.seal import Head
+from nottwice.model.seal import Head, head_to_text
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import LEDGER
 from nottwice.store.sealing import (
@@ -154,19 +154,23 @@ class SealWalk:
                 run_id=workflow_id,
             )
         head = Head()
+        given: list[str] = []
         for nth, row in enumerate(ask(self._rows[CALLS], (workflow_id,)), 1):
             said = (*row[:-3], nth, row[-2])
             seal = seals.seal(CALLS, said)
             self._put(ask, CALLS, row, nth, seal)
-            head = seals.following(head, added=1, written=row[-2], seals=(seal,))
+            given.append(seal)
+            head = head._replace(rows=nth, writes=head.writes + row[-2])
         newest = ask(self._newest, (workflow_id,))[0][0]
         status = RunStatus(run[1])
         head = head._replace(
             version=-1 if newest is None else newest,
             ended=status.value if status.is_final else "",
+            link=seals.link(Head(), given) if given else "",
         )
+        head = seals.sealed(workflow_id, head)
         seal = sealing.put(RUNS, tuple(run))[-1]
-        self._put(ask, RUNS, run, seals.head_to_text(workflow_id, head), seal)
+        self._put(ask, RUNS, run, head_to_text(head), seal)
 
     def _seal(self, ask: Ask, table: str, found: Sequence[rows.Row], sealing: Sealing) -> None:
         for row in found:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from nottwice.errors import KeyMissing, LedgerTampered
 from nottwice.model.run import RunStatus
-from nottwice.model.seal import Head, Seals
+from nottwice.model.seal import Head, Seals, head_to_text
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import Commit
 from nottwice.store.rows import Row
@@ -198,12 +198,13 @@ class Tally:
                 raise
             # It ends, and nobody believes it any more as it is.
             return None
-        after = seals.following(before, added=self._added, written=self._written, seals=self._seals)
+        link = seals.link(before, self._seals) if self._seals else before.link
         version = max(newest if newest is not None else before.version, *versions, -1)
-        after = after._replace(version=version, ended=ended)
+        rows_now, writes_now = before.rows + self._added, before.writes + self._written
+        after = seals.sealed(commit.workflow_id, Head(rows_now, writes_now, version, ended, link))
         if _epoch(commit) >= 0:
             self._sealing.remember(commit.workflow_id, _epoch(commit), after, self._numbers)
-        return seals.head_to_text(commit.workflow_id, after)
+        return head_to_text(after)
 
     def _sealed(self, row: tuple[Any, ...], numbers: Numbers, *, written: int) -> tuple[Any, ...]:
         assert self._sealing.seals is not None

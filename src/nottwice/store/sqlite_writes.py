@@ -17,7 +17,7 @@ from typing import Any
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallRow
 from nottwice.model.run import RunStatus
-from nottwice.model.seal import Head
+from nottwice.model.seal import Head, head_to_text
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import (
     Blocked,
@@ -275,7 +275,10 @@ def _quick_sealed(commit: Commit, statement: Statement, sealing: Sealing) -> _Qu
     numbers = Numbers(known.nth, known.writes + 1)
     seal = seals.seal(CALLS, (*rows.call_to_sql(row)[:-3], *numbers))
     added = sql is _QUICK_INTENT
-    head = seals.following(before, added=int(added), written=1, seals=(seal,))
+    head = Head(
+        before.rows + added, before.writes + 1, before.version, "", seals.link(before, (seal,))
+    )
+    head = seals.sealed(commit.workflow_id, head)
     sql, place = _SEALED[sql]
     more = (*(numbers if added else numbers[1:]), seal)
     return _QuickSealed((sql, (*parameters[:place], *more, *parameters[place:])), head, numbers)
@@ -291,7 +294,7 @@ def write_quickly(
     if sealed is None or connection.execute(*sealed.statement).rowcount != 1:
         return False
     run = commit.workflow_id
-    connection.execute(PUT_HEAD, (sealing.seals.head_to_text(run, sealed.head), run))
+    connection.execute(PUT_HEAD, (head_to_text(sealed.head), run))
     row, fence = commit.calls[0].row, commit.fence
     assert fence is not None
     in_doubt = row.status.in_doubt
@@ -342,7 +345,7 @@ def _tally(run: rows.Row | None, commit: Commit, sealing: Sealing) -> Tally:
     head = None if run is None else run[0]
     sealing.check_may_write(commit.workflow_id, head)
     if run is None and sealing.seals is not None:
-        head = sealing.seals.head_to_text(commit.workflow_id, Head())
+        head = head_to_text(sealing.seals.sealed(commit.workflow_id, Head()))
     return Tally(sealing, commit, head)
 
 
@@ -409,7 +412,7 @@ def _claim(connection: sqlite3.Connection, claim: Claim, sealing: Sealing) -> It
     if found is None:
         yield PUT_RUN, sealing.put(RUNS, written)
         if sealing.seals is not None:
-            yield PUT_HEAD, (sealing.seals.head_to_text(run, Head()), run)
+            yield PUT_HEAD, (head_to_text(sealing.seals.sealed(run, Head())), run)
     else:
         yield PUT_RUN, sealing.claimed(written, found)
 
