@@ -6,11 +6,13 @@ As in `tests/test_tidy.py`, each check is also applied to a sample that breaks i
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import click
 import pytest
@@ -65,6 +67,12 @@ def run_page(path: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch
     module = ModuleType("page_" + Path(path).stem.replace("-", "_"))
     # Dataclasses and annotations look their module up by name.
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    # What a page puts into the environment is gone when it ends.
+    with patch.dict(os.environ):
+        return _run_blocks(path, text, module)
+
+
+def _run_blocks(path: str, text: str, module: ModuleType) -> int:
     executed = 0
     for block in documents.blocks(path, text):
         if block.language == "python":

@@ -136,6 +136,8 @@ def test_recording_changes_nothing_but_the_audit_trail_and_gives_the_same_bytes(
     assert (document["left_out"], document["removed"], document["secrets"]) == ([], [], 4)
     after = tables(ledger)
     known, (*earlier, told) = before.pop("audit"), after.pop("audit")
+    # Whoever puts something on record is on record as a process, too.
+    assert len(after.pop("holders")) == len(before.pop("holders")) + 1
     assert (after, earlier) == (before, known)
     assert told[0] == ""
     assert told[2:5] == ("ann", "export", str(place.folder / "checkpoints"))

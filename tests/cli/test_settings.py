@@ -96,8 +96,19 @@ def test_a_project_that_cannot_be_read_is_an_error_that_names_the_file(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"pyproject\.toml"):
         Settings().open_ledger()
-    # Whoever names the ledger does not need the project.
+    # Whoever names the ledger and the key does not need the project.
+    monkeypatch.setenv("NOTTWICE_KEY", bytes(range(32)).hex())
     assert opened(Settings(store="a.db")) == str(tmp_path / "a.db")
+
+
+def test_whether_there_is_a_key_is_never_guessed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project that cannot be read may name one: what is sealed would look forged without it."""
+    write_project(tmp_path, "[tool.nottwice\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"pyproject\.toml"):
+        Settings(store="a.db").open_ledger()
 
 
 @pytest.mark.parametrize("text", ["", "tool = 7\n", "[tool]\nnottwice = 7\n"])

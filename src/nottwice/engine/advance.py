@@ -31,7 +31,7 @@ from nottwice.model.graph import GraphDefinition, Node
 from nottwice.model.image import resume_image
 from nottwice.model.mapping import nodes_at
 from nottwice.model.position import Position
-from nottwice.model.run import RunStatus, StepRecord
+from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord
 
 
 class Cadence(enum.Enum):
@@ -247,7 +247,9 @@ class Flight:
 
 def _board(session: Session, plan: Plan) -> Doing[Flight]:
     """Find out where the run is; a run without a checkpoint is at its beginning."""
-    chain = yield Read(lambda store: store.checkpoint_chain(session.run_id))
+    chain: list[CheckpointRecord] = []
+    if session.found is not None:
+        chain = yield Read(lambda store: store.checkpoint_chain(session.run_id))
     if not chain:
         state = dict(plan.first_state)
         flight = Flight(session, plan, state, positions.start(plan.graph))
