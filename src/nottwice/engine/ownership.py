@@ -331,7 +331,9 @@ def _give_up_as_it_is(
     session: Session, error: BaseException | None, failure: Failure | None
 ) -> Doing[RunStatus | None]:
     """Find out how the run stands, and give it up so. None: it changed meanwhile; look again."""
-    reviews = yield Read(lambda store: store.open_reviews(session.run_id))
+    reviews: list[Review] = []
+    if session.may_have_reviews:
+        reviews = yield Read(lambda store: store.open_reviews(session.run_id))
     if error is None and session.denied is not None:
         # A policy stopped the run, whoever swallowed that.
         error = session.denied

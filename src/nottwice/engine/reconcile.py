@@ -352,10 +352,10 @@ def reconcile_all(session: Session) -> Doing[None]:
 
     Raises the first RunBlocked, after all calls in doubt have been tried.
     """
-    # Nobody can have asked, or decided, anything about a run that this very claim has made.
-    was_there = session.found is not None
-    if was_there:
-        yield from abort_if_decided(session)
+    if session.found is None:
+        # This very claim has made the run, so nothing was done in it, asked or decided about it.
+        return
+    yield from abort_if_decided(session)
     blocked: RunBlocked | None = None
     for row in (yield Read(lambda store: store.calls_in_doubt(session.run_id))):
         try:
@@ -364,8 +364,7 @@ def reconcile_all(session: Session) -> Doing[None]:
             blocked = blocked or error
     if blocked is not None:
         raise blocked
-    if was_there:
-        yield from raise_if_blocked(session)
+    yield from raise_if_blocked(session)
 
 
 def reconcile_one(session: Session, row: CallRow) -> Doing[None]:

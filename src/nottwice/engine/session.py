@@ -216,6 +216,8 @@ class Session:
         self.run = run
         self.found = found
         """The run as it was before it was claimed; None: it was not there."""
+        self.may_have_reviews = found is not None
+        """Whether people may have been asked something: before this claim, or since."""
         self.run_id = run.workflow_id
         self.holder = holder
         self.fence = Fence(holder.holder_id, run.epoch)
@@ -333,6 +335,8 @@ class Session:
         """
         if self.pid != os.getpid():
             raise forked(self)
+        if reviews:
+            self.may_have_reviews = True
         commit = Commit(
             workflow_id=self.run_id,
             fence=self.fence,
