@@ -263,9 +263,14 @@ class Session:
         self.closed = False
         self.when_idle: Callable[[], None] | None = None
 
+    @property
+    def is_first_drive(self) -> bool:
+        """Whether nobody but this session has ever driven the run."""
+        return self.found is None or self.found.epoch == 0
+
     def is_first_visit(self, node_id: str, checkpoint_id: str) -> bool:
-        """Whether a step cannot be on record: nobody but this session has ever driven the run."""
-        if self.found is not None and self.found.epoch > 0:
+        """Whether a step cannot be on record."""
+        if not self.is_first_drive:
             return False
         visit = (node_id, checkpoint_id)
         seen = visit in self._visited

@@ -27,7 +27,7 @@ from nottwice.model.call import (
 from nottwice.model.failure import Failure
 from nottwice.model.places import branches_differ, is_inside, is_visit_of
 from nottwice.model.review import ReviewKind
-from nottwice.model.run import StepRecord, StepStatus
+from nottwice.model.run import LastVisit, StepRecord, StepStatus
 from nottwice.store.interface import Outdated, ReviewWrite
 
 TWIN_SECONDS = 5.0
@@ -238,7 +238,9 @@ def _calls_under(step: StepRecord) -> Read:
 
 def _next_ordinal(session: Session) -> Doing[int]:
     if session.next_ordinal is None:
-        visited = yield Read(lambda store: store.last_visits(session.run_id))
+        visited: list[LastVisit] = []
+        if not session.is_first_drive:
+            visited = yield Read(lambda store: store.last_visits(session.run_id))
         session.next_ordinal = visited[-1].step.ordinal + 1 if visited else 1
     ordinal = session.next_ordinal
     session.next_ordinal += 1
