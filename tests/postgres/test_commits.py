@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import nottwice as nt
@@ -17,6 +18,8 @@ from nottwice.model.run import Fence
 from nottwice.store.interface import Commit, Store
 from nottwice.store.memory import MemoryStore
 from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres_connections import Connections, Lost
+from nottwice.store.postgres_place import read_place
 from nottwice.testing.conformance.bench import everything
 from nottwice.testing.conformance.commits import repeatable
 from tests.postgres import server
@@ -239,3 +242,17 @@ def test_no_effect_is_fired_while_its_intent_is_unknown(
                 assert told == [{"sent": 1}, {"sent": 2}]
             flight += 1
     assert flight > 5
+
+
+def test_a_connection_that_is_stuck_in_a_pipeline_is_a_lost_one(tmp_path: Path) -> None:
+    """So a server that restarts in the middle of one leaves it: not closed, and of no use."""
+    place = read_place(server.LEDGERS.url("writer", tmp_path))
+    connections = Connections(place, busy_seconds=5.0)
+    with pytest.raises(Lost), connections.use() as connection:
+        connection.pgconn.enter_pipeline_mode()
+        connection.pgconn.send_query_params(b"SELECT pg_sleep(0.2)", None)
+        raise psycopg.OperationalError("cannot exit pipeline mode while busy")
+    with connections.use() as connection:
+        assert connection.execute("SELECT 7").fetchone() == (7,)
+    connections.close()
+    server.LEDGERS.give_back()

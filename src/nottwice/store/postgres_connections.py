@@ -70,11 +70,10 @@ class Connections:
             try:
                 yield connection
             except psycopg.Error as error:
-                if _is_lost(connection, error):
+                if _is_lost(connection, error) or not _is_rolled_back(connection):
                     # A server that restarted has dropped all the others, too.
                     self.close()
                     raise Lost(error) from error
-                connection.rollback()
                 raise
             finally:
                 self._give_back(connection)
@@ -163,6 +162,16 @@ def _is_lost(connection: psycopg.Connection, error: psycopg.Error) -> bool:
         return True
     # The last words of a server that ends the connection; the end itself may not be here yet.
     return error.diag.severity_nonlocalized in ("FATAL", "PANIC")
+
+
+def _is_rolled_back(connection: psycopg.Connection) -> bool:
+    """Whether it could be brought out of whatever it was in. A server that goes away in the middle
+    of a pipeline leaves one that is neither closed nor of any use."""
+    try:
+        connection.rollback()
+    except psycopg.Error:
+        return False
+    return True
 
 
 def _status(connection: psycopg.Connection) -> TransactionStatus:
