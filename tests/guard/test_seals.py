@@ -186,6 +186,19 @@ def test_what_was_mended_and_is_broken_again_waits_again(place: Place) -> None:
         assert kinds == ["unknown"]
 
 
+def test_a_receipt_does_not_vouch_for_an_intent_that_was_changed_meanwhile(place: Place) -> None:
+    """Whichever way it is written: quickly on SQLite, or after a look at what is there."""
+
+    @nt.tool("unsafe_on_replay", name=f"sealed_slow_{place.schema or ''}")
+    def slow(to: str) -> str:
+        place.sql("UPDATE {t}tool_call_results SET args_json = '{}'" + OLD + " AND nth = 1")
+        return "sent"
+
+    with place.open() as ledger, ledger.run("old"):
+        assert slow("ann") == "sent"
+    assert any("a row of tool_call_results is not believed" in flaw for flaw in place.flaws())
+
+
 def test_a_receipt_that_was_taken_away_is_missed(place: Place) -> None:
     place.sql("DELETE FROM {t}tool_call_results WHERE workflow_id = 'dead' AND nth = 2")
     assert "from the middle of run 'dead' calls are gone: 2" in place.flaws()

@@ -173,6 +173,9 @@ class Tally:
         said = [found[place] if place in _KEPT else value for place, value in enumerate(row[:-3])]
         if self._sealing.seals is None or said == list(found[:-3]):
             return (*said, *found[-3:])
+        if self._sealing.flaw(CALLS, found) is not None:
+            # What came of the call is kept, but not vouched for: its seal goes on not to fit.
+            return (*said, *found[-3:])
         return self._sealed((*said, *found[-3:]), Numbers(found[-3], found[-2] + 1), written=1)
 
     def remove(self, found: Row) -> None:
