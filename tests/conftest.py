@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,11 @@ from nottwice.guard import registry
 # the machine and not the code.
 settings.register_profile("nottwice", deadline=None, max_examples=50)
 settings.load_profile("nottwice")
+
+# Whoever starts tests in the background of a script starts them deaf to Ctrl-C, and so would be
+# every process that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

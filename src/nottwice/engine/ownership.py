@@ -149,10 +149,10 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
                 "should be done after all."
             )
         if run is not None and run.holder_id is not None and run.holder_id != holder.holder_id:
-            life, record = yield _other_holder(run.holder_id)
-            if life is Life.ALIVE:
+            if (yield _life_of(run.holder_id)) is Life.ALIVE:
+                other = yield _holder(run.holder_id)
                 yield from _wait_or_give_up(
-                    opening, deadline, record, since=run.claimed_at, here=False
+                    opening, deadline, other, since=run.claimed_at, here=False
                 )
                 continue
         now = opening.clock.now()
@@ -176,8 +176,12 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
         )
 
 
-def _other_holder(holder_id: str) -> Read:
-    return Read(lambda store: (store.life_of(holder_id), store.load_holder(holder_id)))
+def _life_of(holder_id: str) -> Read:
+    return Read(lambda store: store.life_of(holder_id))
+
+
+def _holder(holder_id: str) -> Read:
+    return Read(lambda store: store.load_holder(holder_id))
 
 
 def _claimed(

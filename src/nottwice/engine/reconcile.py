@@ -355,16 +355,18 @@ def reconcile_all(session: Session) -> Doing[None]:
     if session.found is None:
         # This very claim has made the run, so nothing was done in it, asked or decided about it.
         return
-    yield from abort_if_decided(session)
+    reviews = yield from abort_if_decided(session)
+    in_doubt = yield Read(lambda store: store.calls_in_doubt(session.run_id))
     blocked: RunBlocked | None = None
-    for row in (yield Read(lambda store: store.calls_in_doubt(session.run_id))):
+    for row in in_doubt:
         try:
             yield from reconcile_one(session, row)
         except RunBlocked as error:
             blocked = blocked or error
     if blocked is not None:
         raise blocked
-    yield from raise_if_blocked(session)
+    if reviews or in_doubt:
+        yield from raise_if_blocked(session)
 
 
 def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
@@ -411,8 +413,7 @@ def _has_secrets(row: CallRow) -> bool:
 
 def raise_if_blocked(session: Session) -> Doing[None]:
     """Use what people have decided since; raise for the first review that is still open (D11)."""
-    yield from abort_if_decided(session)
-    for review in (yield Read(lambda store: store.open_reviews(session.run_id))):
+    for review in (yield from abort_if_decided(session)):
         decided = review.status is ReviewStatus.DECIDED
         if review.kind is ReviewKind.DRIFT and decided:
             session.waivers[review.identity] = review
@@ -465,16 +466,17 @@ def _reviewed_call(review: Review) -> Read:
     return Read(lambda store: store.load_call(review.identity))
 
 
-def abort_if_decided(session: Session) -> Doing[None]:
+def abort_if_decided(session: Session) -> Doing[list[Review]]:
     """Raise RunAborted if a person has decided so, whatever the review is about.
 
-    Durable: that the run is aborted, before it is raised.
+    Otherwise, what reviews there are. Durable: that the run is aborted, before it is raised.
     """
-    for review in (yield Read(lambda store: store.open_reviews(session.run_id))):
-        decision = review.decision
-        if decision is None or decision.verb is not Verb.ABORT:
-            continue
-        now = session.clock.now()
+    while True:
+        reviews: list[Review] = yield Read(lambda store: store.open_reviews(session.run_id))
+        review = next(filter(_aborts, reviews), None)
+        if review is None or review.decision is None:
+            return reviews
+        decision, now = review.decision, session.clock.now()
         try:
             yield from session.commit(
                 reviews=(ReviewWrite(review.used(now=now), review.version),),
@@ -488,3 +490,7 @@ def abort_if_decided(session: Session) -> Doing[None]:
             "was sent. Start a run with another id if it should be done after all.",
             review_id=review.review_id,
         )
+
+
+def _aborts(review: Review) -> bool:
+    return review.decision is not None and review.decision.verb is Verb.ABORT

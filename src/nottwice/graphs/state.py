@@ -352,7 +352,7 @@ def _copy(value: Any) -> Any:
     if type(value) is dict:
         return {key: _copy(each) for key, each in value.items()}
     if type(value) is list:
-        return [_copy(each) for each in value]
+        return [each if type(each) is str else _copy(each) for each in value]
     return value
 
 

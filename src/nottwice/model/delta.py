@@ -32,8 +32,6 @@ Delta = dict[str, Any]
 
 _OF_ALL: Final = frozenset({"set"})
 _OF_DICT: Final = frozenset({"put", "keys", "gone"})
-_OF_LIST: Final = frozenset({"parts"})
-_OF_NEW: Final = frozenset({"new"})
 
 # What the words around something cost at most, in characters. They decide only between two
 # spellings of the same change, and never whether it is right.
@@ -347,10 +345,9 @@ def _apply_parts(old: Plain, parts: list[Any], owned: bool) -> list[Plain]:
 
 
 def _parts(delta: Delta) -> list[Any]:
-    _expect(delta, _OF_LIST)
-    parts = delta["parts"]
+    parts = delta.get("parts") if type(delta) is dict and len(delta) == 1 else None
     if type(parts) is not list:
-        raise Misfit("the parts of a list are not a list")
+        raise Misfit("a change holds words that are not known")
     return parts
 
 
@@ -369,8 +366,7 @@ def places(parts: list[Any], length: int) -> Iterator[tuple[int, int, Any]]:
 
 
 def _new_items(part: Any) -> list[Plain]:
-    _expect(part, _OF_NEW)
-    items = part["new"]
+    items = part.get("new") if type(part) is dict and len(part) == 1 else None
     if type(items) is not list:
         raise Misfit("the new items of a list are not a list")
     return items

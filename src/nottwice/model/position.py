@@ -7,14 +7,14 @@ is the same whoever resumes the run, in whatever order parallel branches end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from nottwice.errors import InvalidGraph, LedgerCorrupt
 from nottwice.model.call import ROOT_NODE, branch_node, child_node
 from nottwice.model.graph import END, Choice, Fan, GraphDefinition, Line, Node
-from nottwice.model.shapes import UNREADABLE, checked
+from nottwice.model.shapes import UNREADABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,15 @@ class Position:
     @staticmethod
     def from_plain(plain: Any) -> Position:
         try:
-            branches = tuple(
-                checked(Branch(branch["node"], branch["update"]))
-                for branch in plain.get("branches", ())
-            )
-            position = checked(Position(plain["node"], plain["visits"], branches))
-            if not {type(number) for number in position.visits.values()} <= {int}:
-                raise TypeError("a visit has no number")
-            return position
+            branches = plain.get("branches", ())
+            nodes = [plain["node"], *(branch["node"] for branch in branches)]
+            # Not by ``shapes.checked``, which takes its time to find out what a record declares:
+            # this stands between a process that has just started and what it is to resume.
+            _expect((str, type(None)), nodes, "a node")
+            _expect((dict,), (branch["update"] for branch in branches), "an update")
+            _expect((int,), plain["visits"].values(), "a visit")
+            made = tuple(Branch(branch["node"], branch["update"]) for branch in branches)
+            return Position(plain["node"], plain["visits"], made)
         except UNREADABLE as error:
             raise LedgerCorrupt(
                 f"A checkpoint holds a position that cannot be read ({error!r}). It was not "
@@ -63,6 +64,12 @@ class Position:
     def visit(self, node: Node, *, index: int | None = None) -> int:
         """The number of the visit that is under way, or due."""
         return self.visits.get(child_node(around(node, index), node.step), 0)
+
+
+def _expect(kinds: tuple[type, ...], found: Iterable[Any], what: str) -> None:
+    for one in found:
+        if type(one) not in kinds:
+            raise TypeError(f"{what} is {type(one).__name__}")
 
 
 def around(node: Node, index: int | None) -> str:

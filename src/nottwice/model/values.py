@@ -121,10 +121,10 @@ def parse(text: str) -> Any:
     What is in it is not looked at. Whoever makes one value of many texts checks that value instead.
     """
     try:
-        value, end = _read_unseen(text)
+        value, end = _read_unseen(text, 0)
         if end == len(text):
             return value
-    except (ValueError, RecursionError, TypeError):
+    except (ValueError, RecursionError, TypeError, StopIteration):
         pass
     return decode(text)
 
@@ -311,7 +311,8 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _parse = json.JSONDecoder(object_pairs_hook=_refuse_twins).decode
-_read_unseen = json.JSONDecoder().raw_decode
+# Not its raw_decode, which only adds a layer of Python around this.
+_read_unseen: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder())["scan_once"]
 
 
 def nesting(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nottwice.model.run import CheckpointRecord, EventRecord, GraphRecord
@@ -15,6 +16,9 @@ EVENT_COLUMNS = (
 GRAPH_COLUMNS = "graph_id, definition_json, recorded_at, seal"
 
 _check_checkpoint = check_of(CHECKPOINT_COLUMNS)
+_KINDS = [{str}, {int}, {int}, {str}, {int}, {str}]
+"""Of the columns of checkpoints, as far as they say something."""
+_WIDTH = len(_KINDS)
 _check_event = check_of(EVENT_COLUMNS, optional="received_by received_at")
 _check_graph = check_of(GRAPH_COLUMNS)
 
@@ -34,11 +38,21 @@ def checkpoint_to_sql(checkpoint: CheckpointRecord) -> tuple[Any, ...]:
 def checkpoint_from_sql(row: Row) -> CheckpointRecord:
     try:
         _check_checkpoint(row)
-        run, version, snapshot, node_id, created_at, text = row[:6]
-        # In their order and unnamed: a run that is resumed has hundreds of them.
+        run, version, snapshot, node_id, created_at, text, *_ = row
         return CheckpointRecord(run, version, snapshot, node_id, text, created_at / 1_000_000)
     except UNREADABLE as error:
         raise corrupt("a checkpoint", row[:2], error) from error
+
+
+def checkpoints_from_sql(found: Sequence[Row]) -> list[CheckpointRecord]:
+    """The same for all that a version is rebuilt from: in a run of some length, hundreds."""
+    columns = list(zip(*found, strict=True))
+    kinds = [set(map(type, column)) for column in columns[:_WIDTH]]
+    if kinds != _KINDS:
+        return [checkpoint_from_sql(row) for row in found]
+    runs, versions, snapshots, nodes, moments, texts = columns[:_WIDTH]
+    seconds = [moment / 1_000_000 for moment in moments]
+    return list(map(CheckpointRecord, runs, versions, snapshots, nodes, texts, seconds))
 
 
 def event_to_sql(event: EventRecord) -> tuple[Any, ...]:

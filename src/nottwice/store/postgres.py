@@ -245,8 +245,7 @@ class PostgresStore:
         self, workflow_id: str, version: int | None = None
     ) -> list[CheckpointRecord]:
         wanted = (workflow_id, version, workflow_id, workflow_id)
-        found = self._sealed(CHECKPOINTS, reads.CHAIN, wanted)
-        return [graph_rows.checkpoint_from_sql(row) for row in found]
+        return graph_rows.checkpoints_from_sql(self._sealed(CHECKPOINTS, reads.CHAIN, wanted))
 
     def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
         found = self._read(reads.VERSIONS, (workflow_id,))

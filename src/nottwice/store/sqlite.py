@@ -238,7 +238,7 @@ class SqliteStore:
             found = self._sealed(CHECKPOINTS, reads.NEWEST_CHAIN, (workflow_id,))
         else:
             found = self._sealed(CHECKPOINTS, reads.CHAIN, (workflow_id, version))
-        return [graph_rows.checkpoint_from_sql(row) for row in found]
+        return graph_rows.checkpoints_from_sql(found)
 
     def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
         found = self._read(reads.VERSIONS, (workflow_id,))

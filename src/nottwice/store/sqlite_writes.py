@@ -75,7 +75,9 @@ SELECT workflow_id, input_hash FROM tool_call_results
  WHERE tool_name = ? AND idempotency_key = ? AND input_hash <> ? LIMIT 1
 """
 RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
-RUN_FENCE = "SELECT head, epoch, holder_id, in_doubt_from FROM runs WHERE workflow_id = ?"
+RUN_FENCE = (
+    "SELECT head, epoch, holder_id, in_doubt_from, parent_id FROM runs WHERE workflow_id = ?"
+)
 PUT_HEAD = "UPDATE runs SET head = ? WHERE workflow_id = ?"
 NEWEST_BUT = """
 SELECT coalesce(max(version), -1) FROM checkpoints
@@ -86,17 +88,16 @@ OPEN_REVIEWS = (
     " WHERE workflow_id = ? AND status IN ('open', 'decided') ORDER BY opened_at, review_id"
 )
 REVIEW = "SELECT " + rows.REVIEW_COLUMNS + " FROM reviews WHERE review_id = ?"
-# Not OR REPLACE, which would forget the columns that a record of a run does not show.
-PUT_RUN = (
-    _insert("runs", rows.RUN_COLUMNS)
-    + " ON CONFLICT (workflow_id) DO UPDATE SET "
-    + ", ".join(name + " = excluded." + name for name in rows.RUN_COLUMNS.split(", "))
+ADD_RUN = _insert("runs", rows.RUN_COLUMNS)
+# Not OR REPLACE, which would forget the columns that a record of a run does not show. A run that
+# is held, or over, is not ready (see READY_SINCE); nobody need find that out.
+_EVERYTHING = rows.RUN_COLUMNS.replace(",", " = ?,")
+CHANGE_RUN = "UPDATE runs SET " + _EVERYTHING + " = ?, ready_at = NULL WHERE workflow_id = ?"
+_UPDATE_RUN = (
+    "UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wake_at = ?"
 )
-UPDATE_RUN = """
-UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wake_at = ?
- WHERE workflow_id = ?
-"""
-RELEASE_RUN = "UPDATE runs SET holder_id = NULL WHERE workflow_id = ?"
+UPDATE_RUN = _UPDATE_RUN + " WHERE workflow_id = ?"
+RELEASE_RUN = _UPDATE_RUN + ", holder_id = NULL WHERE workflow_id = ?"
 BIND_RUN = "UPDATE runs SET graph_id = ?, seal = ? WHERE workflow_id = ?"
 # Since when a run can go on that nobody holds: the same as ``rules.ready_since``, except that it
 # equals wake_at only if nothing but time has to pass.
@@ -124,9 +125,6 @@ UPDATE runs SET ready_at = CASE
     ELSE wake_at END
 """
 READY_SINCE = _READY_SINCE + " WHERE workflow_id = ?"
-PARENT_READY_SINCE = (
-    _READY_SINCE + " WHERE workflow_id = (SELECT parent_id FROM runs WHERE workflow_id = ?)"
-)
 # A commit that another one overtook may still carry the mark of before: what is done stays done.
 PUT_STEP = (
     _insert("steps", rows.STEP_COLUMNS)
@@ -333,7 +331,7 @@ def plan(connection: sqlite3.Connection, commit: Commit, sealing: Sealing) -> li
         statements.append(_charge(connection, charge_write, sealing))
     if commit.run is not None:
         statements.extend(_run(connection, commit.workflow_id, commit.run, sealing))
-    statements.extend(_readiness(commit))
+    statements.extend(_readiness(commit, parent_id=None if run is None else run[4]))
     head = tally.head(newest=_newest(connection, commit))
     if head is not None:
         statements.append((PUT_HEAD, (head, commit.workflow_id)))
@@ -410,11 +408,11 @@ def _claim(connection: sqlite3.Connection, claim: Claim, sealing: Sealing) -> It
         raise Outdated(f"epoch {epoch}")
     check_not_removed(None if found is None else rows.run_from_sql(found))
     if found is None:
-        yield PUT_RUN, sealing.put(RUNS, written)
+        yield ADD_RUN, sealing.put(RUNS, written)
         if sealing.seals is not None:
             yield PUT_HEAD, (head_to_text(sealing.seals.sealed(run, Head())), run)
     else:
-        yield PUT_RUN, sealing.claimed(written, found)
+        yield CHANGE_RUN, (*sealing.claimed(written, found), run)
 
 
 def _removal(
@@ -425,7 +423,7 @@ def _removal(
     known = None if found is None else rows.run_from_sql(found)
     if not may_be_removed(known, removal) and (found is None or found[:-1] != written[:-1]):
         raise Outdated(f"run {run} is not as it was")
-    yield PUT_RUN, sealing.put(RUNS, written)
+    yield CHANGE_RUN, (*sealing.put(RUNS, written), run)
     for identity in removal.calls:
         call = connection.execute(CALL, identity).fetchone()
         if call is not None:
@@ -522,26 +520,21 @@ def _run(
 ) -> Iterator[Statement]:
     failure, waits = rows.failure_to_sql(update.failure), rows.waits_to_sql(update.waits)
     at = rows.micros(update.at)
-    yield UPDATE_RUN, (update.status.value, at, failure, *waits, workflow_id)
+    update_run = RELEASE_RUN if update.release else UPDATE_RUN
+    yield update_run, (update.status.value, at, failure, *waits, workflow_id)
     if update.graph_id is not None:
         found = rows.run_from_sql(connection.execute(RUN, (workflow_id,)).fetchone())
         bound = sealing.put(RUNS, rows.run_to_sql(replace(found, graph_id=update.graph_id)))
         yield BIND_RUN, (update.graph_id, bound[-1], workflow_id)
-    if update.release:
-        yield RELEASE_RUN, (workflow_id,)
 
 
-def _may_become_ready_or_not(claim: Claim | None) -> bool:
-    """Not one that its holder has just made, which is the usual case."""
-    return claim is not None and (claim.after_epoch is not None or claim.run.holder_id is None)
-
-
-def _readiness(commit: Commit) -> Iterator[Statement]:
+def _readiness(commit: Commit, *, parent_id: str | None) -> Iterator[Statement]:
     """What keeps ``runs.ready_at`` true. Nothing that a holder is told matters while it holds."""
-    this_run = (commit.workflow_id,)
     released = commit.run is not None and commit.run.release
+    over = commit.run is not None and commit.run.status not in _NOT_OVER
     told = commit.fence is None and (commit.reviews or commit.events)
-    if released or told or _may_become_ready_or_not(commit.claim):
-        yield READY_SINCE, this_run
-    if released and commit.run is not None and commit.run.status not in _NOT_OVER:
-        yield PARENT_READY_SINCE, this_run
+    queued = commit.claim is not None and commit.claim.run.holder_id is None
+    if (released and not over) or told or queued:
+        yield READY_SINCE, (commit.workflow_id,)
+    if released and over and parent_id is not None:
+        yield READY_SINCE, (parent_id,)
