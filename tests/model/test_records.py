@@ -1,12 +1,15 @@
-"""Records that are made in every call behave as frozen dataclasses do, and are filled faster."""
+"""Records behave as frozen dataclasses do; those of every call for the type checker only."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import copy
+import dataclasses
+from dataclasses import FrozenInstanceError, field, replace
+from typing import Any
 
 import pytest
 
-from nottwice.model.records import light_record
+from nottwice.model.records import frozen_record, light_record
 
 
 @light_record(frozen=True, slots=True)
@@ -50,3 +53,102 @@ def test_fields_that_must_be_named_are_refused_by_position() -> None:
 def test_the_type_checker_takes_a_record_for_frozen() -> None:
     # Were it not, mypy would report that this comment silences nothing.
     Pair(1).one = 2  # type: ignore[misc]
+
+
+@frozen_record(frozen=True, slots=True)
+class Whole:
+    """A record with all that ours have."""
+
+    name: str
+    secret: bytes = field(default=b"", repr=False)
+    beside: int = field(default=0, compare=False)
+    items: list[int] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        return len(self.name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Model:
+    """What it is measured by."""
+
+    name: str
+    secret: bytes = field(default=b"", repr=False)
+    beside: int = field(default=0, compare=False)
+    items: list[int] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        return len(self.name)
+
+
+def outcome(action: Any) -> str:
+    try:
+        return repr(action())
+    except (AttributeError, TypeError) as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda kind: kind("a", b"hidden", 3, [1]),
+        lambda kind: kind("a", b"x") == kind("a", b"x", 9),
+        lambda kind: kind("a", b"x") == kind("a", b"y"),
+        lambda kind: kind("a") == ("a", b"", 0, []),
+        lambda kind: kind(float("nan")) == kind(float("nan")),
+        lambda kind: (nan := float("nan")) and kind(nan) == kind(nan),
+        lambda kind: hash(kind("a", items=())) == hash(kind("a", beside=7, items=())),
+        lambda kind: hash(kind("a")),
+        lambda kind: setattr(kind("a"), "name", "b"),
+        lambda kind: delattr(kind("a"), "name"),
+        lambda kind: copy.deepcopy(kind("a", items=[1])),
+        lambda kind: copy.copy(kind("a")) == kind("a"),
+        lambda kind: replace(kind("a"), name="b"),
+        lambda kind: dataclasses.asdict(kind("a")),
+        lambda kind: kind.__match_args__,
+        lambda kind: kind(),
+    ],
+)
+def test_a_frozen_record_is_what_a_frozen_dataclass_is(action: Any) -> None:
+    assert outcome(lambda: action(Whole)).replace("Whole", "Model") == outcome(
+        lambda: action(Model)
+    )
+
+
+@pytest.mark.parametrize("name", ["length", "other"])
+def test_nothing_else_can_be_set(name: str) -> None:
+    with pytest.raises(AttributeError, match=name):
+        setattr(Whole("a"), name, 3)
+
+
+def test_a_field_is_set_once() -> None:
+    whole = Whole("a")
+    with pytest.raises(FrozenInstanceError, match="'name'"):
+        whole.name = "b"  # type: ignore[misc]
+    assert whole.name == "a"
+
+
+def test_a_record_may_be_itself_only_and_may_show_itself() -> None:
+    @frozen_record(frozen=True, slots=True, eq=False)
+    class Own:
+        """Equal to nothing but itself."""
+
+        one: int
+
+        def __repr__(self) -> str:
+            return "mine"
+
+    own = Own(1)
+    assert (own == own, own == Own(1), repr(own)) == (True, False, "mine")
+
+
+def test_what_is_not_frozen_is_no_record() -> None:
+    with pytest.raises(TypeError, match="records are frozen"):
+
+        @frozen_record(slots=True, frozen=False)
+        class Loose:
+            """A record that would not be one."""
+
+            one: int

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.agent import own_tools
@@ -36,13 +35,14 @@ from nottwice.errors import (
 from nottwice.graphs.children import child_identity, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
+from nottwice.model.records import frozen_record
 
 MOST_RESULT_CHARACTERS = 50_000
 _TOLD = (ToolFailure, InvalidArguments, InvalidKey, KeyConflict, NotPlainData, InvalidId)
 """What a model is told: nothing took effect, or the effect is on record."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Act:
     """One tool call of a reply on its way."""
 
@@ -58,7 +58,7 @@ class Act:
     earlier: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Acted:
     """What came of the tool calls of one reply."""
 

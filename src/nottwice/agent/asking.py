@@ -29,6 +29,7 @@ from nottwice.model.asked import Question
 from nottwice.model.call import CallIdentity, CallRow, ResultKind, StoredResult, child_checkpoint
 from nottwice.model.failure import NO_RETRY, FailureClass, RetryPolicy
 from nottwice.model.raises import check_raise
+from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewKind
 from nottwice.model.shapes import checked, not_believed
 from nottwice.model.tool import Tool
@@ -41,7 +42,7 @@ Render = Callable[[int], ModelRequest]
 """The request, made from what is on record; the number says how often to halve the window."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Asking:
     """Everything that asking a model once needs."""
 
@@ -59,7 +60,7 @@ class Asking:
         return self.scope.session
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Answered:
     """The reply of a model, what it took, and what people raised the budget by meanwhile."""
 

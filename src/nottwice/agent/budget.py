@@ -9,16 +9,17 @@ a model cannot spend past the budget. Promise kept here: P70.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model.raises import NAMES, is_amount
+from nottwice.model.records import frozen_record
 from nottwice.model.shapes import checked, not_believed
 from nottwice.model.tool import parse_duration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What a run may take: dollars, tokens, requests to a model, time, the same thing in a row.
 
@@ -50,7 +51,7 @@ class Budget:
         return limit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Amount:
     """So much of a budget: tokens, and dollars where the price is known."""
 
@@ -72,7 +73,7 @@ class Amount:
             return checked(Amount(plain["tokens"], plain["usd"]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Taken:
     """What a run has taken so far, and what its next request may take at most."""
 
@@ -84,7 +85,7 @@ class Taken:
     repeats: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Overrun:
     """A limit that the next request does not fit under."""
 

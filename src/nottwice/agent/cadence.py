@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from nottwice.engine.asks import Doing
 from nottwice.engine.session import Session
 from nottwice.errors import InvalidTool, UsageError
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import parse_duration
 
 EVERY_BEAT = "every_beat"
@@ -25,7 +26,7 @@ class _Kept:
     beats: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Cadence:
     """Every so many beats, or every so many seconds; neither: with the next effect or reply."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.agent.messages import Message, Role, Text, ToolCall, said
 from nottwice.agent.state import RunState
+from nottwice.model.records import frozen_record
 
 BYTES_PER_TOKEN = 3
 """Most text has four; too small a number only compacts early and reserves too much."""
@@ -22,7 +22,7 @@ MOST_LINES = 30
 MOST_LINE_CHARACTERS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Context:
     """What one request to a model is made of, beside its tools."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.model import values
 from nottwice.model.call import CallRow, ResultKind
+from nottwice.model.records import frozen_record
 from nottwice.store.interface import Store
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Effect:
     """One effect as the ledger has it."""
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from nottwice.errors import LedgerCorrupt
+from nottwice.model.records import frozen_record
 from nottwice.model.shapes import checked
 
 Extra = Mapping[str, Any]
@@ -26,7 +27,7 @@ class Role(enum.Enum):
     ASSISTANT = "assistant"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Text:
     """What was said."""
 
@@ -35,7 +36,7 @@ class Text:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Reasoning:
     """What the model thought before it spoke; a provider may want it back, with its signature."""
 
@@ -44,7 +45,7 @@ class Reasoning:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class ToolCall:
     """A tool that the model wants to be called. ``id`` is the provider's, and names the result."""
 
@@ -57,7 +58,7 @@ class ToolCall:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class ToolResult:
     """What came of a tool call, as the model reads it."""
 
@@ -71,7 +72,7 @@ class ToolResult:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Unknown:
     """A block of a kind that is not known here, as the provider sent it."""
 
@@ -83,7 +84,7 @@ class Unknown:
 Block = Text | Reasoning | ToolCall | ToolResult | Unknown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Message:
     """One turn of one side."""
 

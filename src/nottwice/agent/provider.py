@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
 from nottwice.agent.messages import Extra, Message
 from nottwice.errors import UsageError
+from nottwice.model.records import frozen_record
 from nottwice.model.shapes import checked, not_believed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class ToolSchema:
     """A tool as a model is told about it."""
 
@@ -35,7 +36,7 @@ class ToolSchema:
     """The JSON schema of its arguments, an object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """One question to a model. It is made anew whenever it is needed, and never recorded."""
 
@@ -60,7 +61,7 @@ class StopReason(enum.Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Usage:
     """What one request took. Cached tokens are not part of ``input_tokens``."""
 
@@ -87,7 +88,7 @@ class Usage:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Price:
     """What a model costs, in dollars for a million tokens. None: as much as other input."""
 
@@ -119,7 +120,7 @@ class Price:
         return round(millionths / 1e6, 9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class ModelReply:
     """What a model said, and what it took."""
 

@@ -10,7 +10,6 @@ nobody who reads the state copies it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 from nottwice.agent.messages import Message
@@ -18,6 +17,7 @@ from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidGraph, UsageError
 from nottwice.graphs.state import StateType
 from nottwice.model import values
+from nottwice.model.records import frozen_record
 
 APPENDED = ("transcript", "asked", "completed", "memory")
 """Parts of the state to which beats only add."""
@@ -54,7 +54,7 @@ class Transcript(Sequence[Message]):
         return hash(values.hash_of(self._plain))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class CompletedStep:
     """A step of the plan that is done, and why we believe it."""
 
@@ -63,7 +63,7 @@ class CompletedStep:
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class MemoryReference:
     """Where something can be found again; never the thing itself."""
 
@@ -72,7 +72,7 @@ class MemoryReference:
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class AskedCall:
     """An effect that the model asked for; what became of it is in the ledger, by this id."""
 
@@ -87,7 +87,7 @@ class AskedCall:
     """``done``; ``failed``: it took no effect; ``unavailable``: nor that, and trying may help."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Spent:
     """What the answers of the model took."""
 

@@ -6,7 +6,6 @@ The log record carries what happened as data, like everything that the engine sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from nottwice.agent.asking import Answered
@@ -14,6 +13,7 @@ from nottwice.agent.messages import Message
 from nottwice.engine import said as words
 from nottwice.engine.said import Said
 from nottwice.engine.session import Scope
+from nottwice.model.records import frozen_record
 
 TURN: Final = "begin a turn"
 HEARD: Final = "hear the user"
@@ -23,7 +23,7 @@ RESULT: Final = "a tool is answered"
 FINISHED: Final = "the task is done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Told(Said):
     """Something that an agent did: ``decision`` says what, ``text`` is for people."""
 

@@ -12,7 +12,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from nottwice.agent.messages import ToolCall
@@ -31,6 +31,7 @@ from nottwice.model.call import (
     branch_node,
     check_id,
 )
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import Tool
 
 _REPEAT_TEXT = (
@@ -39,7 +40,7 @@ _REPEAT_TEXT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Offered:
     """One tool as the model sees it and as the harness calls it."""
 
@@ -56,7 +57,7 @@ class Offered:
         return self.tool is None or self.tool.replay_class.effectful
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Wanted:
     """A call as it would be made for a model, and under which identity."""
 

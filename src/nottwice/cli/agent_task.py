@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -18,12 +17,13 @@ from nottwice.engine.said import Said
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
 from nottwice.model.decision import Action
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import OWN_PREFIX
 
 MOST_CHARACTERS = 400
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Task:
     """What somebody says to an agent on the command line."""
 

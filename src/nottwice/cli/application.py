@@ -12,7 +12,6 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,9 +19,10 @@ from typing import Any
 from nottwice.cli.settings import Settings
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard import registry
+from nottwice.model.records import frozen_record
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Application:
     """An imported module, and the tools that importing it declared."""
 

@@ -8,7 +8,7 @@ case is shown and how a person is asked is in `case.py`.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -24,6 +24,7 @@ from nottwice.cli.waits import resume_command
 from nottwice.errors import DecisionConflict, UsageError
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewStatus, Verb
 from nottwice.model.run import Life
 from nottwice.model.tool import Tool
@@ -67,7 +68,7 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What the command line, or the person who was asked, says."""
 

@@ -15,13 +15,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nottwice as nt
 from nottwice.agent.provider import ModelRequest
 from nottwice.agent.providers.scripted import requests_in
+from nottwice.model.records import frozen_record
 
 STEPS = 160
 DIES_AT = 141
@@ -31,7 +31,7 @@ COMMAND = (sys.executable, "-P", "-m", "nottwice.cli.demo_long")
 LIMIT_SECONDS = 240.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class LongRun:
     """What was counted of the long run, after the kill and after the resume."""
 

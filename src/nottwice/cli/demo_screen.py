@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
@@ -16,13 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from nottwice.model.records import frozen_record
 from nottwice.testing.showcase import Shown
 
 WIDTH = 80
 SECONDS_TO_READ = 3.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Line:
     """Some tickets together, each killed once: a line of the closing table."""
 

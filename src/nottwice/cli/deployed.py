@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,12 +12,13 @@ from nottwice.errors import UsageError
 from nottwice.graphs.app import App
 from nottwice.graphs.declare import Graph
 from nottwice.guard.ledger import MEMORY, Ledger, ledger_of, open_ledger
+from nottwice.model.records import frozen_record
 from nottwice.store.postgres_place import is_postgres
 
 _HOW = "Name an nt.App or an nt.Graph: --app module:app."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Deployed:
     """An app, with all that importing it brought: tools live as long as somebody knows them."""
 

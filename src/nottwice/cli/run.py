@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -37,6 +36,7 @@ from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.graph import split_graph_id
+from nottwice.model.records import frozen_record
 from nottwice.model.run import RunStatus
 from nottwice.model.tool import parse_duration
 
@@ -49,7 +49,7 @@ MOST_SECONDS = 9e9
 MOST_STATE_CHARACTERS = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Errand:
     """A run to advance, and how."""
 

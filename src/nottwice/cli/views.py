@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar, assert_never
 
 from nottwice.cli.output import shorten, utc_text
@@ -26,6 +25,7 @@ from nottwice.model.asked import Question, WantedCall, shown_in
 from nottwice.model.call import ROOT_NODE, CallRow, CallStatus
 from nottwice.model.graph import split_graph_id
 from nottwice.model.places import shown_node
+from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import (
     EventRecord,
@@ -81,7 +81,7 @@ class Holders:
         return f"holder {holder_id[:8]}" if record is None else record.describe()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class RunView:
     """One run with its state, and who holds it."""
 
@@ -91,7 +91,7 @@ class RunView:
     holder_life: Life | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Standing:
     """How far a run of a graph came, without any of its code."""
 
@@ -103,7 +103,7 @@ class Standing:
     nodes: tuple[NodeMark, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Overview:
     """The whole ledger in a few figures, with what needs somebody."""
 
@@ -128,7 +128,7 @@ class Overview:
         return [case for case in self.cases if case.review.status is ReviewStatus.DECIDED]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class CallView:
     """One call with everything that bears on it."""
 
@@ -137,7 +137,7 @@ class CallView:
     reviews: tuple[Review, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class RunDetails:
     """One run as a timeline."""
 

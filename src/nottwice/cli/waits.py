@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import assert_never
 
 from nottwice.cli.output import utc_text
 from nottwice.cli.settings import Settings
 from nottwice.cli.views import subject_text
+from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.store.interface import Store
@@ -21,7 +21,7 @@ from nottwice.store.interface import Store
 MOST_DEPTH = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Reason:
     """One thing that a run waits for."""
 

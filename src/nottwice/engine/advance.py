@@ -12,7 +12,6 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nottwice.engine import ownership, steps, stops, tampered
@@ -31,6 +30,7 @@ from nottwice.model.graph import GraphDefinition, Node
 from nottwice.model.image import resume_image
 from nottwice.model.mapping import nodes_at
 from nottwice.model.position import Position
+from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord
 
 
@@ -42,7 +42,7 @@ class Cadence(enum.Enum):
     ON_EXIT = "on_exit"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Ending:
     """What a node's return value means: where to go, and what changes."""
 
@@ -69,7 +69,7 @@ class NodeCode(Protocol):
         """What the node returned; raises if it broke its contract."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that driving a graph needs, besides the run."""
 
@@ -87,7 +87,7 @@ class HandedBack(Exception):
     """Whoever drives a run was told to stop. Internal: the run is given up as it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Landing:
     """How far a run came: what stopped it, or, when it is finished, what it ended with.
 

@@ -6,6 +6,8 @@ but word that was left in this very process is found at once.
 
 from __future__ import annotations
 
+import math
+
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Session
 from nottwice.errors import RunAborted
@@ -28,10 +30,15 @@ def left_word() -> None:
     _Here.words += 1
 
 
+def words_left() -> int:
+    """How often that was so far: to be asked before it is looked what there is."""
+    return _Here.words
+
+
 def stop_if_cancelled(session: Session) -> Doing[None]:
     """Raise RunAborted if somebody cancelled the run."""
     now, words = session.clock.now(), _Here.words
-    looked_at, heard = session.looked_for_word
+    looked_at, heard = session.looked_for_word or (-math.inf, 0)
     if words == heard and 0 <= now - looked_at < LOOK_SECONDS:
         return
     told: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, CANCEL))

@@ -8,7 +8,7 @@ raises or hangs lets nothing through. Promises kept here: P81, P82, P83.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nottwice.engine import approvals, blocking, stops
 from nottwice.engine.asks import Doing, Outcome, Read, Rule
@@ -27,6 +27,7 @@ from nottwice.model.policy import (
     shown_amount,
     strictest,
 )
+from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry
 from nottwice.model.run import RunStatus
 from nottwice.model.tool import OWN_PREFIX, Tool
@@ -37,7 +38,7 @@ MOST_REASON_CHARACTERS = 500
 _DENIED = f"{Denied.__module__}.{Denied.__qualname__}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Permit:
     """What the commit of an intent writes beside it, because it is allowed."""
 
@@ -48,7 +49,7 @@ class Permit:
 FREE = Permit()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _Said:
     """A ruling, and the name of the policy that made it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -17,11 +17,12 @@ from nottwice.model import checkpoint
 from nottwice.model.changes import Change, changes
 from nottwice.model.delta import Plain
 from nottwice.model.image import load_image
+from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, Fence, Life, RunRecord
 from nottwice.store.interface import Claim, Commit, Outdated, RunUpdate, Store
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Version:
     """One saved version of a run."""
 

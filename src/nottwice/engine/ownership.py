@@ -11,9 +11,9 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from nottwice.engine import reconcile, restored, said, stops, tampered
+from nottwice.engine import cancelled, reconcile, restored, said, stops, tampered
 from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
@@ -23,8 +23,9 @@ from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, Usa
 from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure, is_ledger_trouble
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewStatus
-from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord, RunStatus, Wait
+from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord, RunStatus, Standing, Wait
 from nottwice.store.interface import (
     Claim,
     Commit,
@@ -52,7 +53,7 @@ def _renew_after_fork() -> None:
 os.register_at_fork(after_in_child=_renew_after_fork)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Opening:
     """What is asked for when a run is opened."""
 
@@ -79,7 +80,7 @@ class Rebound(Exception):
     """The run is bound to another graph by now. Internal: callers look again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Beginning:
     """What a run of a graph begins with."""
 
@@ -163,6 +164,9 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             yield Write(Commit(workflow_id=run_id, claim=Claim(claimed, after), graph=graph))
         except Outdated:
             continue
+        standing, words = Standing(), cancelled.words_left()
+        if run is not None:
+            standing = yield Read(lambda store: store.standing(run_id))
         return Session(
             store=opening.store,
             clock=opening.clock,
@@ -171,6 +175,8 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             find_tool=opening.find_tool,
             patience_seconds=opening.patience_seconds,
             found=run,
+            standing=standing,
+            looked_for_word=None if standing.events else (now, words),
             policies=opening.policies,
             keys=opening.keys,
         )

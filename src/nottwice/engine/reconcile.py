@@ -352,21 +352,18 @@ def reconcile_all(session: Session) -> Doing[None]:
 
     Raises the first RunBlocked, after all calls in doubt have been tried.
     """
-    if session.found is None:
-        # This very claim has made the run, so nothing was done in it, asked or decided about it.
+    if not session.standing.reviews and not session.standing.in_doubt:
         return
-    reviews = yield from abort_if_decided(session)
-    in_doubt = yield Read(lambda store: store.calls_in_doubt(session.run_id))
+    yield from abort_if_decided(session)
     blocked: RunBlocked | None = None
-    for row in in_doubt:
+    for row in (yield Read(lambda store: store.calls_in_doubt(session.run_id))):
         try:
             yield from reconcile_one(session, row)
         except RunBlocked as error:
             blocked = blocked or error
     if blocked is not None:
         raise blocked
-    if reviews or in_doubt:
-        yield from raise_if_blocked(session)
+    yield from raise_if_blocked(session)
 
 
 def reconcile_one(session: Session, row: CallRow) -> Doing[None]:

@@ -37,8 +37,7 @@ def hold_if_copied(session: Session) -> Doing[None]:
     Durable: the review, when it is raised.
     """
     run = session.run
-    if run.created_at == run.claimed_at:
-        # It began just now.
+    if not session.standing.ledger_audit:
         return
     mark: AuditEntry | None = yield Read(mark_of)
     if mark is None or run.created_at > mark.at:

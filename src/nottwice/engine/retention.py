@@ -21,6 +21,7 @@ from nottwice.engine.session import FindTool
 from nottwice.errors import RunBusy
 from nottwice.model.calendar import utc
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow
+from nottwice.model.records import frozen_record
 from nottwice.model.retention import Retention
 from nottwice.model.review import AuditEntry, ReviewStatus
 from nottwice.model.run import Life, RunRecord, RunStatus, Wait, WaitKind
@@ -37,7 +38,7 @@ _FAR_AWAY = 1e11
 AUDITED_AS = "gc"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class RemovedRun:
     """One run of which something was removed, or would be."""
 
@@ -68,7 +69,7 @@ class Removed:
     """The first runs, up to a thousand."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Sweep:
     """What somebody wants to have removed."""
 

@@ -8,11 +8,11 @@ count, needs no parser: the log record carries the same as data, in its attribut
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.printable import one_line
+from nottwice.model.records import frozen_record
 from nottwice.model.run import RunStatus, StepRecord, StepStatus, Wait
 
 
@@ -43,7 +43,7 @@ WAIT: Final = "leave the run waiting"
 """What is said about a run that waits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Said:
     """One decision: about a call, about a node, or about the whole run."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
-import math
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -31,6 +30,7 @@ from nottwice.model.call import (
 from nottwice.model.decision import Action
 from nottwice.model.keyring import Key, Keyring
 from nottwice.model.policy import ProposedCall
+from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -38,6 +38,7 @@ from nottwice.model.run import (
     HolderRecord,
     RunRecord,
     RunStatus,
+    Standing,
     StepRecord,
     StepStatus,
     Wait,
@@ -75,7 +76,7 @@ class StepState:
         return self.record.status is StepStatus.DONE
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_record(frozen=True, slots=True, eq=False)
 class Scope:
     """Where code is: the run, and the step or branch in which a call means one call."""
 
@@ -94,7 +95,7 @@ current_attempt: contextvars.ContextVar[InFlight | None] = contextvars.ContextVa
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Stop:
     """A wait that somebody in this process ran into: nothing new happens behind it."""
 
@@ -208,6 +209,8 @@ class Session:
         find_tool: FindTool,
         patience_seconds: float,
         found: RunRecord | None = None,
+        standing: Standing,
+        looked_for_word: tuple[float, int] | None = None,
         keys: FindKeys,
         policies: tuple[Policy, ...] = (),
     ) -> None:
@@ -216,6 +219,8 @@ class Session:
         self.run = run
         self.found = found
         """The run as it was before it was claimed; None: it was not there."""
+        self.standing = standing
+        """What there was to look at when it was claimed."""
         self.may_have_reviews = found is not None
         """Whether people may have been asked something: before this claim, or since."""
         self.run_id = run.workflow_id
@@ -249,9 +254,10 @@ class Session:
         """Calls of an event loop; the loop itself would not keep them alive."""
         self.expects_new = False
         """Whether the last call that was looked up was new: then the next one will be, too."""
-        self.next_ordinal: int | None = None
-        self.looked_for_word = (-math.inf, 0)
-        """When it was last looked for word of somebody who cancelled the run; see cancelled.py."""
+        self.ordinals = itertools.count(standing.last_ordinal + 1)
+        self.looked_for_word = looked_for_word
+        """When it was last looked for word of somebody who cancelled the run, and how many words
+        were left in this process by then; see cancelled.py."""
         self._visited: set[tuple[str, str]] = set()
         self.told_to_stop: Callable[[], bool] = _never
         """Whether its driver wants to hand the run back between two nodes."""

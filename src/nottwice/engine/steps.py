@@ -27,7 +27,7 @@ from nottwice.model.call import (
 from nottwice.model.failure import Failure
 from nottwice.model.places import branches_differ, is_inside, is_visit_of
 from nottwice.model.review import ReviewKind
-from nottwice.model.run import LastVisit, StepRecord, StepStatus
+from nottwice.model.run import StepRecord, StepStatus
 from nottwice.store.interface import Outdated, ReviewWrite
 
 TWIN_SECONDS = 5.0
@@ -45,13 +45,12 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
     if record is None and not is_first:
         record = yield Read(lambda store: store.load_step(session.run_id, node_id, checkpoint_id))
     if record is None:
-        ordinal = yield from _next_ordinal(session)
         record = StepRecord(
             workflow_id=session.run_id,
             node_id=node_id,
             checkpoint_id=checkpoint_id,
             status=StepStatus.IN_PROGRESS,
-            ordinal=ordinal,
+            ordinal=next(session.ordinals),
             started_at=session.clock.now(),
         )
         session.riding.add_step(record)
@@ -234,17 +233,6 @@ def _load_outstanding(session: Session, state: StepState) -> Doing[None]:
 
 def _calls_under(step: StepRecord) -> Read:
     return Read(lambda store: store.calls_under(step.workflow_id, step.node_id))
-
-
-def _next_ordinal(session: Session) -> Doing[int]:
-    if session.next_ordinal is None:
-        visited: list[LastVisit] = []
-        if not session.is_first_drive:
-            visited = yield Read(lambda store: store.last_visits(session.run_id))
-        session.next_ordinal = visited[-1].step.ordinal + 1 if visited else 1
-    ordinal = session.next_ordinal
-    session.next_ordinal += 1
-    return ordinal
 
 
 def _is_effect(row: CallRow) -> bool:

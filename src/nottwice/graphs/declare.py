@@ -7,7 +7,6 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, overload
 
@@ -37,6 +36,7 @@ from nottwice.model.graph import (
     define,
     parse_version,
 )
+from nottwice.model.records import frozen_record
 from nottwice.store.interface import Store
 
 S = TypeVar("S", default=dict[str, Any])
@@ -260,7 +260,7 @@ class Graph(Generic[S]):
         self._declared[name] = node
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _Code:
     """A node's function, and how state goes in and comes out of it."""
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from nottwice.model.failure import Failure
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
 from nottwice.model.run import Wait
 
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class NodeMark:
     """Where one node of a run stands: pending, in_progress, done or failed (D6)."""
 
@@ -22,7 +22,7 @@ class NodeMark:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Outcome(Generic[S]):
     """How far a run came. The same for whoever asks, however often."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from nottwice.engine import ownership
@@ -33,6 +32,7 @@ from nottwice.model.graph import GraphDefinition, split_graph_id
 from nottwice.model.image import load_image
 from nottwice.model.places import was_left
 from nottwice.model.position import around
+from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, Review
 from nottwice.model.run import (
     GraphRecord,
@@ -72,7 +72,7 @@ class Runnable(Printed, Protocol):
     def definition(self) -> GraphDefinition: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Asked:
     """What somebody asks for who runs a graph."""
 

@@ -21,9 +21,10 @@ from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidArguments, InvalidGraph, NotPlainData
 from nottwice.guard.codec import Codec, build_adapter, explain, restore
 from nottwice.model import values
+from nottwice.model.records import frozen_record
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Go:
     """Where to go, and what changes; made by ``nt.go``."""
 

@@ -13,16 +13,17 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import FrameType, MethodType, SimpleNamespace, UnionType
 from typing import Any
+
+from nottwice.model.records import frozen_record
 
 RETURN = "return"
 _NAME = re.compile(r"[^\W\d]\w*")
 _LOCAL = ".<locals>."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Annotations:
     """The resolved annotation of each annotated parameter, and of the result as ``return``."""
 

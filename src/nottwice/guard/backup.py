@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -16,6 +15,7 @@ from nottwice.engine.restored import ACCOUNTED_FOR, COPIED, mark_of
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import FOLDER, Ledger, ledger_of
 from nottwice.model.call import check_id
+from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry
 from nottwice.store.interface import LEDGER, Commit, Store
 
@@ -32,7 +32,7 @@ class CanCopy(Protocol):
         """Make a whole copy of one moment. Durable: when it returns."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Copy:
     """A copy of a ledger."""
 

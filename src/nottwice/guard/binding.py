@@ -12,7 +12,6 @@ import inspect
 import threading
 import typing
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal
 
@@ -33,7 +32,7 @@ from nottwice.guard.parameters import Parameters
 from nottwice.guard.secrets import Secret, Shape, find_secrets, holds_secret, may_be_secret
 from nottwice.guard.validation import Validator
 from nottwice.model import values
-from nottwice.model.records import light_record
+from nottwice.model.records import frozen_record, light_record
 
 _KIND = inspect.Parameter
 _SCALARS = (str, int, float, bool)
@@ -344,7 +343,7 @@ class Signature:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _Prepared:
     """What a signature needs in every call, made at the first one."""
 

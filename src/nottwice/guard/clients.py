@@ -8,8 +8,9 @@ user's code has imported already is looked at, and no more.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
+
+from nottwice.model.records import frozen_record
 
 
 class Retries(enum.Enum):
@@ -20,7 +21,7 @@ class Retries(enum.Enum):
     CANNOT_TELL = "cannot tell"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Client:
     """What one library does by default when a request fails."""
 
@@ -31,7 +32,7 @@ class Client:
     """Its retries make no second effect: they carry a key, or repeat what is idempotent anyway."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Opinion:
     """What is known about the retries behind one reference."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -22,7 +21,7 @@ from nottwice.errors import InvalidArguments, NotPlainData
 from nottwice.guard.annotations import describe
 from nottwice.guard.flatten import Refused, difference, flatten, step_into
 from nottwice.model import values
-from nottwice.model.records import light_record
+from nottwice.model.records import frozen_record, light_record
 
 # A parameter may be annotated with a class that pydantic does not know, such as a client.
 _ADAPTER_CONFIG = ConfigDict(arbitrary_types_allowed=True)
@@ -51,7 +50,7 @@ class Encoded:
     typed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _Spelling:
     """One way of writing a value down; `exactly` if it must keep offsets and zeros."""
 

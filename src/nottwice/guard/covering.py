@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pydantic
@@ -23,10 +23,11 @@ from nottwice.guard.binding import BoundArguments
 from nottwice.guard.secrets import Shape, replace_secrets
 from nottwice.model import values
 from nottwice.model.keyring import Key
+from nottwice.model.records import frozen_record
 from nottwice.model.secrets import Known, fingerprint
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Covered:
     """The arguments of one call without their secrets, and what only this process knows."""
 

@@ -6,11 +6,11 @@ any more after that. Whoever has both must know before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from nottwice.errors import NoLedger, UsageError
 from nottwice.guard.ledger import FOLDER
+from nottwice.model.records import frozen_record
 from nottwice.store import jsonfile_document as document
 from nottwice.store.jsonfile import OWN_FOLDER
 from nottwice.store.postgres_place import is_postgres, read_place
@@ -19,7 +19,7 @@ from nottwice.store.sqlite_schema import known_scripts, peek
 CONNECT_SECONDS = 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class LedgerFormat:
     """The format that a ledger has, and the one that this nottwice writes."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +22,7 @@ from nottwice.guard.codec import Codec, DoesNotFit
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, ReplayClass, ResultKind, StoredResult, check_id
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import OWN_PREFIX, Tool
 
 
@@ -119,7 +119,7 @@ def request_for(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _Place:
     """Where values of one kind are counted."""
 

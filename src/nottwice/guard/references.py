@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from nottwice.model.records import frozen_record
+
 MOST_FUNCTIONS = 300
 _NAMES = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"}
 _NAMES_SINCE_312 = {"LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
@@ -27,7 +29,7 @@ _OWN_TOOLS = ("nottwice.recipes.", "nottwice.agent.scratchpad")
 _MISSING = object()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Reference:
     """A dotted name as the code writes it, with what each of its parts stands for now."""
 

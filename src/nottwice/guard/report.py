@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, assert_never
 
@@ -19,6 +18,7 @@ from nottwice.guard.references import References, find_function, is_own_module, 
 from nottwice.guard.scopes import current_call
 from nottwice.model.call import ReplayClass
 from nottwice.model.failure import RetryPolicy
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import Tool
 
 # What a verify hook can tell this very call by, or at least its time.
@@ -39,7 +39,7 @@ class Level(enum.Enum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Finding:
     """Something about a declaration that should change, and how."""
 
@@ -48,7 +48,7 @@ class Finding:
     fix: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Answers:
     """The four answers of T7 in words, and the last one in a form that can be compared."""
 
@@ -59,7 +59,7 @@ class Answers:
     retries: Retries
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class ToolReport:
     """Everything about one tool that its declaration and its code tell."""
 

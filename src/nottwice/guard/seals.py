@@ -6,10 +6,10 @@ Promise kept here: P97.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nottwice.errors import KeyMissing
 from nottwice.guard.ledger import Ledger
+from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry
 from nottwice.store.interface import LEDGER
 
@@ -18,7 +18,7 @@ ADOPT = "adopt"
 OnProgress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Flaw:
     """One thing that does not fit; ``run_id`` is empty if it belongs to no run."""
 
@@ -26,7 +26,7 @@ class Flaw:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Verified:
     """What a walk through a ledger has found."""
 

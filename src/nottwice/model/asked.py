@@ -7,12 +7,12 @@ is shown is what is decided about: a question's identity covers all of it (H3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.model.call import check_id
+from nottwice.model.records import frozen_record
 from nottwice.model.review import VERBS, Review, ReviewKind, Verb
 from nottwice.model.shapes import checked, not_believed
 
@@ -24,7 +24,7 @@ _OWN_WORDS = frozenset({Verb.APPROVE.value, Verb.REJECT.value, Verb.ACCEPT.value
 SIMPLE_TYPES = ("str", "int", "float", "bool")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Question:
     """A question in the user's words, and what counts as an answer."""
 
@@ -57,7 +57,7 @@ class Question:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class WantedCall:
     """A call that is not made before somebody has approved it."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.model import schemas
@@ -17,6 +16,7 @@ from nottwice.model.body import comparable
 from nottwice.model.call import stricter
 from nottwice.model.fingerprint import Fingerprint, ToolPrint
 from nottwice.model.graph import END, Choice, Fan, Line, Node, Version
+from nottwice.model.records import frozen_record
 from nottwice.model.schemas import Fit
 
 
@@ -29,7 +29,7 @@ class Part(enum.IntEnum):
     MAJOR = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Reason:
     """One thing that changed."""
 
@@ -37,7 +37,7 @@ class Reason:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Bump:
     """All that changed between two fingerprints, what weighs most first."""
 

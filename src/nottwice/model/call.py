@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from nottwice.errors import InvalidId
 from nottwice.model import values
 from nottwice.model.failure import Failure
-from nottwice.model.records import light_record
+from nottwice.model.records import frozen_record, light_record
 
 MAX_ID_CHARACTERS = 512
 ROOT_NODE = "/"
@@ -99,7 +98,7 @@ class StoredResult:
     json: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class PastAttempt:
     """One attempt of a call that is over or was given up."""
 
@@ -216,7 +215,7 @@ class CallRow(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Call:
     """One call as a tool and its ``verify`` hook see it (``nt.current_call()``)."""
 

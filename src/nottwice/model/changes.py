@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from nottwice.model import values
 from nottwice.model.delta import Delta, Plain, diff, places
+from nottwice.model.records import frozen_record
 from nottwice.model.refusals import spell_path
 
 _Steps = tuple[str | int, ...]
@@ -23,7 +23,7 @@ class ChangeKind(enum.Enum):
     CHANGED = "changed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Change:
     """One place at which two states differ."""
 

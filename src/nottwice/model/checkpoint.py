@@ -17,13 +17,14 @@ written on top of is removed. Promise kept here: P21.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
 from nottwice.model import values
 from nottwice.model.delta import Delta, Misfit, Plain, apply_in_place, combine, diff, growth
+from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord
 from nottwice.model.shapes import UNREADABLE
 
@@ -34,7 +35,7 @@ DELTA_COST: Final = 256
 _UNREADABLE = (Misfit, *UNREADABLE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Saved:
     """What a holder knows of the version it saved last; enough to save the next one.
 
@@ -50,7 +51,7 @@ class Saved:
     """About what this version would take as a snapshot."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Removal:
     """What to write so that some versions are gone and all others still load as they did."""
 

@@ -11,7 +11,7 @@ import enum
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
 from typing import assert_never
@@ -26,6 +26,7 @@ from nottwice.errors import (
     ToolFailure,
     UsageError,
 )
+from nottwice.model.records import frozen_record
 from nottwice.model.single_request import (
     Sign,
     read_attribute,
@@ -48,7 +49,7 @@ class FailureClass(enum.Enum):
     AMBIGUOUS = "ambiguous"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Failure:
     """What is recorded about a failed attempt. Its texts are made safe to store and to show."""
 
@@ -285,7 +286,7 @@ def single_request(error: BaseException) -> FailureClass | None:
 # ---- When the next attempt may start ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class RetryPolicy:
     """How often and how soon a retryable failure is tried again; ``attempts`` counts them all."""
 

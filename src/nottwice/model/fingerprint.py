@@ -8,16 +8,16 @@ whoever is told that something changed must be told what.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.model import schemas, values
 from nottwice.model.call import ReplayClass
 from nottwice.model.graph import GraphDefinition, Version
+from nottwice.model.records import frozen_record
 from nottwice.model.shapes import checked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class ToolPrint:
     """What runs in flight depend on in a tool."""
 
@@ -52,7 +52,7 @@ class ToolPrint:
         return checked(found)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Fingerprint:
     """A graph with its tools and the hashes of its nodes' functions."""
 

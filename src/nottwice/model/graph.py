@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from nottwice.errors import InvalidGraph
+from nottwice.model.records import frozen_record
 from nottwice.model.shapes import checked
 
 END: Final = "$end"
@@ -52,14 +52,14 @@ def split_graph_id(graph_id: str) -> tuple[str, Version]:
     return name, parse_version(version, what=f"Graph {name!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Line:
     """The next node is always the same."""
 
     to: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Choice:
     """The node says by name where it goes."""
 
@@ -69,7 +69,7 @@ class Choice:
         return dict(self.options).get(option)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Fan:
     """Several branches at once, which meet again in one node."""
 
@@ -80,7 +80,7 @@ class Fan:
 Route = Line | Choice | Fan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class DeclaredNode:
     """A node as it was written down."""
 
@@ -91,7 +91,7 @@ class DeclaredNode:
     phase: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Node:
     """A node whose route is known."""
 
@@ -108,7 +108,7 @@ class Node:
         return self.name if self.phase is None else self.name[len(self.phase) + 1 :]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class GraphDefinition:
     """A whole graph."""
 

@@ -13,9 +13,10 @@ import binascii
 import hmac
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nottwice.errors import UsageError
+from nottwice.model.records import frozen_record
 
 LEAST_KEY_BYTES = 32
 """Fewer can be guessed, and a fingerprint of a card number then be undone."""
@@ -23,7 +24,7 @@ _LEAST_DIFFERENT_BYTES = 8
 _HOW_TO_MAKE_ONE = "Make one: nottwice key"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Key:
     """One key. Made by ``make_key``; its bytes never show in a text or a log."""
 
@@ -39,7 +40,7 @@ class Key:
         return hmac.digest(self.derive(purpose), told, "sha256").hex()[:32]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Keyring:
     """The key in use, and those before it, newest first."""
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from nottwice.model.call import child_checkpoint, child_node
 from nottwice.model.graph import Fan, GraphDefinition, Node, inside_branch, outside_branches
 from nottwice.model.position import Position, around
+from nottwice.model.records import frozen_record
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class OpenVisit:
     """A visit of a node that is under way, or due."""
 
@@ -60,7 +61,7 @@ def place_of(node: Node, index: int | None = None) -> str:
     return child_node(around(node, index), node.step)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Move:
     """A run's way from one version of its graph to another."""
 

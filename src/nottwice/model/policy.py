@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model.call import CallIdentity, ReplayClass, check_id
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import parse_duration
 
 MOST_AMOUNT = 10**12
@@ -33,7 +34,7 @@ class RulingKind(enum.Enum):
 _STRICTNESS = {kind: number for number, kind in enumerate(RulingKind)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Charge:
     """An amount to be counted by a meter, and how much the meter may show with it."""
 
@@ -50,7 +51,7 @@ class Charge:
     """Whether a call still counts that failed without effect."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Ruling:
     """What a policy says about one call; made by ``policy.allow``, ``policy.deny`` and so on."""
 
@@ -59,7 +60,7 @@ class Ruling:
     charges: tuple[Charge, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class ChargeRecord:
     """What a call was charged to a meter, as the ledger keeps it."""
 
@@ -74,7 +75,7 @@ class ChargeRecord:
 ReadMeter = Callable[[str, float | None], int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class ProposedCall:
     """A call that somebody wants to make: all that a policy sees of it."""
 

@@ -8,16 +8,17 @@ is the same whoever resumes the run, in whatever order parallel branches end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, assert_never
 
 from nottwice.errors import InvalidGraph, LedgerCorrupt
 from nottwice.model.call import ROOT_NODE, branch_node, child_node
 from nottwice.model.graph import END, Choice, Fan, GraphDefinition, Line, Node
+from nottwice.model.records import frozen_record
 from nottwice.model.shapes import UNREADABLE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Branch:
     """One parallel branch: where it is, and what its nodes have changed so far."""
 
@@ -26,7 +27,7 @@ class Branch:
     update: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Position:
     """Where a run is."""
 

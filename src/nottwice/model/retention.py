@@ -8,17 +8,18 @@ also outlives the upstream's memory of it. Promise kept here: P87.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from nottwice.errors import InvalidTool, UsageError
 from nottwice.model.call import CallRow, ReplayClass, stricter
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import Tool, parse_duration
 
 LONGEST_PAUSE_SECONDS = 14 * 86_400.0
 """A run that waits on people may rest this long, and nobody has to say so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Retention:
     """How long things are kept after their run has ended; each at least 14 days.
 

@@ -9,11 +9,12 @@ while one is open, nothing new happens in the run (D11). Others ask first, befor
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from nottwice.errors import DecisionConflict, UsageError
 from nottwice.model.call import CallIdentity, StoredResult
+from nottwice.model.records import frozen_record
 
 MIGRATE: Final = "migrate"
 """What the audit calls it when a run is bound to another version of its graph."""
@@ -100,7 +101,7 @@ class ReviewStatus(enum.Enum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Decision:
     """Who decided what, when and why."""
 
@@ -115,7 +116,7 @@ class Decision:
         return (self.verb, self.result) == (other.verb, other.result)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Review:
     """One question to a person, bound to the call and attempt it is about.
 
@@ -224,7 +225,7 @@ class Review:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Evidence:
     """Something that bears on whether a call happened, kept beside the ledger."""
 
@@ -237,7 +238,7 @@ class Evidence:
     result: StoredResult | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class AuditEntry:
     """Who did what to which run, and why."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import enum
 import shlex
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from nottwice.model.calendar import utc
 from nottwice.model.failure import Failure
-from nottwice.model.records import light_record
+from nottwice.model.records import frozen_record, light_record
 from nottwice.model.shapes import checked
 
 CANCEL: Final = "nottwice.cancel"
@@ -54,7 +53,7 @@ class WaitKind(enum.Enum):
     CHILD = "child"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Wait:
     """One reason why a run waits; a waiting run without one would wait for ever."""
 
@@ -89,7 +88,7 @@ class Life(enum.Enum):
     NOT_PROVEN = "not proven"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class HolderRecord:
     """A process that can hold runs, with what proves its life or death."""
 
@@ -106,7 +105,7 @@ class HolderRecord:
         return f"pid {self.pid} on {self.host}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class RunRecord:
     """One run. ``epoch`` grows with every claim and fences overtaken holders."""
 
@@ -153,12 +152,26 @@ class StepRecord:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class LastVisit:
     """The last visit of one node or step of a run, and how many there were."""
 
     step: StepRecord
     visits: int
+
+
+class Standing(NamedTuple):
+    """What there is to look at before anybody goes on with a run; not what it says."""
+
+    in_doubt: bool = False
+    """Calls may or may not have happened."""
+    reviews: bool = False
+    """Some are open, or decided and not used yet."""
+    events: bool = False
+    ledger_audit: bool = False
+    """The ledger has entries that are about no run, such as the mark of a copy."""
+    last_ordinal: int = 0
+    """Of the step that began last; 0: there is none."""
 
 
 @light_record(frozen=True, slots=True)
@@ -179,7 +192,7 @@ class CheckpointRecord:
         return self.snapshot == self.version
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class EventRecord:
     """Something that happened outside, told to a run by name; delivered once."""
 
@@ -194,7 +207,7 @@ class EventRecord:
     received_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class GraphRecord:
     """A graph as it was first seen by this ledger; it never changes under its id."""
 
@@ -203,7 +216,7 @@ class GraphRecord:
     recorded_at: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Fence:
     """What a holder shows with every write."""
 

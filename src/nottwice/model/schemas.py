@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.model import values
+from nottwice.model.records import frozen_record
 
 _WORDS_ONLY = ("title", "description", "examples", "$defs", "deprecated")
 _MOST_DEPTH = 32
@@ -25,7 +25,7 @@ class Fit(enum.Enum):
     NARROWER = "narrower"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class FieldChange:
     """What became of one field of an object."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.errors import InvalidTool
 from nottwice.model.call import Call, ReplayClass, StoredResult
 from nottwice.model.decision import Answer
 from nottwice.model.failure import Classifier, RetryPolicy
+from nottwice.model.records import frozen_record
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*")
@@ -23,7 +23,7 @@ OWN_PREFIX = "nottwice."
 LEAST_WINDOW_MARGIN_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Verification:
     """What a ``verify`` hook answers; made by ``happened``, ``did_not_happen`` and so on."""
 
@@ -51,7 +51,7 @@ def unknown() -> Verification:
     return Verification(Answer.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Tool:
     """One declared tool."""
 

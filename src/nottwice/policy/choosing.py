@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nottwice.errors import UsageError
 from nottwice.model.call import check_id
 from nottwice.model.policy import ProposedCall
+from nottwice.model.records import frozen_record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Choosing:
     """The calls that have everything that is named; all calls if nothing is."""
 

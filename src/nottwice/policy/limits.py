@@ -7,7 +7,6 @@ workers at once cannot exceed a limit together, and a crash loop cannot either (
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.errors import UsageError
@@ -20,6 +19,7 @@ from nottwice.model.policy import (
     new_charge,
     read_kind,
 )
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import parse_duration
 from nottwice.policy.choosing import Choosing
 
@@ -67,7 +67,7 @@ def spend(
     return Spend(choosing, argument, at_most, per, each_run, otherwise)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Rate:
     """At most so many calls per window."""
 
@@ -99,7 +99,7 @@ class Rate:
         return f"rate({self.at_most}, per={self.per!r}, {self.choosing})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Spend:
     """At most so much of an argument."""
 

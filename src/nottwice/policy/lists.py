@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from nottwice.errors import UsageError
 from nottwice.model.call import check_id
 from nottwice.model.policy import ProposedCall, Ruling, RulingKind, read_kind, strictest
+from nottwice.model.records import frozen_record
 
 
 def by_tag(rulings: Mapping[str, str]) -> ByTag:
@@ -36,7 +36,7 @@ def only(*tools: str, otherwise: str = "deny") -> Only:
     return Only(names, kind)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_record(frozen=True, slots=True, eq=False)
 class ByTag:
     """What is said of tools with a tag."""
 
@@ -53,7 +53,7 @@ class ByTag:
         return f"by_tag({words})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Only:
     """The tools that may be called at all."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nottwice.errors import UnknownReview, UsageError
 from nottwice.model.call import CallRow
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.run import HolderRecord, Life
 from nottwice.store.interface import Store
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Case:
     """A review with its call, the evidence about it, and what is known of the old holder."""
 

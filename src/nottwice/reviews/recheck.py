@@ -7,7 +7,6 @@ is noted, and the next one who opens the run acts on it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nottwice.engine.asks import Doing, Verify, Write
 from nottwice.engine.clock import Clock
@@ -16,13 +15,14 @@ from nottwice.engine.hiding import hide, kept
 from nottwice.engine.session import FindTool
 from nottwice.model.call import call_from_row
 from nottwice.model.decision import Answer
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Decision, Evidence, ReviewKind, ReviewStatus, Verb
 from nottwice.model.tool import Tool, Verification
 from nottwice.reviews.queue import Case, open_cases
 from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Rechecked:
     """What ``verify`` says now about one review."""
 
@@ -31,7 +31,7 @@ class Rechecked:
     resolved: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _Seat:
     store: Store
     clock: Clock

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Protocol
 
 from nottwice.errors import RunRemoved, UsageError
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import Failure
 from nottwice.model.policy import ChargeRecord
-from nottwice.model.records import light_record
+from nottwice.model.records import frozen_record, light_record
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -28,6 +27,7 @@ from nottwice.model.run import (
     Life,
     RunRecord,
     RunStatus,
+    Standing,
     StepRecord,
     Wait,
     removed_text,
@@ -45,7 +45,7 @@ class CallWrite:
     after: tuple[CallStatus, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class ReviewWrite:
     """Write ``review`` if its stored version is still ``after_version``, or there is none."""
 
@@ -53,7 +53,7 @@ class ReviewWrite:
     after_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class ChargeWrite:
     """Charge a call to a meter, if the meter shows at most ``at_most`` with it.
 
@@ -66,7 +66,7 @@ class ChargeWrite:
     since: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Claim:
     """Become the holder: create the run, or take it over from epoch ``after_epoch``.
 
@@ -77,7 +77,7 @@ class Claim:
     after_epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class RunUpdate:
     """A new status, written by the holder; ``release`` gives the run up."""
 
@@ -90,7 +90,7 @@ class RunUpdate:
     """The graph that the run is bound to from now on (V4); None: the one that it was."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class EventWrite:
     """Tell a run of an event; or, as its holder, take one that nobody has taken yet.
 
@@ -100,7 +100,7 @@ class EventWrite:
     event: EventRecord
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Removal:
     """Take away what nobody needs any more of a run that is over, if its epoch is as it was seen.
 
@@ -253,6 +253,9 @@ class Store(Protocol):
     def count_calls(self, workflow_id: str) -> int: ...
 
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]: ...
+
+    def standing(self, workflow_id: str) -> Standing:
+        """What there is to look at before anybody goes on with a run, found out in one look."""
 
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
         """The calls of a node, its branches and the steps inside it, oldest first."""

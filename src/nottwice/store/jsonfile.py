@@ -16,11 +16,12 @@ import threading
 import weakref
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nottwice.errors import KeyMissing, LedgerCorrupt, NoLedger, NottwiceError, StoreError
 from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -30,6 +31,7 @@ from nottwice.model.run import (
     LastVisit,
     Life,
     RunRecord,
+    Standing,
     StepRecord,
 )
 from nottwice.model.seal import Seals
@@ -37,7 +39,7 @@ from nottwice.store import jsonfile_disk as disk
 from nottwice.store import jsonfile_document as document
 from nottwice.store import locks, rules
 from nottwice.store.filesystem import check_folder
-from nottwice.store.interface import Blocked, Commit, Outdated
+from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
 from nottwice.store.jsonfile_copy import OnProgress, copy_folder
 from nottwice.store.jsonfile_document import RunFile
 from nottwice.store.memory import MemoryData, MemoryStore
@@ -145,6 +147,11 @@ class JsonFileStore:
 
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
         return self._view(workflow_id).calls_in_doubt(workflow_id)
+
+    def standing(self, workflow_id: str) -> Standing:
+        # What is about no run is in a file of its own.
+        seen, ledger_audit = self._view(workflow_id), self.audit(LEDGER)
+        return seen.standing(workflow_id)._replace(ledger_audit=bool(ledger_audit))
 
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
         return self._view(workflow_id).calls_under(workflow_id, node_id)
@@ -492,7 +499,7 @@ class JsonFileStore:
             disk.remove(self._folder / (name + disk.INBOX))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _Glance:
     """What all runs were like when the folder looked like this."""
 

@@ -21,6 +21,7 @@ from nottwice.errors import (
     SchemaTooNew,
 )
 from nottwice.model import values
+from nottwice.model.records import frozen_record
 from nottwice.model.run import GraphRecord, HolderRecord
 from nottwice.model.seal import Seals
 from nottwice.store import graph_rows, rows
@@ -44,7 +45,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Kind:
     """How one kind of record is written and read: through the columns of the SQL stores."""
 

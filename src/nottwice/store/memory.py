@@ -25,9 +25,10 @@ from nottwice.model.run import (
     LastVisit,
     Life,
     RunRecord,
+    Standing,
     StepRecord,
 )
-from nottwice.store.interface import Commit
+from nottwice.store.interface import LEDGER, Commit
 from nottwice.store.rules import MemoryData as MemoryData
 from nottwice.store.rules import apply, charged, check, is_expired, open_reviews, ready_since
 
@@ -110,6 +111,16 @@ class MemoryStore:
 
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
         return [row for row in self.calls(workflow_id) if row.status.in_doubt]
+
+    def standing(self, workflow_id: str) -> Standing:
+        steps = self.steps(workflow_id)
+        return Standing(
+            in_doubt=bool(self.calls_in_doubt(workflow_id)),
+            reviews=bool(self.open_reviews(workflow_id)),
+            events=bool(self.events(workflow_id)),
+            ledger_audit=bool(self.audit(LEDGER)),
+            last_ordinal=steps[-1].ordinal if steps else 0,
+        )
 
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
         return [

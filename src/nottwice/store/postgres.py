@@ -30,12 +30,13 @@ from nottwice.model.run import (
     LastVisit,
     Life,
     RunRecord,
+    Standing,
     StepRecord,
 )
 from nottwice.model.seal import Seals
 from nottwice.store import graph_rows, locks, postgres_lease, rows
 from nottwice.store import postgres_reads as reads
-from nottwice.store.interface import Commit
+from nottwice.store.interface import LEDGER, Commit
 from nottwice.store.postgres_commits import Commits
 from nottwice.store.postgres_connections import (
     Connections,
@@ -184,6 +185,11 @@ class PostgresStore:
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
         found = self._sealed(CALLS, reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
         return [rows.call_from_sql(row) for row in found]
+
+    def standing(self, workflow_id: str) -> Standing:
+        run = workflow_id
+        found = self._read(reads.STANDING, (run, run, run, run, LEDGER, run))
+        return rows.standing_from_sql(found)
 
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
         wanted = (workflow_id, node_id, node_id + "\U0010ffff")

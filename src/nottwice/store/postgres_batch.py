@@ -9,9 +9,9 @@ postgres_quick.py, and what was written is told row by row. Promises kept here: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from nottwice.model.records import frozen_record
 from nottwice.store import rows
 from nottwice.store.interface import Commit
 from nottwice.store.postgres_columns import BLOCKED_RUN, as_arrays, types_of
@@ -62,7 +62,7 @@ _RECEIPTS = "".join(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Fast:
     """One statement, and the members of the batch that it writes, by their numbers."""
 

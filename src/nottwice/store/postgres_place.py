@@ -8,10 +8,10 @@ knows behind the question mark, and three words of our own: ``schema``, ``lease_
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from nottwice.errors import UsageError
+from nottwice.model.records import frozen_record
 
 SCHEMES = ("postgresql", "postgres")
 DEFAULT_SCHEMA = "nottwice"
@@ -28,7 +28,7 @@ def is_postgres(store: object) -> bool:
     return str(store).partition("://")[0] in SCHEMES and "://" in str(store)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen_record(frozen=True, slots=True)
 class Place:
     """A ledger on PostgreSQL: how to reach it, and how to name it to people."""
 

@@ -20,6 +20,18 @@ CALLS_IN_DOUBT = (
     _CALLS + " AND created_at >= (SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = %s)"
     " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, arrival"
 )
+STANDING = """
+SELECT EXISTS (
+         SELECT 1 FROM nottwice.tool_call_results
+          WHERE workflow_id = %s AND status IN ('PENDING', 'UNKNOWN')
+            AND created_at >= (SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = %s)),
+       EXISTS (
+         SELECT 1 FROM nottwice.reviews
+          WHERE workflow_id = %s AND status IN ('open', 'decided')),
+       EXISTS (SELECT 1 FROM nottwice.events WHERE workflow_id = %s),
+       EXISTS (SELECT 1 FROM nottwice.audit WHERE workflow_id = %s),
+       (SELECT coalesce(max(ordinal), 0) FROM nottwice.steps WHERE workflow_id = %s)
+"""
 CALLS_UNDER = _CALLS + " AND node_id >= %s AND node_id < %s ORDER BY created_at, arrival"
 KEY_USE = (
     "SELECT " + rows.CALL_COLUMNS + " FROM nottwice.tool_call_results WHERE tool_name = %s"

@@ -31,6 +31,7 @@ from nottwice.model.run import (
     HolderRecord,
     RunRecord,
     RunStatus,
+    Standing,
     StepRecord,
     StepStatus,
     Wait,
@@ -318,6 +319,16 @@ def step_from_sql(row: Row) -> StepRecord:
         )
     except UNREADABLE as error:
         raise corrupt("a step", row[:3], error) from error
+
+
+def standing_from_sql(found: Sequence[Row]) -> Standing:
+    """What there is to look at, from a query that finds it out."""
+    if not found:
+        return Standing()
+    in_doubt, reviews, events, ledger_audit, ordinal = found[0]
+    if type(ordinal) is not int:
+        raise corrupt("a step", (), TypeError(f"ordinal is {type(ordinal).__name__}"))
+    return Standing(bool(in_doubt), bool(reviews), bool(events), bool(ledger_audit), ordinal)
 
 
 def review_to_sql(review: Review) -> tuple[Any, ...]:

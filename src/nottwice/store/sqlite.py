@@ -30,13 +30,14 @@ from nottwice.model.run import (
     LastVisit,
     Life,
     RunRecord,
+    Standing,
     StepRecord,
 )
 from nottwice.model.seal import Seals
 from nottwice.store import graph_rows, locks, rows
 from nottwice.store import sqlite_reads as reads
 from nottwice.store.filesystem import check_filesystem
-from nottwice.store.interface import Blocked, Commit, Outdated
+from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
 from nottwice.store.seal_walk import SealWalk
 from nottwice.store.sealing import (
     CALLS,
@@ -178,6 +179,9 @@ class SqliteStore:
     def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
         found = self._sealed(CALLS, reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
         return [rows.call_from_sql(row) for row in found]
+
+    def standing(self, workflow_id: str) -> Standing:
+        return rows.standing_from_sql(self._read(reads.STANDING, (workflow_id, LEDGER)))
 
     def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
         wanted = (workflow_id, node_id, node_id + "\U0010ffff")

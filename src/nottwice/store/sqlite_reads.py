@@ -18,6 +18,18 @@ CALLS_IN_DOUBT = (
     _CALLS + " AND created_at >= (SELECT in_doubt_from FROM runs WHERE workflow_id = ?)"
     " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, rowid"
 )
+# What there is: the same conditions as where it is read.
+STANDING = """
+SELECT EXISTS (
+         SELECT 1 FROM tool_call_results
+          WHERE workflow_id = ?1 AND status IN ('PENDING', 'UNKNOWN')
+            AND created_at >= (SELECT in_doubt_from FROM runs WHERE workflow_id = ?1)),
+       EXISTS (
+         SELECT 1 FROM reviews WHERE workflow_id = ?1 AND status IN ('open', 'decided')),
+       EXISTS (SELECT 1 FROM events WHERE workflow_id = ?1),
+       EXISTS (SELECT 1 FROM audit WHERE workflow_id = ?2),
+       (SELECT coalesce(max(ordinal), 0) FROM steps WHERE workflow_id = ?1)
+"""
 CALLS_UNDER = _CALLS + " AND node_id >= ? AND node_id < ? ORDER BY created_at, rowid"
 KEY_USE = (
     "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results"

@@ -12,16 +12,16 @@ import functools
 import importlib.resources
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from nottwice.errors import LedgerCorrupt, SchemaTooNew, StoreError
+from nottwice.model.records import frozen_record
 
 APPLICATION_ID = 0x6E6F7432
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Script:
     """One step forward: its SQL leads to schema version ``number``."""
 

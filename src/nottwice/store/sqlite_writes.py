@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallRow
+from nottwice.model.records import frozen_record
 from nottwice.model.run import RunStatus
 from nottwice.model.seal import Head, head_to_text
 from nottwice.store import graph_rows, rows
@@ -97,7 +98,7 @@ _UPDATE_RUN = (
     "UPDATE runs SET status = ?, updated_at = ?, failure_json = ?, waits_json = ?, wake_at = ?"
 )
 UPDATE_RUN = _UPDATE_RUN + " WHERE workflow_id = ?"
-RELEASE_RUN = _UPDATE_RUN + ", holder_id = NULL WHERE workflow_id = ?"
+RELEASE_RUN = _UPDATE_RUN + ", holder_id = NULL, ready_at = NULL WHERE workflow_id = ?"
 BIND_RUN = "UPDATE runs SET graph_id = ?, seal = ? WHERE workflow_id = ?"
 # Since when a run can go on that nobody holds: the same as ``rules.ready_since``, except that it
 # equals wake_at only if nothing but time has to pass.
@@ -248,7 +249,7 @@ def quick(commit: Commit) -> Statement | None:
     return _QUICK_UPDATE, (*rows.call_changes_to_sql(row), *seen, *held)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _QuickSealed:
     """A quick statement with a seal, and what follows from it for the head of the run."""
 

@@ -18,17 +18,18 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import NoReturn
 
 from nottwice.errors import NottwiceError
+from nottwice.model.records import frozen_record
 
 
 class NurseryFailed(NottwiceError):
     """A nursery could not say how its child ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Ended:
     """A child that is over. A negative ``returncode`` is the signal that killed it."""
 

@@ -15,16 +15,16 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
 
 from nottwice.errors import UsageError
+from nottwice.model.records import frozen_record
 from nottwice.testing.world import WorldNotStarted, end_process, read_port
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Passed:
     """A request that reached the proxy."""
 

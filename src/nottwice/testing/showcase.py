@@ -14,13 +14,14 @@ import queue
 import signal
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 
 from nottwice.engine.clock import SystemClock
 from nottwice.errors import NottwiceError
 from nottwice.model.call import CallRow
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Verb
 from nottwice.reviews.decide import decide
 from nottwice.reviews.queue import Case, open_cases
@@ -46,7 +47,7 @@ class Way(enum.StrEnum):
     NOTTWICE = "nottwice"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Errand:
     """What one agent process is sent to do, and where on the way it dies."""
 
@@ -72,7 +73,7 @@ class Errand:
         return cls(**{**plain, "way": Way(plain["way"])})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Shown:
     """One ticket whose agent was killed once, and started again until it was through."""
 
@@ -91,7 +92,7 @@ class Shown:
         return (self.refunds == 0) + (self.mails == 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Verdict:
     """What somebody on call says, and why."""
 

@@ -15,11 +15,11 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model.call import ReplayClass
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import parse_duration
 from nottwice.testing.smoke_caller import Caller, Order, key_of
 
@@ -30,7 +30,7 @@ ROUNDS = 3
 LEAST_SETTLE_SECONDS = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Sandbox:
     """Where a tool may be tried out, and how to see what that did.
 
@@ -65,7 +65,7 @@ class Finding(enum.Enum):
     NOT_TRIED = "not tried"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Trial:
     """What one trial did and saw."""
 
@@ -76,7 +76,7 @@ class Trial:
     evidence: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Report:
     """What all trials of a tool found."""
 

@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import IO, Any
 
 from nottwice.engine.in_flight import InFlight
@@ -26,6 +25,7 @@ from nottwice.engine.session import current_attempt, current_scope
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard.ledger import open_ledger
 from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.records import frozen_record
 
 START_SECONDS = 60.0
 LAST_WORDS_SECONDS = 1.0
@@ -36,7 +36,7 @@ class CallerFailed(NottwiceError):
     """A process that was to call the tool did not come up, or did not answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Order:
     """One attempt that is to be made."""
 
@@ -45,7 +45,7 @@ class Order:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Told:
     """How an attempt ended."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from nottwice.model.graph import Version, split_graph_id
+from nottwice.model.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus
 
 
@@ -26,7 +26,7 @@ class Removal(enum.Enum):
     UNKNOWN = "unknown without --app"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class VersionView:
     """One version of a graph with the runs that are bound to it."""
 

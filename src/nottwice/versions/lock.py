@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.errors import InvalidGraph, UsageError
@@ -17,6 +16,7 @@ from nottwice.model import schemas
 from nottwice.model.bump import is_draft, next_version, says_enough, what_bump
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import split_graph_id
+from nottwice.model.records import frozen_record
 from nottwice.model.shapes import UNREADABLE
 
 FORMAT = 1
@@ -30,7 +30,7 @@ Locked = Mapping[str, Fingerprint]
 """What a lock file holds, by graph id."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Difference:
     """Something in which code and lock file are apart."""
 

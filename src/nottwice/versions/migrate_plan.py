@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from nottwice.errors import (
@@ -29,6 +29,7 @@ from nottwice.model.graph import GraphDefinition, split_graph_id
 from nottwice.model.image import load_image
 from nottwice.model.mapping import Move, OpenVisit, nodes_at, open_visits
 from nottwice.model.position import Position
+from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, AuditEntry
 from nottwice.model.run import (
     CheckpointRecord,
@@ -46,7 +47,7 @@ Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
 OVER = (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.REMOVED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Order:
     """What somebody wants, for one run or for many."""
 
@@ -58,7 +59,7 @@ class Order:
     restart_steps: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Migration:
     """What became of a run that was to be migrated, or what would become of it."""
 
@@ -78,7 +79,7 @@ class Migration:
     """Why it was refused."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Plan:
     """A migration that nothing speaks against: what would be written, and how to tell it."""
 

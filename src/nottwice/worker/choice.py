@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.errors import NottwiceError
@@ -21,6 +20,7 @@ from nottwice.graphs.declare import Graph
 from nottwice.graphs.spawned import with_spawned
 from nottwice.guard.ledger import Ledger
 from nottwice.model.graph import split_graph_id
+from nottwice.model.records import frozen_record
 from nottwice.model.run import Life, RunRecord, RunStatus
 from nottwice.worker.patience import Patience
 
@@ -32,7 +32,7 @@ _OPEN = (RunStatus.RUNNING, RunStatus.WAITING)
 _Graph = Graph[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Task:
     """A run to take up, the code for it, and why it is its turn."""
 

@@ -11,16 +11,16 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from queue import SimpleQueue
 
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.graphs.running import Asked, Left, advancing
 from nottwice.guard.ledger import Ledger
+from nottwice.model.records import frozen_record
 from nottwice.worker.choice import Task
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Report:
     """What became of a task: how its run was left, or what was raised."""
 

@@ -14,7 +14,7 @@ import asyncio
 import dataclasses
 import logging
 import queue
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nottwice.engine import said
 from nottwice.engine.drivers import drive
@@ -24,6 +24,7 @@ from nottwice.graphs.app import App
 from nottwice.graphs.readiness import is_ready
 from nottwice.graphs.undeployed import parking
 from nottwice.guard.ledger import Ledger
+from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewKind, ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus
 from nottwice.model.tool import parse_duration
@@ -38,7 +39,7 @@ MOST_CONCURRENCY = 10_000
 log = logging.getLogger("nottwice")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Tally:
     """What a worker has done so far, in runs."""
 

@@ -14,11 +14,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import nottwice as nt
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewKind
 from nottwice.testing.compare.journey import Journey, Moment, moments_in
 from nottwice.testing.compare.tasks import TOOLS, Task
@@ -33,7 +33,7 @@ MOST_PROCESSES = 20
 _RESULT, _OUTPUT = "result.json", "output.txt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Killed:
     """One task, killed once and resumed."""
 
@@ -51,7 +51,7 @@ class Killed:
     """How often a person was asked whether something had happened."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Row:
     """What came of all tasks in one way."""
 
@@ -65,7 +65,7 @@ class Row:
     people: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class EveryPoint:
     """What came of nottwice, killed at every boundary of every task."""
 

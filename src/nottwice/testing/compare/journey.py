@@ -10,15 +10,15 @@ import os
 import signal
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
+from nottwice.model.records import frozen_record
 from nottwice.testing.world import WorldClient
 
 RECORD = "moments.txt"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Moment:
     """Something that a process came to."""
 

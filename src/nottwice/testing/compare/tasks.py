@@ -6,7 +6,8 @@ A task is a list of beats. Every way of keeping state does the same beats in the
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from nottwice.model.records import frozen_record
 
 TOOLS = ("pay", "note", "mail")
 """One with a key, one that can be verified, and one that only a person can tell about."""
@@ -23,7 +24,7 @@ class Kind(enum.Enum):
     FLAKY = "an act that fails at first"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Beat:
     """One beat of a task."""
 
@@ -35,7 +36,7 @@ class Beat:
     """Of a child run: its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Task:
     """Something for an agent to do."""
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from nottwice.model.call import CallIdentity, CallRow, CallStatus, branch_node, child_node
 from nottwice.model.policy import ChargeRecord
-from nottwice.model.run import Fence, LastVisit
+from nottwice.model.run import Fence, LastVisit, Standing
 from nottwice.store.interface import (
+    LEDGER,
     CallWrite,
     ChargeWrite,
     Claim,
@@ -291,6 +292,31 @@ class Reads(Bench):
         found = store.last_visits("run")
         expect(found, [LastVisit(visits[2], 3), LastVisit(visits[1], 1)], "The last visits")
         expect(store.last_visits("nobody"), [], "The last visits of a run that is not there")
+
+    def test_what_there_is_to_look_at_is_found_for_each_run_by_itself(self) -> None:
+        store = self.open()
+        names = ("in doubt", "asked", "told", "visited", "run")
+        for name in names:
+            expect(store.standing(name), Standing(), "What there is of a run that is not there")
+        fences = {name: claim(store, name) for name in names}
+        visits = (step("visited", node="a", ordinal=7), step("visited", node="b", ordinal=3))
+        for commit in (
+            intent(pending(identity("in doubt")), fences["in doubt"]),
+            Commit(workflow_id="asked", reviews=(ReviewWrite(review(run="asked")),)),
+            Commit(workflow_id="told", events=(EventWrite(event(run="told")),)),
+            Commit(workflow_id="visited", fence=fences["visited"], steps=visits),
+        ):
+            store.commit(commit)
+        for name, found in {
+            "in doubt": Standing(in_doubt=True),
+            "asked": Standing(reviews=True),
+            "told": Standing(events=True),
+            "visited": Standing(last_ordinal=7),
+            "run": Standing(),
+        }.items():
+            expect(store.standing(name), found, f"What there is to look at of run {name!r}")
+        store.commit(Commit(workflow_id=LEDGER, audit=(audit(run=LEDGER),)))
+        expect(store.standing("run"), Standing(ledger_audit=True), "What there is in the ledger")
 
     def test_reviews_come_oldest_first(self) -> None:
         store = self.open()

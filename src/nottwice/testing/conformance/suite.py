@@ -6,8 +6,8 @@ Promise kept here: P22 (every store that is shipped keeps every claim of this su
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from nottwice.model.records import frozen_record
 from nottwice.testing.conformance.bench import Bench
 from nottwice.testing.conformance.calls import Calls
 from nottwice.testing.conformance.charges import Charges
@@ -30,7 +30,7 @@ class StoreConformance(
     """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Broken:
     """A claim that a store does not keep."""
 

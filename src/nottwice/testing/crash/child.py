@@ -14,7 +14,6 @@ import re
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +23,7 @@ from nottwice.graphs.outcome import Outcome
 from nottwice.guard.ledger import send
 from nottwice.guard.registry import declared_tools, find_tool
 from nottwice.model import values
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Verb
 from nottwice.reviews.decide import decide
 from nottwice.store.interface import Store
@@ -38,7 +38,7 @@ OUTPUT = "output.txt"
 LEDGERS = "ledgers"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Ruling:
     """What a person says about one review."""
 
@@ -47,7 +47,7 @@ class Ruling:
     result_json: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Message:
     """An event that somebody tells a run of."""
 
@@ -56,7 +56,7 @@ class Message:
     payload_json: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Errand:
     """What one child is to do, and what befalls it."""
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from nottwice.model import values
 from nottwice.model.asked import Question, options_of, shown_in
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
 from nottwice.testing.crash.child import LEDGERS, Errand, Message, Ruling
@@ -31,7 +32,7 @@ from nottwice.testing.crash.view import NOTHING, View
 MOST_ROUNDS = 40
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Moment:
     """Everything that outlives a process: the disk (``folder``) and the world."""
 
@@ -39,7 +40,7 @@ class Moment:
     upstream: Upstream
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Lived:
     """What came of one life."""
 
@@ -61,7 +62,7 @@ class Lived:
     """Why it neither ended nor met its fault: it hung, it waits for ever, the kit failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Baseline:
     """The uninterrupted run that everything else is compared with."""
 
@@ -71,7 +72,7 @@ class Baseline:
     """Its points came in another order the second time: there are threads in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _Turn:
     """What people and time do between two rounds; ``idle``: nothing is left to be done."""
 

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import assert_never
+
+from nottwice.model.records import frozen_record
 
 SECTOR_BYTES = 512
 FOLDER = 0
 """Stands for a folder, where a name would otherwise lead to a file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Written:
     """Bytes were written into a file."""
 
@@ -34,7 +36,7 @@ class Written:
         return range(first, last // SECTOR_BYTES + 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Resized:
     """A file was cut or extended."""
 
@@ -42,7 +44,7 @@ class Resized:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Named:
     """A name came to lead to a file; of a rename, the old name was taken away as well."""
 
@@ -51,7 +53,7 @@ class Named:
     instead_of: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Unnamed:
     """A name was removed."""
 
@@ -61,7 +63,7 @@ class Unnamed:
 Change = Written | Resized | Named | Unnamed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Image:
     """A disk as somebody finds it after the power came back."""
 
@@ -84,7 +86,7 @@ class Image:
             (folder / path).write_bytes(content)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Safe:
     """What nothing can take away any more."""
 
@@ -92,7 +94,7 @@ class Safe:
     names: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class DiskState:
     """A disk at one moment: what is safe, and what may or may not be there."""
 

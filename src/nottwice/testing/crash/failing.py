@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from nottwice.model.records import frozen_record
 from nottwice.testing.crash.child import LEDGERS, Errand
 from nottwice.testing.crash.course import Lab, Moment
 from nottwice.testing.crash.invariants import Case, Violation
@@ -52,7 +53,7 @@ BUSY_SECONDS = 0.5
 """Nobody else is there, so nobody has to be waited for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Failing:
     """One way in which calls fail."""
 

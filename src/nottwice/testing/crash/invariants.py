@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from nottwice.errors import NottwiceError
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.image import load_image
 from nottwice.model.places import is_inside, is_run_wide, is_visit_of
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord, StepStatus, WaitKind
 from nottwice.testing.crash.course import Baseline, Lived
@@ -25,7 +25,7 @@ _RECORDED_TIMES = ("nottwice.now", "nottwice.sleep", "nottwice.deadline")
 """Rows whose result is a time: a run that was interrupted reads its clock later, or another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Case:
     """What an invariant looks at."""
 
@@ -36,7 +36,7 @@ class Case:
     """The life that has just ended; None right after a crash."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Invariant:
     """One thing that must be true."""
 
@@ -48,7 +48,7 @@ class Invariant:
     """Whether it holds at every moment; else only when the work has ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Violation:
     """Something that must be true and was not."""
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nottwice.model.records import frozen_record
 from nottwice.testing.crash.course import Lab, Lived, Moment
 from nottwice.testing.crash.invariants import (
     Case,
@@ -28,7 +29,7 @@ Numbers = tuple[int, ...]
 """A point of a level: the n-th boundary or line, and for a second fault its number, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Examined:
     """What came of one point."""
 
@@ -40,7 +41,7 @@ class Examined:
     violations: tuple[Violation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Plan:
     """The points of a level."""
 
@@ -178,7 +179,7 @@ class Double:
         return Examined(self.name, numbers, True, where, found)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class FirstCrash:
     """What a first crash left, and how many points its recovery has."""
 

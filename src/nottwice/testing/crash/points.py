@@ -13,12 +13,12 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import nottwice
+from nottwice.model.records import frozen_record
 from nottwice.testing.crash.link import Link
 
 _PACKAGE = str(Path(nottwice.__file__).parent) + os.sep
@@ -32,7 +32,7 @@ class PointKind(enum.Enum):
     LINE = "line"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Fault:
     """What befalls a child at one of its points: a SIGKILL, or a SIGSTOP to be woken from."""
 

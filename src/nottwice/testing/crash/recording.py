@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nottwice.model.records import frozen_record
 from nottwice.testing.crash.child import LEDGERS, Errand
 from nottwice.testing.crash.course import MOST_ROUNDS, Lab, Moment
 from nottwice.testing.crash.disk import FOLDER, Disk, DiskState, Named, Resized, Unnamed, Written
@@ -31,7 +32,7 @@ _TRACED = (
 _OPTIONS = ("-xx", "-s", "100000000", "-e", _TRACED, "-e", "signal=none")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Step:
     """Something happened; and what the disk and the world were like then."""
 
@@ -46,7 +47,7 @@ class Step:
     """The work had come to its end, and had told so; not only to the end of a round."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Recording:
     """All steps, in order."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model import values
+from nottwice.model.records import frozen_record
 
 
 class CrashTestRefused(UsageError):
@@ -24,7 +25,7 @@ class NotDeterministic(CrashTestRefused):
     """Two uninterrupted runs differed, so a difference after a crash would prove nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Asking:
     """What the world is asked for: one attempt of one tool."""
 
@@ -37,14 +38,14 @@ class Asking:
     """How many attempts of this very call the world has seen before, in all processes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Lost:
     """A canned answer: the effect takes place, and its response never arrives."""
 
     result: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Late:
     """A canned answer: no response arrives, and the effect takes place that much later."""
 
@@ -52,7 +53,7 @@ class Late:
     seconds: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class FailsFirst:
     """A canned answer: the first attempts of each call fail without effect, then it succeeds."""
 
@@ -66,7 +67,7 @@ class FailsFirst:
         return self.result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A piece of code and everything that it needs to run without the real world."""
 

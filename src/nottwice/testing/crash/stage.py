@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 
 from nottwice.graphs.declare import Graph
 from nottwice.guard.registry import declared_tools
+from nottwice.model.records import frozen_record
 from nottwice.store.sqlite_schema import known_scripts
 from nottwice.testing.crash import view
 from nottwice.testing.crash.child import OUTPUT, Errand, run_errand
@@ -34,7 +35,7 @@ CHILD_LIMIT_SECONDS = 60.0
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Ending:
     """How the work ended in one child: what it returned, or what it raised."""
 
@@ -81,7 +82,7 @@ class Child:
         return self.over or self.stopped
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Begin:
     """Fork a child. Answer: the child, under way."""
 
@@ -89,14 +90,14 @@ class Begin:
     upstream: Upstream
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Until:
     """Wait until a child is over or stopped. Answer: None."""
 
     child: Child
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Wake:
     """Let a stopped child go on. Answer: None."""
 

@@ -13,10 +13,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nottwice.errors import UsageError
+from nottwice.model.records import frozen_record
 from nottwice.testing.crash.course import Baseline, Lab, Lived
 from nottwice.testing.crash.determinism import check_deterministic, order_varies
 from nottwice.testing.crash.failing import FailingDisk
@@ -37,7 +38,7 @@ MOST_FAILURES = 20
 """A level with this many failing points has said enough."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Progress:
     """How far a sweep has come."""
 
@@ -47,7 +48,7 @@ class Progress:
     failed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Orders:
     """What to examine, and for how long."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nottwice.model.records import frozen_record
 from nottwice.testing.crash.child import Errand
 from nottwice.testing.crash.course import Lab
 from nottwice.testing.crash.levels import Examined, Numbers, Plan, count_lines, examine_moment
@@ -21,7 +22,7 @@ BUSY_SECONDS = 0.2
 """How long the other one waits for a process that was stopped while it wrote."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Other:
     """The process that comes while the first one is stopped."""
 

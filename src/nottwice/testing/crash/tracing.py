@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nottwice.model.records import frozen_record
 from nottwice.testing.crash.link import Link
 
 ATTACH_SECONDS = 20.0
@@ -46,7 +47,7 @@ def why_no_tracing() -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Called:
     """One call to the operating system, as strace has written it down."""
 

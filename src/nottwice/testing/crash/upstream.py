@@ -11,13 +11,14 @@ from typing import Any
 
 from nottwice.errors import Poison
 from nottwice.model import values
+from nottwice.model.records import frozen_record
 from nottwice.testing.crash.scenario import Asking, Late, Lost, Scenario
 
 BEGINNING = 1_767_268_800.0
 """When every examination begins: a fixed moment, so that two runs can be compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class WorldEffect:
     """Something that happened in the world."""
 
@@ -36,7 +37,7 @@ class WorldEffect:
         return f"{self.tool}({self.args_json})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Write:
     """A commit that a process began: by which claim, and whether the store accepted it."""
 
@@ -49,7 +50,7 @@ class Write:
     """The calls whose results it writes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Answered:
     """What the world tells the tool: a result, or an error to raise."""
 

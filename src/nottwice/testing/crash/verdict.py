@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
+from nottwice.model.records import frozen_record
 from nottwice.testing.crash.invariants import INVARIANTS, Violation
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Failure:
     """A point at which something that must be true was not."""
 
@@ -22,7 +22,7 @@ class Failure:
     """The command that examines just this point again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Swept:
     """What came of one level."""
 
@@ -39,7 +39,7 @@ class Swept:
     """Why this level was not examined at all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What came of all levels."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nottwice.errors import LedgerTampered, NoLedger
 from nottwice.guard.keyring import find_keyring
 from nottwice.model.call import CallRow
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.run import CheckpointRecord, EventRecord, RunRecord, StepRecord
 from nottwice.model.seal import Seals
@@ -25,7 +25,7 @@ from nottwice.store.sqlite import SqliteStore
 from nottwice.testing.crash.scratch import NOTE, scratch_url
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class View:
     """All ledgers of an examination together, at one moment."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus
 from nottwice.store.interface import Store
 
@@ -20,7 +20,7 @@ MOST_RUNS = 2_000
 _NO_USE = (RunStatus.ABORTED, RunStatus.REMOVED)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Candidate:
     """A checkpoint that can be recorded."""
 

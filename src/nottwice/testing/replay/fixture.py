@@ -12,7 +12,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from nottwice.model.failure import Failure
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import split_graph_id
 from nottwice.model.position import Position
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import EventRecord, RunStatus, StepRecord, StepStatus, Wait
 from nottwice.model.shapes import UNREADABLE
@@ -47,7 +47,7 @@ class InvalidFixture(UsageError):
     """A file holds no recorded checkpoint that this nottwice can read. Nothing was replayed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Fixture:
     """A recorded checkpoint, and what followed it."""
 

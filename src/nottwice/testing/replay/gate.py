@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from nottwice.model.bump import is_draft, next_version, says_enough, what_bump
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import split_graph_id
 from nottwice.model.position import Position
+from nottwice.model.records import frozen_record
 from nottwice.testing.replay.fixture import (
     Fixture,
     InvalidFixture,
@@ -48,7 +48,7 @@ _FIRST = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Result:
     """How one recorded checkpoint fared."""
 
@@ -68,7 +68,7 @@ class Result:
         return self.problems[0].cause if self.problems else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Terms:
     """On which terms checkpoints are replayed."""
 

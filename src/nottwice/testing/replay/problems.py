@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nottwice.model.changes import changes
+from nottwice.model.records import frozen_record
 
 _MOST_CHANGES = 8
 
@@ -37,7 +37,7 @@ class Cause(enum.Enum):
     CHANGED_IN_PLACE = "graph changed in place"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong, where, and the smallest difference that shows it."""
 

@@ -14,7 +14,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.image import load_image
 from nottwice.model.position import Position
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
 from nottwice.model.run import CANCEL
 from nottwice.store.interface import Store
@@ -48,7 +48,7 @@ from nottwice.testing.replay.visits import Visits, is_past
 _READS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class LeftOut:
     """A checkpoint that was not recorded, and why."""
 
@@ -63,7 +63,7 @@ class LeftOut:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """What a recording wrote."""
 
@@ -160,7 +160,7 @@ def _of_other_code(found: Sequence[Candidate], known: Sequence[Candidate]) -> li
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class _Found:
     """A checkpoint as the ledger has it, with those of its calls that nobody need ask for again.
 

@@ -28,6 +28,7 @@ from nottwice.graphs.outcome import Outcome as RunOutcome
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
+from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus, StepRecord
 from nottwice.model.tool import OWN_PREFIX, Tool
@@ -52,7 +53,7 @@ class ReachedOut(Stopped):
     """A node wanted to use the network by itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_record(frozen=True, slots=True)
 class Miss:
     """A call that the code asked for and the record does not hold."""
 
