@@ -25,8 +25,8 @@ class Clock(Protocol):
 class SystemClock:
     """The real time."""
 
-    def now(self) -> float:
-        return time.time()
+    # Asked twice in every call: the function itself, and none around it.
+    now = staticmethod(time.time)
 
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)

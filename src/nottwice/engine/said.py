@@ -7,6 +7,7 @@ count, needs no parser: the log record carries the same as data, in its attribut
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Final
 
@@ -70,9 +71,8 @@ class Said:
         return " ".join([*parts, self.detail] if self.detail else parts)
 
 
-def is_heard() -> bool:
-    """Whether anybody listens; what is said is not even put together otherwise."""
-    return log.isEnabledFor(logging.INFO)
+is_heard = functools.partial(log.isEnabledFor, logging.INFO)
+"""Whether anybody listens; what is said is not even put together otherwise."""
 
 
 def say(said: Said) -> None:

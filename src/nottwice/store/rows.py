@@ -150,20 +150,24 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
     )
 
 
+# The two below are in every call. They spell out ``micros``, and take the value of an enumeration
+# from where it is: its property ``value`` is two more calls of Python.
+
+
 def intent_to_sql(row: CallRow) -> tuple[Any, ...] | None:
     """The same for a row that says no more than INTENT_COLUMNS can; None: it says more."""
     if row[_REST_OF_A_ROW:] != _NOTHING_MORE:
         return None
     return (
         *row.identity,
-        micros(row.created_at),
+        round(row.created_at * 1_000_000),
         row.call_id,
-        row.status.value,
-        row.replay_class.value,
+        row.status._value_,
+        row.replay_class._value_,
         row.attempt,
         row.attempt_id,
         row.holder_id,
-        micros(row.started_at),
+        round(row.started_at * 1_000_000),
         row.args_json,
     )
 
@@ -179,10 +183,10 @@ def receipt_to_sql(row: CallRow) -> tuple[Any, ...] | None:
     if row.failure is not None or row.retry_at is not None or row.settled_by is not None:
         return None
     return (
-        row.status.value,
-        micros(finished_at),
+        row.status._value_,
+        round(finished_at * 1_000_000),
         result.json,
-        result.kind.value,
+        result.kind._value_,
         *row.identity,
     )
 

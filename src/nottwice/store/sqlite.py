@@ -124,7 +124,8 @@ class SqliteStore:
         log.info(self._sealing.describe())
 
     def commit(self, commit: Commit) -> None:
-        self._in_this_process()
+        if self._pid != os.getpid():
+            self._in_this_process()
         self._shared.commit(commit)
 
     def commit_soon(self, commit: Commit) -> Future[None]:
@@ -458,7 +459,9 @@ class SqliteStore:
         statement = quick(commit) if self._registered else None
         if statement is None:
             return False
-        connection = self._writer()
+        connection = self._connections.writer.connection
+        if connection is None or connection.in_transaction:
+            connection = self._writer()
         try:
             return connection.execute(*statement).rowcount == 1
         except BaseException as error:

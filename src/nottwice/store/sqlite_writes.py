@@ -201,6 +201,7 @@ def _quick_insert(columns: str) -> str:
 
 
 _QUICK_INTENT = _quick_insert(rows.INTENT_COLUMNS)
+_CREATED_AT = rows.INTENT_COLUMNS.split(", ").index("created_at")
 _QUICK_INSERT = _quick_insert(rows.CALL_COLUMNS)
 _FOLLOWS = " AND status = ? AND attempt_id = ? AND "
 _QUICK_RECEIPT = (
@@ -235,14 +236,14 @@ def quick(commit: Commit) -> Statement | None:
     if write.after is None:
         if row.key is not None or not commit.unless_blocked or row.call_id.startswith(_PICKED):
             return None
-        allowed = (*held, rows.micros(row.created_at), run)
         intent = rows.intent_to_sql(row)
         if intent is not None:
-            return _QUICK_INTENT, (*intent, *allowed)
+            return _QUICK_INTENT, (*intent, *held, intent[_CREATED_AT], run)
+        allowed = (*held, rows.micros(row.created_at), run)
         return _QUICK_INSERT, (*rows.call_to_sql(row), *allowed)
     if commit.unless_blocked:
         return None
-    seen = (write.after[0].value, write.after[1])
+    seen = (write.after[0]._value_, write.after[1])
     receipt = rows.receipt_to_sql(row) if seen == ("PENDING", row.attempt_id) else None
     if receipt is not None:
         return _QUICK_RECEIPT, (*receipt, *seen, *held)

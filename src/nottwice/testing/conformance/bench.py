@@ -156,7 +156,6 @@ def everything(store: Store, run: str = "run") -> dict[str, Any]:
         "calls": store.calls(run),
         "steps": store.steps(run),
         "last visits": store.last_visits(run),
-        "standing": store.standing(run),
         "reviews": store.reviews(run),
         "evidence": store.evidence(run),
         "audit": store.audit(run),

@@ -33,7 +33,7 @@ STORES: tuple[type[Any], ...] = (SqliteStore, JsonFileStore)
 def install_clock(link: Link, *, now: float, ahead_seconds: float) -> None:
     """Time stands still except for pauses, which are over at once. The parent keeps the time."""
     clock = _Time(link, now, ahead_seconds)
-    SystemClock.now = lambda self: clock.read()  # type: ignore[method-assign]
+    SystemClock.now = lambda self: clock.read()  # type: ignore[assignment]
     SystemClock.pause = lambda self, seconds: clock.pass_by(seconds)  # type: ignore[method-assign]
     SystemClock.pause_async = lambda self, seconds: clock.pass_by_async(seconds)  # type: ignore
     SystemClock.random_unit = lambda self: 0.5  # type: ignore[method-assign]
