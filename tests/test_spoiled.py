@@ -219,6 +219,24 @@ def test_a_cell_that_somebody_changed_is_a_typed_error_or_does_no_harm(
             use_all(str(path), Path(folder), (table, column, str(value)[:200]))
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("runs", "input_json", None),
+        ("reviews", "decision_json", None),
+        ("tool_call_results", "status", "DONE"),
+        ("tool_call_results", "status", "FAILED"),
+    ],
+)
+def test_a_record_that_lacks_what_it_must_have_is_a_typed_error(
+    database: Path, tmp_path: Path, table: str, column: str, value: str | None
+) -> None:
+    path = tmp_path / "a.db"
+    shutil.copy(database, path)
+    assert overwrite(path, table, column, None, value)
+    use_all(str(path), tmp_path, (table, column, value))
+
+
 # JSON files
 
 

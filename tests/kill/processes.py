@@ -84,7 +84,9 @@ class Agent:
 
     def kill(self) -> Agent:
         """SIGKILL, and wait until it is dead."""
-        self.signal(signal.SIGKILL)
+        # It may have come to its end by itself, at this very moment.
+        with contextlib.suppress(ProcessLookupError):
+            self.signal(signal.SIGKILL)
         return self.end()
 
     def signal(self, number: signal.Signals) -> None:

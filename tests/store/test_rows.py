@@ -67,7 +67,8 @@ KINDS: dict[str, tuple[Maker, Maker, str, list[Any]]] = {
         rows.review_from_sql,
         rows.REVIEW_COLUMNS,
         [
-            *(review(status=status) for status in ReviewStatus),
+            *(review(status=status, decision=decision()) for status in ReviewStatus),
+            review(status=ReviewStatus.OPEN),
             *(review(kind=kind) for kind in ReviewKind),
             *(review(decision=decision(verb)) for verb in Verb),
             review(decision=decision(Verb.HAPPENED, result=RESULT, holder_stopped=True)),
@@ -157,6 +158,8 @@ SPOILED = [
     ("step", "started_at", b"x"),
     ("review", "kind", "whim"),
     ("review", "status", "shut"),
+    ("review", "status", "decided"),
+    ("review", "status", "used"),
     ("review", "decision_json", "{}"),
     ("review", "decision_json", "[]"),
     ("review", "decision_json", "7"),

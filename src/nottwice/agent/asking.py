@@ -341,8 +341,7 @@ def _remember_lost(asking: Asking) -> Doing[None]:
 
 
 def _reserved(row: CallRow) -> Amount:
-    assert row.result is not None
-    return Amount.from_plain(values.decode(row.result.json))
+    return Amount.from_plain(values.decode(row.kept_result().json))
 
 
 # What can be kept

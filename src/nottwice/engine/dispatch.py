@@ -236,9 +236,9 @@ class _Dispatch:
 
     def _recorded(self, row: CallRow) -> Doing[Attempted]:
         """The receipt as it is kept. A pure one that cannot be read any more is made anew."""
-        assert row.result is not None
+        kept = row.kept_result()
         try:
-            return Attempted(row, Outcome(value=self.tool.decode_result(row.result)))
+            return Attempted(row, Outcome(value=self.tool.decode_result(kept)))
         except ResultNotKept:
             if row.replay_class.effectful or self.tool.replay_class.effectful:
                 raise
@@ -481,8 +481,7 @@ _OWN_FAILURES: dict[str, type[ToolFailure]] = {
 
 def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
     """The recorded failure as an exception: the same live and on replay."""
-    failure = row.failure
-    assert failure is not None
+    failure = row.kept_failure()
     kinds: dict[FailureClass, type[ToolFailure]] = {
         FailureClass.RETRYABLE: Retryable,
         FailureClass.POISON: Poison,
@@ -503,8 +502,7 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
 
 
 def _not_kept(row: CallRow) -> ResultNotKept:
-    assert row.result is not None
-    about = values.decode_object(row.result.json)
+    about = values.decode_object(row.kept_result().json)
     why = str(about.get("why", "nobody says why")).rstrip(".")
     return ResultNotKept(
         f"{row.identity.tool_name} took effect (call {row.call_id}), but its result could not be "

@@ -160,8 +160,7 @@ class Doubt:
 
     def failed_again(self, row: CallRow) -> float:
         """Take in another attempt that did not end the doubt; how long to wait before the next."""
-        failure = row.failure
-        assert failure is not None
+        failure = row.kept_failure()
         over = row.finished_at is not None
         self.row, self.life = row, AttemptLife.OVER if over else AttemptLife.MAYBE_ALIVE
         self.over_since = row.finished_at or self.session.clock.now()

@@ -219,9 +219,9 @@ def _timer(request: Request, due: float) -> Wait:
 
 
 def _due(row: CallRow) -> float:
-    assert row.result is not None
+    kept = row.kept_result()
     with not_believed(f"When a timer of run {row.identity.workflow_id!r} is due"):
-        return float(values.decode(row.result.json))
+        return float(values.decode(kept.json))
 
 
 # Events
@@ -338,8 +338,7 @@ def _hand_out(request: Request, row: CallRow) -> Any:
     stops.lift(request.scope.session, request.identity)
     if row.status is CallStatus.FAILED:
         raise failure_error(request.tool, row)
-    assert row.result is not None
-    return request.tool.decode_result(row.result)
+    return request.tool.decode_result(row.kept_result())
 
 
 def _check_may_begin(request: Request, wants: str) -> None:

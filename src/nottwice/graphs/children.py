@@ -197,9 +197,9 @@ def _row(
 
 def _recorded(graph: Runnable, row: CallRow, *, check: bool) -> Outcome[Any]:
     """How a child ended, as the parent has it on record: the same live and on replay."""
-    assert row.result is not None
+    result = row.kept_result()
     with not_believed(f"How a child of run {row.identity.workflow_id!r} ended"):
-        plain = values.decode_object(row.result.json)
+        plain = values.decode_object(result.json)
         failure = None if plain["failure"] is None else Failure.from_plain(plain["failure"])
         kept: dict[str, Any] | None = None if plain["state"] is None else {**plain["state"]}
         outcome: Outcome[Any] = checked(

@@ -140,8 +140,7 @@ def _check_same(ledger: Ledger, graph: Runnable, known: RunRecord, given: Any) -
             f"There is a run {run_id!r} already, of {what}. Nothing was enqueued. Choose another "
             f"id. See: nottwice show {shlex.quote(run_id)} --store {shlex.quote(ledger.location)}"
         )
-    assert known.input_json is not None
-    if given is None or graph.state.began_with(values.decode_object(known.input_json), given):
+    if given is None or graph.state.began_with(values.decode_object(known.given_input()), given):
         return
     raise UsageError(
         f"There is a run {run_id!r} already, with another input. Nothing was enqueued. Leave the "

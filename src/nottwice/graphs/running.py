@@ -233,16 +233,16 @@ def beginning(
         return ownership.Beginning(record, values.encode(first), asked.parent)
     check_not_removed(known)
     check_bound(store, graph, known)
-    assert known.input_json is not None
+    input_json = known.given_input()
     if asked.input is not None:
-        same = graph.state.began_with(values.decode_object(known.input_json), asked.input)
+        same = graph.state.began_with(values.decode_object(input_json), asked.input)
         # What another version began with cannot be compared with the state of this one.
         if not same and not _was_migrated(store, asked.run_id):
             raise UsageError(
                 f"Run {asked.run_id!r} was started with another input. Nothing was done. Leave "
                 "the input out to resume it, or start a run with another id."
             )
-    return ownership.Beginning(record, known.input_json, asked.parent)
+    return ownership.Beginning(record, input_json, asked.parent)
 
 
 def _was_migrated(store: Store, run_id: str) -> bool:
@@ -303,8 +303,8 @@ def outcome_of(
         plain, version = landing.state, landing.version
     else:
         chain = store.checkpoint_chain(run_id)
-        assert known.input_json is not None
-        plain = load_image(chain)["state"] if chain else values.decode_object(known.input_json)
+        begun_with = known.given_input()
+        plain = load_image(chain)["state"] if chain else values.decode_object(begun_with)
         version = chain[-1].version if chain else 0
     return Outcome(
         run_id=run_id,

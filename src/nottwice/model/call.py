@@ -10,7 +10,7 @@ import enum
 import hashlib
 from typing import Any, NamedTuple
 
-from nottwice.errors import InvalidId
+from nottwice.errors import InvalidId, LedgerCorrupt
 from nottwice.model import values
 from nottwice.model.failure import Failure
 from nottwice.model.records import frozen_record, light_record
@@ -143,6 +143,25 @@ class CallRow(NamedTuple):
     def state(self) -> tuple[CallStatus, str]:
         """What a write must have seen to follow this row."""
         return (self.status, self.attempt_id)
+
+    def kept_result(self) -> StoredResult:
+        """The result of a call that is done. LedgerCorrupt: nottwice cannot have written it so."""
+        if self.result is None:
+            raise self._incomplete("result")
+        return self.result
+
+    def kept_failure(self) -> Failure:
+        """The same for the failure of one that failed."""
+        if self.failure is None:
+            raise self._incomplete("failure")
+        return self.failure
+
+    def _incomplete(self, what: str) -> LedgerCorrupt:
+        return LedgerCorrupt(
+            f"Call {self.call_id} of tool {self.identity.tool_name!r} is {self.status.value}, and "
+            f"the ledger holds no {what} of it. It was not believed, and nothing was sent. Restore "
+            "the ledger from a backup, or ask for help with this text."
+        )
 
     def next_attempt(self, *, attempt_id: str, holder_id: str, now: float) -> CallRow:
         """The PENDING row of one more attempt; the one before becomes history."""

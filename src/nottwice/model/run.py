@@ -6,6 +6,7 @@ import enum
 import shlex
 from typing import Any, Final, NamedTuple
 
+from nottwice.errors import LedgerCorrupt
 from nottwice.model.calendar import utc
 from nottwice.model.failure import Failure
 from nottwice.model.records import frozen_record, light_record
@@ -126,6 +127,16 @@ class RunRecord:
     origin: str | None = None
     """The run that it was forked from; it has that run's receipts and makes no new effects."""
     waits: tuple[Wait, ...] = ()
+
+    def given_input(self) -> str:
+        """What a run of a graph began with. LedgerCorrupt: nottwice cannot have written it so."""
+        if self.input_json is None:
+            raise LedgerCorrupt(
+                f"Run {self.workflow_id!r} of graph {self.graph_id!r} has no input on record. It "
+                "was not believed, and nothing was done. Restore the ledger from a backup, or ask "
+                "for help with this text."
+            )
+        return self.input_json
 
     @property
     def is_queued(self) -> bool:

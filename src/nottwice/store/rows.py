@@ -362,10 +362,13 @@ def review_to_sql(review: Review) -> tuple[Any, ...]:
 def review_from_sql(row: Row) -> Review:
     try:
         _check_review(row)
+        status = ReviewStatus(row[3])
+        if row[13] is None and status in (ReviewStatus.DECIDED, ReviewStatus.USED):
+            raise TypeError(f"it is {status.value}, and nobody has decided anything")
         return Review(
             review_id=row[1],
             kind=ReviewKind(row[2]),
-            status=ReviewStatus(row[3]),
+            status=status,
             identity=CallIdentity(row[0], *row[4:8]),
             call_id=row[8],
             attempt_id=row[9],

@@ -93,9 +93,9 @@ def _look_at_row(row: CallRow, found: Hindrances) -> None:
 
 
 def _due(row: CallRow) -> str:
-    assert row.result is not None
+    kept = row.kept_result()
     with not_believed(f"When a timer of run {row.identity.workflow_id!r} is due"):
-        return f"{utc(float(values.decode(row.result.json))):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{utc(float(values.decode(kept.json))):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _look_at_reviews(store: Store, run: RunRecord, bound: str, found: Hindrances) -> None:

@@ -121,7 +121,9 @@ class People(Bench):
     def test_open_are_the_reviews_that_are_not_used_or_closed(self) -> None:
         store = self.open()
         for status in ReviewStatus:
-            store.commit(asked(ReviewWrite(review(status.value, status=status))))
+            said = None if status is ReviewStatus.OPEN else decision()
+            one = review(status.value, status=status, decision=said)
+            store.commit(asked(ReviewWrite(one)))
         for found in (store.open_reviews(), store.open_reviews("run")):
             expect({one.review_id for one in found}, {"open", "decided"}, "Open reviews")
         expect(len(store.reviews("run")), len(ReviewStatus), "All reviews")
