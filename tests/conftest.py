@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -22,15 +24,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture(autouse=True)
-def _local_tools_end_with_their_test() -> Iterator[None]:
-    """Forget the tools that a test has declared inside its functions.
+def _tools_end_with_the_test_that_declares_them() -> Iterator[None]:
+    """Forget the tools that a test has declared, unless a module that it imported has them.
 
     A name belongs to one tool for as long as its function lives (T1). What a test leaves alive,
-    a traceback or a thread on its way out, must not refuse that name to the next one.
+    a traceback or a thread on its way out, must not refuse that name to the next one, nor answer
+    for it.
     """
     before = set(registry._tools)
     yield
     for name in set(registry._tools) - before:
-        protected = registry.find_protected(name)
-        if protected is None or "<locals>" in protected.__qualname__:
+        if not _is_in_its_module(registry.find_protected(name)):
             del registry._tools[name]
+
+
+def _is_in_its_module(protected: Any) -> bool:
+    place = sys.modules.get(getattr(protected, "__module__", ""))
+    return protected is not None and vars(place or object).get(protected.__name__) is protected
