@@ -12,12 +12,16 @@ from nottwice.engine.blocking import MOST_ARGUMENT_CHARACTERS, decide_command
 from nottwice.model.run import RunStatus
 from tests.fakes import Host
 
+KEPT: list[object] = []
+"""A tool that nobody has any more is not declared any more, whenever its memory is freed."""
+
 
 def blocked(host: Host, argument: str = "ann") -> nt.ReplayUnsafeError:
     @nt.tool("unsafe_on_replay")
     def send(to: str) -> str:
         raise TimeoutError("no answer")
 
+    KEPT[:] = [send]
     with host.process() as ledger, ledger.run("r"):
         with pytest.raises(nt.ReplayUnsafeError) as caught:
             send(argument)
