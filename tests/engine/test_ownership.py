@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import nottwice as nt
-from nottwice.model.run import RunStatus
+from nottwice.model.run import RunStatus, Standing
 from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
 
@@ -147,3 +147,23 @@ def test_a_claim_that_lost_the_race_looks_again(host: Host) -> None:
     store = Racing(host.data)
     with nt.open(store, clock=host.clock) as ledger, ledger.run("r"):
         assert host.data.runs["r"].epoch == 7
+
+
+def test_a_run_is_given_up_again_if_it_cannot_be_looked_at(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that lives on must not keep from others what it does not drive."""
+    with host.process() as ledger, ledger.run("r"):
+        pass
+
+    def fail(self: MemoryStore, workflow_id: str) -> Standing:
+        raise nt.StoreError("the disk does not answer")
+
+    with host.process() as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryStore, "standing", fail)
+            with pytest.raises(nt.StoreError), ledger.run("r"):
+                raise AssertionError("nobody has looked")
+        assert host.data.runs["r"].holder_id is None
+        with ledger.run("r"):
+            pass

@@ -55,32 +55,26 @@ def test_the_type_checker_takes_a_record_for_frozen() -> None:
     Pair(1).one = 2  # type: ignore[misc]
 
 
-@frozen_record(frozen=True, slots=True)
-class Whole:
+def made_by(decorate: Any) -> Any:
     """A record with all that ours have."""
 
-    name: str
-    secret: bytes = field(default=b"", repr=False)
-    beside: int = field(default=0, compare=False)
-    items: list[int] = field(default_factory=list)
+    @decorate(frozen=True, slots=True)
+    class Kind:
+        """One of them."""
 
-    @property
-    def length(self) -> int:
-        return len(self.name)
+        name: str
+        secret: bytes = field(default=b"", repr=False)
+        beside: int = field(default=0, compare=False)
+        items: list[int] = field(default_factory=list)
+
+        @property
+        def length(self) -> int:
+            return len(self.name)
+
+    return Kind
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Model:
-    """What it is measured by."""
-
-    name: str
-    secret: bytes = field(default=b"", repr=False)
-    beside: int = field(default=0, compare=False)
-    items: list[int] = field(default_factory=list)
-
-    @property
-    def length(self) -> int:
-        return len(self.name)
+Whole, Model = made_by(frozen_record), made_by(dataclasses.dataclass)
 
 
 def outcome(action: Any) -> str:
@@ -112,9 +106,7 @@ def outcome(action: Any) -> str:
     ],
 )
 def test_a_frozen_record_is_what_a_frozen_dataclass_is(action: Any) -> None:
-    assert outcome(lambda: action(Whole)).replace("Whole", "Model") == outcome(
-        lambda: action(Model)
-    )
+    assert outcome(lambda: action(Whole)) == outcome(lambda: action(Model))
 
 
 @pytest.mark.parametrize("name", ["length", "other"])
@@ -126,7 +118,7 @@ def test_nothing_else_can_be_set(name: str) -> None:
 def test_a_field_is_set_once() -> None:
     whole = Whole("a")
     with pytest.raises(FrozenInstanceError, match="'name'"):
-        whole.name = "b"  # type: ignore[misc]
+        whole.name = "b"
     assert whole.name == "a"
 
 

@@ -98,6 +98,7 @@ def claim(opening: Opening) -> Doing[Session]:
     """
     session = yield from take(opening)
     try:
+        yield from _look_around(session)
         yield from tampered.look_at_seals(session)
         yield from restored.hold_if_copied(session)
         yield from reconcile.reconcile_all(session)
@@ -164,9 +165,6 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             yield Write(Commit(workflow_id=run_id, claim=Claim(claimed, after), graph=graph))
         except Outdated:
             continue
-        standing, words = Standing(), cancelled.words_left()
-        if run is not None:
-            standing = yield Read(lambda store: store.standing(run_id))
         return Session(
             store=opening.store,
             clock=opening.clock,
@@ -175,11 +173,17 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             find_tool=opening.find_tool,
             patience_seconds=opening.patience_seconds,
             found=run,
-            standing=standing,
-            looked_for_word=None if standing.events else (now, words),
             policies=opening.policies,
             keys=opening.keys,
         )
+
+
+def _look_around(session: Session) -> Doing[None]:
+    """Find out what there is to look at. In a run that this claim has made there is nothing."""
+    now, words, standing = session.clock.now(), cancelled.words_left(), Standing()
+    if session.found is not None:
+        standing = yield Read(lambda store: store.standing(session.run_id))
+    session.stands(standing, looked_for_word=None if standing.events else (now, words))
 
 
 def _life_of(holder_id: str) -> Read:

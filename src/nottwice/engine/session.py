@@ -10,7 +10,7 @@ import contextvars
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -199,6 +199,15 @@ class Aboard(NamedTuple):
 class Session:
     """One claimed run in this process."""
 
+    # Not there before somebody has looked: whoever only takes a run does not go on with it.
+    standing: Standing
+    """What there was to look at when it was claimed."""
+    ordinals: Iterator[int]
+    """For the steps that begin here."""
+    looked_for_word: tuple[float, int] | None
+    """When it was last looked for word of somebody who cancelled the run, and how many words were
+    left in this process by then; see cancelled.py."""
+
     def __init__(
         self,
         *,
@@ -209,8 +218,6 @@ class Session:
         find_tool: FindTool,
         patience_seconds: float,
         found: RunRecord | None = None,
-        standing: Standing,
-        looked_for_word: tuple[float, int] | None = None,
         keys: FindKeys,
         policies: tuple[Policy, ...] = (),
     ) -> None:
@@ -219,8 +226,6 @@ class Session:
         self.run = run
         self.found = found
         """The run as it was before it was claimed; None: it was not there."""
-        self.standing = standing
-        """What there was to look at when it was claimed."""
         self.may_have_reviews = found is not None
         """Whether people may have been asked something: before this claim, or since."""
         self.run_id = run.workflow_id
@@ -254,10 +259,6 @@ class Session:
         """Calls of an event loop; the loop itself would not keep them alive."""
         self.expects_new = False
         """Whether the last call that was looked up was new: then the next one will be, too."""
-        self.ordinals = itertools.count(standing.last_ordinal + 1)
-        self.looked_for_word = looked_for_word
-        """When it was last looked for word of somebody who cancelled the run, and how many words
-        were left in this process by then; see cancelled.py."""
         self._visited: set[tuple[str, str]] = set()
         self.told_to_stop: Callable[[], bool] = _never
         """Whether its driver wants to hand the run back between two nodes."""
@@ -268,6 +269,12 @@ class Session:
         self.thread_id = threading.get_ident()
         self.closed = False
         self.when_idle: Callable[[], None] | None = None
+
+    def stands(self, standing: Standing, *, looked_for_word: tuple[float, int] | None) -> None:
+        """Take note of what there is to look at; then the run can go on."""
+        self.standing = standing
+        self.ordinals = itertools.count(standing.last_ordinal + 1)
+        self.looked_for_word = looked_for_word
 
     @property
     def is_first_drive(self) -> bool:

@@ -123,8 +123,7 @@ def _made_by(outer: CallRow, inner: CallRow) -> bool:
 
 def admit(scope: Scope, identity: CallIdentity) -> Iterable[Ask]:
     """Let a new effect through, or refuse it: ``yield from admit(...)``."""
-    if scope.session.run.origin is not None:
-        refuse_in_fork(scope, identity)
+    refuse_in_fork(scope, identity)
     return _admit_into_step(scope, identity) if scope.steps else ()
 
 
