@@ -26,7 +26,7 @@ from typing import Any
 
 from nottwice.engine import history
 from nottwice.model import values
-from nottwice.model.checkpoint import Saved, save
+from nottwice.model.checkpoint import Saved, pack, save
 from nottwice.model.delta import diff, grown, of_keys
 from nottwice.model.run import Fence, RunRecord, RunStatus
 from nottwice.store.interface import Claim, Commit
@@ -92,8 +92,14 @@ class Run:
             changed=changed,
             now=time.time(),
         )
+        checkpoints = {record.version: record}
+        packed = pack(self._saved)
+        if packed is not None:
+            checkpoints.update((one.version, one) for one in packed[0])
+            self._saved = packed[1]
         saved = time.perf_counter()
-        self.store.commit(Commit(workflow_id=RUN, fence=self._fence, checkpoints=(record,)))
+        together = tuple(checkpoints.values())
+        self.store.commit(Commit(workflow_id=RUN, fence=self._fence, checkpoints=together))
         self._image = image
         return saved - began, time.perf_counter() - began
 
@@ -130,6 +136,8 @@ def _times(name: str, early: list[float], late: list[float]) -> dict[str, float]
         f"{name} early, microseconds": before * 1e6,
         f"{name} late, microseconds": after * 1e6,
         f"{name} ratio": after / before,
+        # Of the means, because now and then a step packs what the last ones saved.
+        f"{name} ratio of means": statistics.fmean(late) / statistics.fmean(early),
     }
 
 

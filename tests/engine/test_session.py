@@ -7,8 +7,9 @@ import logging
 import pytest
 
 import nottwice as nt
-from nottwice.engine.session import MOST_RIDING
+from nottwice.engine.session import MOST_RIDING, Riding
 from nottwice.model.call import CallStatus
+from nottwice.model.run import CheckpointRecord
 from tests.fakes import Host
 
 
@@ -105,3 +106,17 @@ def test_one_log_line_a_decision_and_no_id_can_forge_one(
         "'leave the run completed'",
     ]
     assert all("\n" not in line for line in lines)
+
+
+def test_what_is_packed_rides_only_while_no_commit_is_under_way_with_what_it_was() -> None:
+    plain, packed = (CheckpointRecord("r", 1, snapshot, "/", "[]", 0.0) for snapshot in (0, 2))
+    riding = Riding()
+    riding.add_checkpoint(plain)
+    assert riding.leave().checkpoints == (plain,)
+    assert riding.leave().checkpoints == (plain,)
+    riding.back()
+    # The other one may arrive after the commit that carries what is packed, and undo it.
+    assert not riding.rewrite([packed])
+    riding.back()
+    assert riding.rewrite([packed])
+    assert riding.leave().checkpoints == (packed,)

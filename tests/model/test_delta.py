@@ -20,6 +20,7 @@ from nottwice.model.delta import (
     diff,
     grown,
     growth,
+    inverse,
     of_keys,
     same,
     weight,
@@ -89,6 +90,37 @@ def test_a_delta_leads_from_the_old_value_to_the_new_one(history: list[Any]) -> 
         assert text_of(apply(old, stored(diff(old, new)))) == text_of(new)
         assert text_of(apply(old, stored(diff(old, new, shortest=False)))) == text_of(new)
         assert text_of(old) == before
+
+
+@given(histories(), st.booleans())
+@example([[1, 2, 3, 4], [2, 9, 4, 5], [2]], False)
+@example([{"a": [{"b": 1}, 2]}, {"a": [{"b": 2}, 2, 3]}, {"c": [{"b": 2}, 2, 3]}], False)
+def test_an_inverse_leads_back(history: list[Any], shortest: bool) -> None:
+    for old, new in pairwise(history):
+        before, after = text_of(old), text_of(new)
+        undone = stored(inverse(old, diff(old, new, shortest=shortest)))
+        assert text_of(apply(new, copy.deepcopy(undone))) == before
+        assert (text_of(old), text_of(new)) == (before, after)
+        assert text_of(apply_in_place(copy.deepcopy(new), undone)) == before
+
+
+@given(histories(), st.booleans())
+def test_the_inverse_of_deltas_that_were_combined_leads_back(
+    history: list[Any], shortest: bool
+) -> None:
+    deltas = [diff(old, new, shortest=shortest) for old, new in pairwise(history)]
+    undone = stored(inverse(history[0], reduce(combine, deltas, {})))
+    assert text_of(apply(history[-1], undone)) == text_of(history[0])
+
+
+def test_the_inverse_of_growth_names_the_place_where_it_began() -> None:
+    old = {"log": ["x" * 500] * 3, "number": 3}
+    change = of_keys({"log": grown(3, ["x" * 500]), "number": {"set": 4}, "new": {"set": 1}})
+    assert inverse(old, change) == {
+        "put": {"number": 3},
+        "keys": {"log": {"parts": [[0, 3]]}},
+        "gone": ["new"],
+    }
 
 
 @given(VALUES, VALUES)

@@ -23,7 +23,7 @@ from nottwice.errors import InvalidGraph, LedgerTampered, NottwiceError, RunBloc
 from nottwice.model import position as positions
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
-from nottwice.model.checkpoint import Saved, save
+from nottwice.model.checkpoint import Saved, pack, save
 from nottwice.model.delta import Delta, diff, grown, of_keys
 from nottwice.model.failure import Failure, is_ledger_trouble
 from nottwice.model.graph import GraphDefinition, Node
@@ -237,6 +237,10 @@ class Flight:
         )
         self._image = image
         riding.add_checkpoint(record, ends=ends)
+        # On exit, what rides may still give its seat to another version, and is no foundation.
+        packed = None if self.plan.cadence is Cadence.ON_EXIT else pack(self.saved)
+        if packed is not None and riding.rewrite(packed[0]):
+            self.saved = packed[1]
 
     def keep_up(self) -> Doing[None]:
         if self.plan.cadence is Cadence.EVERY_STEP:

@@ -6,10 +6,9 @@ while somebody else is or may be: a holder knows what it saved last and builds o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 from nottwice.errors import Fenced, LedgerCorrupt, RunBusy, StoreError, UnknownRun, UsageError
@@ -77,13 +76,12 @@ def prune(store: Store, run_id: str, *, versions: Collection[int]) -> None:
     _check_versions(store, run_id, records, versions)
     # Read before the claim, which fails if anybody was at it since: nothing that can go wrong
     # here keeps the run from others.
-    removals = [
-        checkpoint.without(store.checkpoint_chain(run_id, last), versions)
-        for last in _last_versions(records, versions)
+    rewritten = [
+        record
+        for chain in _chains(records)
+        for record in _rewritten(store, run_id, chain, versions)
     ]
-    rewritten = tuple(record for removal in removals for record in removal.rewritten)
-    dropped = tuple(version for removal in removals for version in removal.dropped)
-    _write(store, run, rewritten, dropped)
+    _write(store, run, tuple(rewritten), tuple(sorted(versions)))
 
 
 def _write(
@@ -170,12 +168,32 @@ def _check_versions(
         )
 
 
-def _last_versions(records: list[CheckpointRecord], versions: Collection[int]) -> list[int]:
-    """Of every chain that loses a version, the last one, which leads to all of them."""
-    chains = [list(chain) for _, chain in groupby(records, key=lambda record: record.snapshot)]
-    return [
-        chain[-1].version for chain in chains if any(record.version in versions for record in chain)
-    ]
+def _chains(records: list[CheckpointRecord]) -> Iterator[list[CheckpointRecord]]:
+    """Every snapshot with all that rests on it, as far as it is listed."""
+    chain: list[CheckpointRecord] = []
+    for record in records:
+        if record.is_snapshot and chain:
+            yield chain
+            chain = []
+        chain.append(record)
+    yield chain
+
+
+def _rewritten(
+    store: Store, run_id: str, chain: list[CheckpointRecord], versions: Collection[int]
+) -> tuple[CheckpointRecord, ...]:
+    """How the versions of one chain are kept that stay."""
+    kept = [record for record in chain if record.version not in versions]
+    if not kept or kept == chain:
+        return ()
+    # These lead to all others: the last one, and the first one of every stretch that is turned.
+    leading = {record.snapshot: record.version for record in reversed(kept) if record.is_turned}
+    found = {
+        record.version: record
+        for version in (kept[-1].version, *leading.values())
+        for record in store.checkpoint_chain(run_id, version)
+    }
+    return checkpoint.without([found[version] for version in sorted(found)], versions)
 
 
 def _no_such_version(store: Store, run_id: str, version: int | None) -> UsageError:

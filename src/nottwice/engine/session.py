@@ -115,6 +115,8 @@ class Riding:
         self._steps: dict[tuple[str, str], StepRecord] = {}
         self._evidence: dict[Evidence, None] = {}
         self._checkpoints: dict[int, CheckpointRecord] = {}
+        self._under_way = 0
+        """How many commits carry what was aboard when they left."""
 
     def add_call(self, write: CallWrite) -> None:
         """Take a row aboard; one that is aboard already gives up its seat, not what it follows."""
@@ -140,6 +142,17 @@ class Riding:
             if ends is not None:
                 self._steps[(ends.node_id, ends.checkpoint_id)] = ends
 
+    def rewrite(self, checkpoints: Iterable[CheckpointRecord]) -> bool:
+        """Take checkpoints aboard that are written anew, all or none.
+
+        None while a commit is under way: it may carry them as they were, and arrive after this.
+        """
+        with self._guard:
+            if self._under_way:
+                return False
+            self._checkpoints.update((one.version, one) for one in checkpoints)
+            return True
+
     def has_checkpoint(self, version: int) -> bool:
         return version in self._checkpoints
 
@@ -157,14 +170,20 @@ class Riding:
         alone = len(self._evidence) + len(self._checkpoints)
         return len(self._calls) + len(self._steps) + alone
 
-    def aboard(self) -> Aboard:
+    def leave(self) -> Aboard:
+        """What goes with a commit that leaves now; ``back`` when it is over, in whatever way."""
         with self._guard:
+            self._under_way += 1
             return Aboard(
                 tuple(self._calls.values()),
                 tuple(self._steps.values()),
                 tuple(self._evidence),
                 tuple(self._checkpoints.values()),
             )
+
+    def back(self) -> None:
+        with self._guard:
+            self._under_way -= 1
 
     def arrived(self, commit: Commit) -> None:
         """Forget what this commit made durable."""
@@ -374,16 +393,19 @@ class Session:
         return self._commit_riding(commit)
 
     def _commit_riding(self, alone: Commit) -> Doing[None]:
-        aboard = self.riding.aboard()
-        commit = replace(
-            alone,
-            calls=aboard.calls + alone.calls,
-            steps=aboard.steps,
-            evidence=aboard.evidence + alone.evidence,
-            checkpoints=aboard.checkpoints,
-        )
-        yield Write(commit)
-        self.riding.arrived(commit)
+        aboard = self.riding.leave()
+        try:
+            commit = replace(
+                alone,
+                calls=aboard.calls + alone.calls,
+                steps=aboard.steps,
+                evidence=aboard.evidence + alone.evidence,
+                checkpoints=aboard.checkpoints,
+            )
+            yield Write(commit)
+            self.riding.arrived(commit)
+        finally:
+            self.riding.back()
 
     def commit_row(
         self, row: CallRow, *, after: CallRow, reviews: tuple[ReviewWrite, ...]

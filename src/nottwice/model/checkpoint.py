@@ -10,26 +10,44 @@ version itself would cost whole. From this one rule follow both bounds:
   as large as all deltas and the first version: storage grows with what changed, not with its
   square. A state that only grows needs no second snapshot at all.
 
-No version ever changes its content. Only how it is written down may change, when one that it was
-written on top of is removed. Promise kept here: P21.
+But then it has a chain of as many deltas as it has versions, and a run is resumed from the newest.
+So now and then a stretch of deltas is packed: what they said together becomes one delta, and the
+versions in between are turned around, to what has to go again from the version after them. What was
+added is still kept once, and the newest version is rebuilt from a few large texts and not from
+thousands of small ones. Where packing saves nothing, it is left.
+
+No version ever changes its content. Only how it is written down may change: when it is packed, or
+when one that it was written on top of is removed. Promise kept here: P21.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import Final
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
 from nottwice.model import values
-from nottwice.model.delta import Delta, Misfit, Plain, apply_in_place, combine, diff, growth
+from nottwice.model.delta import (
+    Delta,
+    Misfit,
+    Plain,
+    apply,
+    apply_in_place,
+    combine,
+    diff,
+    growth,
+    inverse,
+)
 from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord
 from nottwice.model.shapes import UNREADABLE
 
 # What finding, reading and applying one more delta costs, in characters that could be read instead.
 DELTA_COST: Final = 256
+# What a stretch of deltas may cost before it is packed.
+MOST_UNPACKED: Final = 256 * DELTA_COST
 
 # What a delta can raise that was made of other text than ours.
 _UNREADABLE = (Misfit, *UNREADABLE)
@@ -49,14 +67,12 @@ class Saved:
     """What the deltas since the snapshot cost together, up to and with this version."""
     state_size: int
     """About what this version would take as a snapshot."""
-
-
-@frozen_record(frozen=True, slots=True)
-class Removal:
-    """What to write so that some versions are gone and all others still load as they did."""
-
-    rewritten: tuple[CheckpointRecord, ...]
-    dropped: tuple[int, ...]
+    stretch: tuple[CheckpointRecord, ...] = field(default=(), compare=False)
+    """The deltas that can be packed, up to and with this version, behind the one they rest on."""
+    turned: tuple[CheckpointRecord, ...] = field(default=(), compare=False)
+    """All of these versions but the last one, each written on top of the one after it."""
+    stretch_size: int = field(default=0, compare=False)
+    """What these deltas cost together."""
 
 
 def save(
@@ -78,51 +94,97 @@ def save(
     record = CheckpointRecord(workflow_id, version, version, node_id, "", now)
     if saved is not None:
         delta = diff(old, new) if changed is None else changed
-        following = _following(saved, old, delta)
+        following = _following(saved, record, old, delta)
         if following is not None:
-            text, known = following
-            return replace(record, snapshot=saved.snapshot, json=text), known
-    text = values.encode(new)
-    return replace(record, json=text), Saved(version, version, len(text), 0, len(text))
+            return following
+    record = replace(record, json=values.encode(new))
+    return record, _saved_last(record, len(record.json), 0, len(record.json))
+
+
+def pack(saved: Saved) -> tuple[tuple[CheckpointRecord, ...], Saved] | None:
+    """What to write instead of the last stretch of deltas, once it is long, and what is known then.
+
+    All of it or nothing, in one commit. Nothing to write: packing would save nothing.
+    """
+    if saved.stretch_size <= MOST_UNPACKED:
+        return None
+    last = saved.stretch[-1]
+    begun_anew = _saved_last(last, saved.snapshot_size, saved.delta_size, saved.state_size)
+    steps = list(_deltas(saved.stretch))
+    text = _together(saved.stretch)
+    before = sum(len(record.json) for record in saved.stretch[1:])
+    after = sum(len(record.json) for record in saved.turned) + len(text or "")
+    is_far = saved.state_size > 2 * min(size for _, size, _ in steps) + MOST_UNPACKED
+    if text is None or is_far or after > before + before // 4:
+        return (), begun_anew
+    packed = replace(last, json=text)
+    turned = (replace(record, snapshot=last.version) for record in saved.turned)
+    size = saved.delta_size - saved.stretch_size + len(text) + DELTA_COST
+    return (packed, *turned), replace(begun_anew, delta_size=size)
 
 
 def restore(chain: Sequence[CheckpointRecord]) -> Plain:
-    """What the last version of a chain holds; the chain begins with its snapshot."""
-    _check_beginning(chain)
-    value = _read(chain[0])
-    for record, delta in _deltas(chain):
+    """What the version holds that a chain was asked for."""
+    path = path_of(chain)
+    value = _read(path[0])
+    for record, _, delta in _deltas(path):
         try:
             value = apply_in_place(value, delta)
         except _UNREADABLE as error:
             raise _misfit(record, error) from error
     if not values.is_plain(value) and not values.is_too_large(value):
         # Once for the whole, and not for every text that it was made of.
-        raise _corrupt(chain[-1], "it holds what is not plain data")
+        raise _corrupt(path[-1], "it holds what is not plain data")
     return value
 
 
+def path_of(chain: Sequence[CheckpointRecord]) -> Sequence[CheckpointRecord]:
+    """A chain in the order in which its versions rest on each other, from the snapshot on."""
+    if not chain:
+        raise LedgerCorrupt(
+            "A version was to be rebuilt from no checkpoints at all. Nothing was loaded. "
+            "Restore the ledger from a backup."
+        )
+    path = [record for record in chain if not record.is_turned]
+    path += [record for record in reversed(chain) if record.is_turned]
+    if not path[0].is_snapshot:
+        raise _corrupt(path[0], f"version {path[0].snapshot}, on which it rests, is not there")
+    return path
+
+
 def resume(chain: Sequence[CheckpointRecord]) -> tuple[Plain, Saved]:
-    """All that is needed to go on from the last version of a chain."""
+    """All that is needed to go on from the newest version, whose chain this is."""
     return restore(chain), saved_as(chain)
 
 
 def saved_as(chain: Sequence[CheckpointRecord]) -> Saved:
-    """What whoever saved the last version of a chain knew of it: enough to save the next one."""
-    _check_beginning(chain)
-    whole, last = len(chain[0].json), chain[-1]
-    deltas = sum(len(record.json) + DELTA_COST for record in chain[1:])
+    """What whoever saved the newest version knew of it: enough to save the next one."""
+    path = path_of(chain)
+    whole, last = len(path[0].json), path[-1]
+    deltas = sum(len(record.json) + DELTA_COST for record in path[1:])
     state = whole if last.is_snapshot else _read_delta(last, _read(last))[1]
-    return Saved(last.version, chain[0].version, whole, deltas, state)
+    return _saved_last(last, whole, deltas, state)
 
 
-def without(chain: Sequence[CheckpointRecord], drop: Collection[int]) -> Removal:
-    """Remove versions from a chain: a snapshot, and *everything* that rests on it, in order.
+def without(
+    chain: Sequence[CheckpointRecord], drop: Collection[int]
+) -> tuple[CheckpointRecord, ...]:
+    """What to rewrite so that some versions can be removed and all others load as they did.
 
-    The first version that is kept after some that are not takes over what they said. If the
-    snapshot goes, that version becomes the snapshot of all that follow.
+    The chain is a snapshot and *everything* that rests on it, in order, as far as a version that
+    is kept is rebuilt from it. The first version that is kept after some that are not takes over
+    what they said. If the snapshot goes, that version becomes the snapshot of all that follow. What
+    was packed is unpacked.
     """
-    _check_beginning(chain)
-    rewritten: list[CheckpointRecord] = []
+    path_of(chain)
+    is_packed = any(record.is_turned for record in chain)
+    return tuple((_unpacked if is_packed else _thinned)(chain, drop))
+
+
+def _thinned(
+    chain: Sequence[CheckpointRecord], drop: Collection[int]
+) -> Iterator[CheckpointRecord]:
+    """What to rewrite of a chain in which every version rests on the one before it."""
     snapshot = chain[0].version
     last = -1
     """Where in the chain the last version stands that is kept."""
@@ -136,24 +198,97 @@ def without(chain: Sequence[CheckpointRecord], drop: Collection[int]) -> Removal
             snapshot, text = record.version, values.encode(restore(chain[: place + 1]))
         kept = replace(record, snapshot=snapshot, json=text)
         if kept != record:
-            rewritten.append(kept)
+            yield kept
         last = place
-    dropped = tuple(record.version for record in chain if record.version in drop)
-    return Removal(tuple(rewritten), dropped)
 
 
-def _following(saved: Saved, old: Plain, delta: Delta) -> tuple[str, Saved] | None:
-    """The text of a delta and what is known after it; None if a snapshot is better."""
+def _unpacked(
+    chain: Sequence[CheckpointRecord], drop: Collection[int]
+) -> Iterator[CheckpointRecord]:
+    """The versions that are kept, each on top of the one before it, as if saved one by one."""
+    saved: Saved | None = None
+    old: Plain = None
+    for record, value in _values(chain):
+        if record.version in drop:
+            continue
+        following = None
+        if saved is not None:
+            following = _following(saved, record, old, diff(old, value))
+        if following is None:
+            kept = replace(record, snapshot=record.version, json=values.encode(value))
+            following = kept, _saved_last(kept, len(kept.json), 0, len(kept.json))
+        kept, saved = following
+        old = value
+        if kept != record:
+            yield kept
+
+
+def _values(chain: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecord, Plain]]:
+    """All versions of a chain and what they hold, in order. They share what is the same in them."""
+    waiting: list[CheckpointRecord] = []
+    before: CheckpointRecord | None = None
+    value: Plain = None
+    for record in chain:
+        if record.is_turned:
+            waiting.append(record)
+            continue
+        value = _read(record) if before is None else _next([before, record], value)
+        earlier: list[tuple[CheckpointRecord, Plain]] = []
+        upon, held = record, value
+        for one in reversed(waiting):
+            held = _next([upon, one], held)
+            earlier.append((one, held))
+            upon = one
+        yield from reversed(earlier)
+        yield record, value
+        waiting, before = [], record
+
+
+def _next(step: Sequence[CheckpointRecord], value: Plain) -> Plain:
+    """What the second of two versions holds, from what the first one does."""
+    for record, _, delta in _deltas(step):
+        try:
+            value = apply(value, delta)
+        except _UNREADABLE as error:
+            raise _misfit(record, error) from error
+    return value
+
+
+def _following(
+    saved: Saved, record: CheckpointRecord, old: Plain, delta: Delta
+) -> tuple[CheckpointRecord, Saved] | None:
+    """A version as a delta, and what is known after it; None if a snapshot is better."""
     if "set" in delta:
         return None
     state = saved.state_size + growth(old, delta)
     text = _text_of(delta, after=saved.version, state_size=state)
     if text is None:
         return None
-    deltas = saved.delta_size + len(text) + DELTA_COST
+    cost = len(text) + DELTA_COST
+    deltas = saved.delta_size + cost
     if saved.snapshot_size + deltas > 2 * state:
         return None
-    return text, replace(saved, version=saved.version + 1, delta_size=deltas, state_size=state)
+    kept = replace(record, snapshot=saved.snapshot, json=text)
+    known = replace(saved, version=record.version, delta_size=deltas, state_size=state)
+    before, turned = saved.stretch[-1], saved.turned
+    if len(saved.stretch) > 1:
+        undone = _text_of(inverse(old, delta), after=record.version, state_size=saved.state_size)
+        if undone is None:
+            return kept, _saved_last(kept, saved.snapshot_size, deltas, state)
+        turned = (*turned, replace(before, json=undone))
+    stretch, size = (*saved.stretch, kept), saved.stretch_size + cost
+    return kept, replace(known, stretch=stretch, turned=turned, stretch_size=size)
+
+
+def _saved_last(
+    record: CheckpointRecord, snapshot_size: int, delta_size: int, state_size: int
+) -> Saved:
+    """What is known after a version, if the next stretch begins behind it."""
+    # Of the version that a stretch rests on nobody reads the text, which may be large.
+    base = replace(record, json="")
+    return Saved(
+        record.version, record.snapshot, snapshot_size, delta_size, state_size, stretch=(base,)
+    )
 
 
 def _text_of(delta: Delta, *, after: int, state_size: int) -> str | None:
@@ -165,37 +300,42 @@ def _text_of(delta: Delta, *, after: int, state_size: int) -> str | None:
         return None
 
 
-def _together(chain: Sequence[CheckpointRecord]) -> str | None:
+def _together(path: Sequence[CheckpointRecord]) -> str | None:
     """The last of these versions, written on top of the first."""
     combined: Delta = {}
-    for record, delta in _deltas(chain):
+    state_size = 0
+    for record, size, delta in _deltas(path):
+        state_size = size
         try:
             combined = combine(combined, delta)
         except _UNREADABLE as error:
             raise _misfit(record, error) from error
-    last = chain[-1]
-    state_size = _read_delta(last, _read(last))[1]
-    return _text_of(combined, after=chain[0].version, state_size=state_size)
+    return _text_of(combined, after=path[0].version, state_size=state_size)
 
 
 # A delta as it is kept: the version it rests on, the size of the state after it, and what changed.
 _Step = tuple[int, int, Delta]
 
 
-def _deltas(chain: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecord, Delta]]:
-    """Everything after the first version, each written on top of the one before it."""
-    before = chain[0]
-    for record in islice(chain, 1, None):
+def _deltas(path: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecord, int, Delta]]:
+    """Everything after the first version, each written on top of the one before it.
+
+    With every version comes the size of the state, and what changed.
+    """
+    before = path[0]
+    for record in islice(path, 1, None):
         try:
             plain = values.parse(record.json)
         except LedgerCorrupt as error:
             raise _corrupt(record, "its text cannot be read") from error
-        after, _, delta = _read_delta(record, plain)
+        after, size, delta = _read_delta(record, plain)
         if after != before.version:
             raise _corrupt(record, f"version {after}, on which it rests, is not there")
-        if record.snapshot != before.snapshot or record.workflow_id != before.workflow_id:
+        first_turned = record.is_turned and not before.is_turned
+        foundation = before.version if first_turned else before.snapshot
+        if record.snapshot != foundation or record.workflow_id != before.workflow_id:
             raise _corrupt(record, f"it does not rest on version {before.version}")
-        yield record, delta
+        yield record, size, delta
         before = record
 
 
@@ -212,16 +352,6 @@ def _read_delta(record: CheckpointRecord, plain: Plain) -> _Step:
         if type(after) is int and type(state_size) is int and type(delta) is dict:
             return after, state_size, delta
     raise _corrupt(record, "its text is not a change of another version")
-
-
-def _check_beginning(chain: Sequence[CheckpointRecord]) -> None:
-    if not chain:
-        raise LedgerCorrupt(
-            "A version was to be rebuilt from no checkpoints at all. Nothing was loaded. "
-            "Restore the ledger from a backup."
-        )
-    if not chain[0].is_snapshot:
-        raise _corrupt(chain[0], f"version {chain[0].snapshot}, on which it rests, is not there")
 
 
 def _misfit(record: CheckpointRecord, error: Exception) -> LedgerCorrupt:

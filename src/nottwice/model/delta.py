@@ -119,6 +119,22 @@ def combine(first: Delta, second: Delta) -> Delta:
     return _combined_keys(first, second)
 
 
+def inverse(old: Plain, delta: Delta) -> Delta:
+    """What turns the new value back into ``old``. Costs what changed, not more."""
+    if not delta:
+        return {}
+    if "set" in delta:
+        return {"set": old}
+    if "parts" in delta:
+        return {"parts": _inverse_parts(old, _parts(delta))}
+    replaced = [*delta.get("put", ()), *delta.get("gone", ())]
+    put = {key: old[key] for key in replaced if key in old}
+    keys = {key: inverse(old[key], change) for key, change in delta.get("keys", {}).items()}
+    gone = [key for key in delta.get("put", ()) if key not in old]
+    words = (("put", put), ("keys", keys), ("gone", gone))
+    return {word: found for word, found in words if found}
+
+
 def growth(old: Plain, delta: Delta) -> int:
     """By how many characters, about, the text of ``old`` grows. Costs what changed, not more."""
     if not delta:
@@ -333,6 +349,10 @@ def _apply_parts(old: Plain, parts: list[Any], owned: bool) -> list[Plain]:
         for place in range(1, len(parts)):
             old += _new_items(parts[place])
         return old
+    if owned and len(parts) == 1 and type(parts[0]) is list:
+        for start, stop, _ in places(parts, len(old)):
+            del old[stop:], old[:start]
+        return old
     made: list[Plain] = []
     for start, stop, part in places(parts, len(old)):
         if type(part) is list:
@@ -389,6 +409,23 @@ def _growth_of_list(old: Plain, parts: list[Any]) -> int:
             grown -= weight(old[seen:start]) - 1
         seen = stop
     return grown - (weight(old[seen:]) - 1 if seen < len(old) else 0)
+
+
+def _inverse_parts(old: list[Plain], parts: list[Any]) -> list[Any]:
+    undone, seen, made = _Parts(), 0, 0
+    for start, stop, part in places(parts, len(old)):
+        undone.add(old[seen:start])
+        if start == stop:
+            made += len(_new_items(part))
+            continue
+        if type(part) is list:
+            undone.copy(made, made + stop - start)
+        else:
+            undone.change(made, inverse(old[start], part["change"]))
+        made += stop - start
+        seen = stop
+    undone.add(old[seen:])
+    return undone.parts
 
 
 # Making two into one

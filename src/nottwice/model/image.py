@@ -18,7 +18,7 @@ from nottwice.model.run import CheckpointRecord
 
 
 def load_image(chain: Sequence[CheckpointRecord]) -> dict[str, Any]:
-    """What the last version of a chain holds: ``state`` and ``position``, both as plain data."""
+    """What the version of a chain holds: ``state`` and ``position``, both as plain data."""
     return _image(checkpoint.restore(chain), chain)
 
 
@@ -30,7 +30,7 @@ def resume_image(chain: Sequence[CheckpointRecord]) -> tuple[dict[str, Any], Sav
 
 def _image(plain: Plain, chain: Sequence[CheckpointRecord]) -> dict[str, Any]:
     if type(plain) is not dict or type(plain.get("state")) is not dict:
-        last = chain[-1]
+        last = checkpoint.path_of(chain)[-1]
         raise LedgerCorrupt(
             f"Version {last.version} of run {last.workflow_id!r} holds no state. It was not "
             "loaded, and nothing was changed. Restore the ledger from a backup, or load an "

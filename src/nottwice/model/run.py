@@ -187,12 +187,13 @@ class Standing(NamedTuple):
 
 @light_record(frozen=True, slots=True)
 class CheckpointRecord:
-    """One saved version of a run: whole, or what changed since the version before it (L10)."""
+    """One saved version of a run: whole, or what is different in another version (L10)."""
 
     workflow_id: str
     version: int
     snapshot: int
-    """The version that is kept whole and from which this one is rebuilt; its own if it is that."""
+    """The version that is kept whole and from which this one is rebuilt; its own if it is that.
+    A later one: it is turned, and rebuilt from that one, back over all that lie in between."""
     node_id: str
     """The node that had just ended; ``/`` for the input; ``/name@version`` for a migration."""
     json: str
@@ -201,6 +202,10 @@ class CheckpointRecord:
     @property
     def is_snapshot(self) -> bool:
         return self.snapshot == self.version
+
+    @property
+    def is_turned(self) -> bool:
+        return self.snapshot > self.version
 
 
 @frozen_record(frozen=True, slots=True)

@@ -297,9 +297,12 @@ class Store(Protocol):
     def checkpoint_chain(
         self, workflow_id: str, version: int | None = None
     ) -> list[CheckpointRecord]:
-        """What a version is rebuilt from: its snapshot and everything since, in order.
+        """What a version is rebuilt from, in order.
 
-        None: the newest version. Empty if there is none, or not this one.
+        That is its snapshot and everything since that is not turned. A version that is turned
+        names a later one instead of a snapshot: then it is all that one is rebuilt from, and the
+        turned ones from the version on. None: the newest version. Empty if there is none, or not
+        this one.
         """
 
     def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:

@@ -200,10 +200,17 @@ class MemoryStore:
             kept = self._checkpoints(workflow_id)
         if version is None and kept:
             version = kept[-1].version
-        last = next((one for one in kept if one.version == version), None)
-        if last is None:
+        wanted = next((one for one in kept if one.version == version), None)
+        if wanted is None:
             return []
-        return [one for one in kept if last.snapshot <= one.version <= last.version]
+        first, last = sorted((wanted.version, wanted.snapshot))
+        if wanted.is_turned:
+            first = next((one.snapshot for one in kept if one.version == last), first)
+        return [
+            one
+            for one in kept
+            if first <= one.version <= last and (not one.is_turned or one.version >= wanted.version)
+        ]
 
     def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
         with self.data.guard:

@@ -104,13 +104,17 @@ CHARGED = (
     " WHERE meter = %s AND at > %s AND call_id <> %s AND" + COUNTS
 )
 _C_COLUMNS = "c." + ", c.".join(graph_rows.CHECKPOINT_COLUMNS.split(", "))
+# A version that is turned rests on a later one, and that one on what is not turned before it.
 CHAIN = (
-    "SELECT " + _C_COLUMNS + " FROM nottwice.checkpoints AS c"
-    " JOIN (SELECT version AS last, snapshot AS first FROM nottwice.checkpoints"
-    " WHERE workflow_id = %s AND version = coalesce(%s::bigint,"
-    " (SELECT max(version) FROM nottwice.checkpoints WHERE workflow_id = %s))) AS wanted"
-    " ON c.version BETWEEN wanted.first AND wanted.last"
-    " WHERE c.workflow_id = %s ORDER BY c.version"
+    "SELECT " + _C_COLUMNS + " FROM nottwice.checkpoints AS w"
+    " LEFT JOIN nottwice.checkpoints AS later ON later.workflow_id = w.workflow_id"
+    " AND later.version = w.snapshot AND w.snapshot > w.version"
+    " JOIN nottwice.checkpoints AS c ON c.workflow_id = w.workflow_id"
+    " WHERE w.workflow_id = %s AND w.version = coalesce(%s::bigint,"
+    " (SELECT max(version) FROM nottwice.checkpoints WHERE workflow_id = %s))"
+    " AND c.workflow_id = %s AND c.version BETWEEN"
+    " coalesce(later.snapshot, least(w.snapshot, w.version)) AND greatest(w.snapshot, w.version)"
+    " AND (c.snapshot <= c.version OR c.version >= w.version) ORDER BY c.version"
 )
 VERSIONS = (
     "SELECT workflow_id, version, snapshot, node_id, created_at, '', NULL FROM nottwice.checkpoints"

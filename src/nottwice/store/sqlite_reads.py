@@ -61,13 +61,21 @@ EVIDENCE = (
 WHOLE_AUDIT = "SELECT " + rows.AUDIT_COLUMNS + " FROM audit ORDER BY at, rowid"
 AUDIT = WHOLE_AUDIT.replace("ORDER", "WHERE workflow_id = ? ORDER")
 _CHECKPOINTS = "SELECT " + graph_rows.CHECKPOINT_COLUMNS + " FROM checkpoints"
+_C_COLUMNS = "c." + ", c.".join(graph_rows.CHECKPOINT_COLUMNS.split(", "))
+# A version that is turned rests on a later one, and that one on what is not turned before it.
 CHAIN = (
-    _CHECKPOINTS + " WHERE workflow_id = ?1 AND version <= ?2 AND version >="
-    " (SELECT snapshot FROM checkpoints WHERE workflow_id = ?1 AND version = ?2) ORDER BY version"
+    "SELECT " + _C_COLUMNS + " FROM checkpoints AS w"
+    " LEFT JOIN checkpoints AS later ON later.workflow_id = w.workflow_id"
+    " AND later.version = w.snapshot AND w.snapshot > w.version"
+    " JOIN checkpoints AS c ON c.workflow_id = w.workflow_id"
+    " WHERE w.workflow_id = ? AND w.version = ? AND c.version"
+    " BETWEEN coalesce(later.snapshot, min(w.snapshot, w.version)) AND max(w.snapshot, w.version)"
+    " AND (c.snapshot <= c.version OR c.version >= w.version) ORDER BY c.version"
 )
 NEWEST_CHAIN = (
     _CHECKPOINTS + " WHERE workflow_id = ?1 AND version >= (SELECT snapshot FROM checkpoints"
-    " WHERE workflow_id = ?1 ORDER BY version DESC LIMIT 1) ORDER BY version"
+    " WHERE workflow_id = ?1 ORDER BY version DESC LIMIT 1)"
+    " AND snapshot <= version ORDER BY version"
 )
 VERSIONS = (
     "SELECT workflow_id, version, snapshot, node_id, created_at, '', NULL FROM checkpoints"

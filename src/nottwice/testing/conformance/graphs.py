@@ -50,6 +50,26 @@ class Graphs(Bench):
             shown = [replace(one, json="") for one in kept]
             expect(reader.checkpoints("run"), shown, "All versions, without their text")
 
+    def test_a_version_may_come_to_rest_on_a_later_one(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        whole, *rest = (checkpoint(number, 1, f"[{number}]") for number in range(1, 8))
+        store.commit(Commit(workflow_id="run", fence=fence, checkpoints=(whole, *rest)))
+        two, three, five = (
+            checkpoint(one, at, f"[-{one}]") for one, at in ((2, 4), (3, 4), (5, 6))
+        )
+        four, six = (checkpoint(number, 1, f"[{number},{number}]") for number in (4, 6))
+        packed = (four, two, three, six, five)
+        store.commit(Commit(workflow_id="run", fence=fence, checkpoints=packed))
+        for reader in (store, self.open()):
+            chain = reader.checkpoint_chain
+            expect(chain("run", 1), [whole], "Version 1, which is whole")
+            expect(chain("run", 2), [whole, two, three, four], "Version 2, on version 3, on 4")
+            expect(chain("run", 3), [whole, three, four], "Version 3, on version 4")
+            expect(chain("run", 4), [whole, four], "Version 4, on the whole one")
+            expect(chain("run", 5), [whole, four, five, six], "Version 5, on version 6")
+            expect(chain("run"), [whole, four, six, rest[-1]], "The newest version")
+
     def test_a_version_that_is_removed_is_gone_and_the_others_stay(self) -> None:
         store = self.open()
         fence = claim(store)
