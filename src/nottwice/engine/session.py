@@ -375,11 +375,12 @@ class Session:
         if reviews:
             self.may_have_reviews = True
         commit = Commit(
-            workflow_id=self.run_id,
-            fence=self.fence,
-            run=run,
-            unless_blocked=unless_blocked,
-            calls=calls,
+            self.run_id,
+            self.fence,
+            None,
+            run,
+            unless_blocked,
+            calls,
             reviews=reviews,
             evidence=evidence,
             audit=audit,

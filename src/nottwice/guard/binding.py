@@ -114,7 +114,7 @@ class Signature:
                 self._refuse_sets(name, given[name])
         surveyed = values.survey(checked)
         if surveyed is not None:
-            plain = normal = prepared.with_defaults(checked)
+            plain = normal = prepared.with_defaults(checked) if prepared.plain else checked
             own = checked
         else:
             written, own = self._write(checked, prepared)

@@ -55,6 +55,8 @@ def survey(value: object) -> int | None:
 
 def hash_surveyed(value: object, found: int) -> str:
     """The same hash without a second look, for a value or a part of one that survey has seen."""
+    if found == _AS_JSON:
+        return sha256(_dump_sorted(value).encode()).hexdigest()
     # Of a part it may have found too much, which only takes the slower way to the same bytes.
     return sha256(_canonical(value, found)).hexdigest()
 
@@ -151,8 +153,9 @@ def _survey(value: object) -> int:
     needed. Depth first, so that data which contains itself soon reaches the limit.
     """
     found = _AS_JSON
-    visited = 0
-    pending: list[tuple[Any, int]] = [([value], 0)]
+    visited = 1
+    kind = type(value)
+    pending: list[tuple[Any, int]] = [(value, 1) if kind is dict or kind is list else ((value,), 0)]
     try:
         while pending:
             items, depth = pending.pop()

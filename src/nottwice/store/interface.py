@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from dataclasses import field
 from typing import Protocol
 
 from nottwice.errors import RunRemoved, UsageError
@@ -124,7 +125,7 @@ class Removal:
             )
 
 
-@light_record(frozen=True, slots=True, kw_only=True)
+@light_record(frozen=True, slots=True)
 class Commit:
     """One transaction. Without a fence only new runs, reviews, evidence, audit, new events and
     graphs may be written, and what retention removes of runs that are over: what others than the
@@ -150,44 +151,57 @@ class Commit:
     graph: GraphRecord | None = None
     """Recorded if the ledger does not know its id; a known one is left as it is."""
     removal: Removal | None = None
+    only_calls: bool = field(init=False, repr=False, compare=False)
+    """Nothing is written but calls: the two commits of every effect, and so told apart once."""
 
     def __post_init__(self) -> None:
-        if self.fence is None and (
-            self.calls or self.steps or self.run or self.checkpoints or self.dropped or self.charges
-        ):
-            raise UsageError("Only the holder of a run may write its calls, steps and status.")
-        if self.removal is not None and (self.fence is not None or self.claim is not None):
-            raise UsageError("Nobody holds a run of which something is removed.")
-        for event_write in self.events:
-            if self.fence is None and event_write.event.received_by is not None:
-                raise UsageError("Only the holder of a run may take an event that it was told.")
-        # Plain loops: this runs twice in every call, and all but one of these are empty.
-        run = self.workflow_id
-        strangers = self.claim is not None and self.claim.run.workflow_id != run
-        if self.removal is not None:
-            strangers |= self.removal.run.workflow_id != run
-            strangers |= any(one.workflow_id != run for one in self.removal.calls)
+        beside = self.claim or self.run or self.steps or self.reviews or self.evidence or self.audit
+        rest = self.checkpoints or self.dropped or self.events or self.charges or self.graph
+        only_calls = not (beside or rest or self.removal)
+        object.__setattr__(self, "only_calls", only_calls)
+        strangers = False
         for write in self.calls:
-            strangers |= write.row.identity.workflow_id != run
-        for review_write in self.reviews:
-            strangers |= review_write.review.identity.workflow_id != run
-        for step in self.steps:
-            strangers |= step.workflow_id != run
-        for item in self.evidence:
-            strangers |= item.workflow_id != run
-        for entry in self.audit:
-            strangers |= entry.workflow_id != run
-        for checkpoint in self.checkpoints:
-            strangers |= checkpoint.workflow_id != run
-        for event_write in self.events:
-            strangers |= event_write.event.workflow_id != run
-        for charge_write in self.charges:
-            strangers |= charge_write.charge.identity.workflow_id != run
+            strangers |= write.row.identity.workflow_id != self.workflow_id
+        if not only_calls:
+            strangers |= self._names_strangers()
         if strangers:
             raise UsageError(
                 f"A commit for run {self.workflow_id!r} names another run, which its fence does "
                 "not cover. Nothing was written. Make one commit for each run."
             )
+        if self.fence is None and not self._may_be_said_by_all():
+            raise UsageError(
+                "Only the holder of a run may write its calls, steps and status, or take an event "
+                "that it was told."
+            )
+        if self.removal is not None and (self.fence is not None or self.claim is not None):
+            raise UsageError("Nobody holds a run of which something is removed.")
+
+    def _may_be_said_by_all(self) -> bool:
+        return not (
+            self.calls
+            or self.steps
+            or self.run
+            or self.checkpoints
+            or self.dropped
+            or self.charges
+            or any(write.event.received_by is not None for write in self.events)
+        )
+
+    def _names_strangers(self) -> bool:
+        named = {
+            *(write.review.identity.workflow_id for write in self.reviews),
+            *(write.event.workflow_id for write in self.events),
+            *(write.charge.identity.workflow_id for write in self.charges),
+        }
+        for records in (self.steps, self.evidence, self.audit, self.checkpoints):
+            named.update(record.workflow_id for record in records)
+        if self.claim is not None:
+            named.add(self.claim.run.workflow_id)
+        if self.removal is not None:
+            named.add(self.removal.run.workflow_id)
+            named.update(identity.workflow_id for identity in self.removal.calls)
+        return not named <= {self.workflow_id}
 
 
 class Blocked(Exception):

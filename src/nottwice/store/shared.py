@@ -47,10 +47,13 @@ class SharedCommits:
 
     def commit(self, commit: Commit) -> None:
         """Commit and wait. Durable: when it returns."""
-        if threading.get_ident() == self._main_thread:
-            error = self._commit_without_duties(commit)
-        else:
+        if threading.get_ident() != self._main_thread:
             error = self._commit_or_lead(commit)
+        elif self._next is None:
+            with self._lead:
+                error = self._commit_many((commit,))[0]
+        else:
+            error = self._commit_without_duties(commit)
         if error is not None:
             raise error
 
@@ -91,7 +94,7 @@ class SharedCommits:
             self._lead_batch()
 
     def _commit_without_duties(self, commit: Commit) -> BaseException | None:
-        """The main thread: in a batch if somebody is there to lead it, and else alone."""
+        """The main thread: in a batch if somebody is still there to lead it, and else alone."""
         with self._guard:
             member = _Member(commit, wakes=False) if self._next is not None else None
             if member is not None:

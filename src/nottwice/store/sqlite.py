@@ -57,6 +57,7 @@ from nottwice.store.sqlite_writes import (
     ADD_AUDIT,
     CHARGED,
     OPEN_REVIEWS,
+    Statement,
     charged_parameters,
     plan,
     quick,
@@ -446,7 +447,10 @@ class SqliteStore:
 
     def _alone(self, commit: Commit) -> BaseException | None:
         try:
-            if self._sealing.seals is None and self._single_statement(commit):
+            statement = None
+            if self._registered and self._sealing.seals is None:
+                statement = quick(commit)
+            if statement is not None and self._executed(statement):
                 return None
             return self._transaction([commit])[0]
         except _InDoubt as doubt:
@@ -454,11 +458,8 @@ class SqliteStore:
         except _Failed as failed:
             return store_error(failed.error, self.location)
 
-    def _single_statement(self, commit: Commit) -> bool:
+    def _executed(self, statement: Statement) -> bool:
         """A transaction of one statement, which needs no BEGIN; False: nothing was written."""
-        statement = quick(commit) if self._registered else None
-        if statement is None:
-            return False
         connection = self._connections.writer.connection
         if connection is None or connection.in_transaction:
             connection = self._writer()

@@ -225,9 +225,7 @@ def quick(commit: Commit) -> Statement | None:
     for any other commit, ``plan`` finds out what to do. It names only the columns that matter:
     to hand Python's None over to SQLite takes longer than a number or a text.
     """
-    simple = not (commit.claim or commit.run or commit.steps or commit.reviews)
-    beside = commit.evidence or commit.audit or commit.checkpoints or commit.events or commit.graph
-    if not simple or beside or commit.dropped or commit.charges or len(commit.calls) != 1:
+    if not commit.only_calls or len(commit.calls) != 1:
         return None
     write, fence = commit.calls[0], commit.fence
     assert fence is not None
