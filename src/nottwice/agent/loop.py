@@ -243,7 +243,9 @@ def _untaken(scope: Scope) -> Doing[int]:
     count = sum(event.received_by is None for event in events)
     if scope.steps[0].resumed:
         rows: list[CallRow] = yield Read(
-            lambda store: store.calls_under(session.run_id, scope.node_id)
+            lambda store: store.calls_under(
+                session.run_id, scope.node_id, visit=scope.checkpoint_id
+            )
         )
         count += sum(row.identity.checkpoint_id == scope.checkpoint_id for row in rows)
     return count

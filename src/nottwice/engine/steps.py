@@ -25,7 +25,7 @@ from nottwice.model.call import (
     child_node,
 )
 from nottwice.model.failure import Failure
-from nottwice.model.places import branches_differ, is_inside, is_visit_of
+from nottwice.model.places import branches_differ, is_inside
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import StepRecord, StepStatus
 from nottwice.store.interface import Outdated, ReviewWrite
@@ -217,22 +217,24 @@ def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]
 
 def _load_outstanding(session: Session, state: StepState) -> Doing[None]:
     record = state.record
-    held = yield _calls_under(record)
+    held = yield _calls_of(record)
     for row in held:
-        if _is_effect(row) and is_visit_of(row.identity.checkpoint_id, record.checkpoint_id):
+        if _is_effect(row):
             state.outstanding[row.identity] = row
     later = yield Read(lambda store: store.steps(session.run_id, after=record.ordinal))
     for step in later:
         if is_inside(step.node_id, record.node_id):
             continue
-        rows = yield _calls_under(step)
+        rows = yield _calls_of(step)
         for row in rows:
-            if _is_effect(row) and is_visit_of(row.identity.checkpoint_id, step.checkpoint_id):
+            if _is_effect(row):
                 state.later[row.identity] = row
 
 
-def _calls_under(step: StepRecord) -> Read:
-    return Read(lambda store: store.calls_under(step.workflow_id, step.node_id))
+def _calls_of(step: StepRecord) -> Read:
+    """What one visit of a step holds, with the steps inside it."""
+    run, visit = step.workflow_id, step.checkpoint_id
+    return Read(lambda store: store.calls_under(run, step.node_id, visit=visit))
 
 
 def _is_effect(row: CallRow) -> bool:

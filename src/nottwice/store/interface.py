@@ -271,8 +271,14 @@ class Store(Protocol):
     def standing(self, workflow_id: str) -> Standing:
         """What there is to look at before anybody goes on with a run, found out in one look."""
 
-    def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
-        """The calls of a node, its branches and the steps inside it, oldest first."""
+    def calls_under(
+        self, workflow_id: str, node_id: str, *, visit: str | None = None
+    ) -> list[CallRow]:
+        """The calls of a node, its branches and the steps inside it, oldest first.
+
+        ``visit``: only those of one visit of the node, by its checkpoint id, and of the steps
+        inside it. The last visit of a loop costs what it holds, however often it went round.
+        """
 
     def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
         """The step visits of a run in the order they began; those whose ordinal is greater."""

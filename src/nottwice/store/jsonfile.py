@@ -153,8 +153,10 @@ class JsonFileStore:
         seen, ledger_audit = self._view(workflow_id), self.audit(LEDGER)
         return seen.standing(workflow_id)._replace(ledger_audit=bool(ledger_audit))
 
-    def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
-        return self._view(workflow_id).calls_under(workflow_id, node_id)
+    def calls_under(
+        self, workflow_id: str, node_id: str, *, visit: str | None = None
+    ) -> list[CallRow]:
+        return self._view(workflow_id).calls_under(workflow_id, node_id, visit=visit)
 
     def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
         return self._view(workflow_id).steps(workflow_id, after=after)

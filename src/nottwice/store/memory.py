@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from nottwice.errors import KeyMissing
 from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.places import is_inside, is_visit_of
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -122,12 +123,14 @@ class MemoryStore:
             last_ordinal=steps[-1].ordinal if steps else 0,
         )
 
-    def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
+    def calls_under(
+        self, workflow_id: str, node_id: str, *, visit: str | None = None
+    ) -> list[CallRow]:
         return [
             row
             for row in self.calls(workflow_id)
-            if row.identity.node_id == node_id
-            or row.identity.node_id.startswith((node_id + "/", node_id + "["))
+            if is_inside(row.identity.node_id, node_id)
+            and (visit is None or is_visit_of(row.identity.checkpoint_id, visit))
         ]
 
     def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:

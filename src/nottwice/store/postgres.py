@@ -191,15 +191,12 @@ class PostgresStore:
         found = self._read(reads.STANDING, (run, run, run, run, LEDGER, run))
         return rows.standing_from_sql(found)
 
-    def calls_under(self, workflow_id: str, node_id: str) -> list[CallRow]:
-        wanted = (workflow_id, node_id, node_id + "\U0010ffff")
-        found = self._sealed(CALLS, reads.CALLS_UNDER, wanted)
-        inside = (node_id + "/", node_id + "[")
-        return [
-            rows.call_from_sql(row)
-            for row in found
-            if row[1] == node_id or row[1].startswith(inside)
-        ]
+    def calls_under(
+        self, workflow_id: str, node_id: str, *, visit: str | None = None
+    ) -> list[CallRow]:
+        sql = reads.CALLS_UNDER if visit is None else reads.CALLS_OF_VISIT
+        found = self._sealed(CALLS, sql, rows.place_to_sql(workflow_id, node_id, visit))
+        return rows.calls_inside(found, node_id)
 
     def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
         found = self._sealed(STEPS, reads.STEPS, (workflow_id, after))

@@ -32,7 +32,12 @@ SELECT EXISTS (
        EXISTS (SELECT 1 FROM nottwice.audit WHERE workflow_id = %s),
        (SELECT coalesce(max(ordinal), 0) FROM nottwice.steps WHERE workflow_id = %s)
 """
-CALLS_UNDER = _CALLS + " AND node_id >= %s AND node_id < %s ORDER BY created_at, arrival"
+_UNDER = _CALLS + " AND node_id >= %s AND node_id < %s"
+CALLS_UNDER = _UNDER + " ORDER BY created_at, arrival"
+CALLS_OF_VISIT = (
+    _UNDER + " AND (checkpoint_id = %s OR checkpoint_id >= %s AND checkpoint_id < %s)"
+    " ORDER BY created_at, arrival"
+)
 KEY_USE = (
     "SELECT " + rows.CALL_COLUMNS + " FROM nottwice.tool_call_results WHERE tool_name = %s"
     " AND idempotency_key = %s ORDER BY created_at DESC, arrival DESC LIMIT 1"

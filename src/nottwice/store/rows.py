@@ -243,6 +243,19 @@ def call_from_sql(row: Row) -> CallRow:
         raise corrupt("a call", row[:5], error) from error
 
 
+def place_to_sql(workflow_id: str, node_id: str, visit: str | None) -> tuple[str, ...]:
+    """What a query asks for that looks for the calls under a node, of all visits or of one."""
+    place = (workflow_id, node_id, node_id + "\U0010ffff")
+    # Behind "/" comes "0": all that begins with the visit and a "/".
+    return place if visit is None else (*place, visit, visit + "/", visit + "0")
+
+
+def calls_inside(found: Sequence[Row], node_id: str) -> list[CallRow]:
+    """Of what such a query has found, all that lies in the node and not beside it."""
+    inside = (node_id + "/", node_id + "[")
+    return [call_from_sql(row) for row in found if row[1] == node_id or row[1].startswith(inside)]
+
+
 def run_to_sql(run: RunRecord) -> tuple[Any, ...]:
     return (
         run.workflow_id,

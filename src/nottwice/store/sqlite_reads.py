@@ -30,7 +30,12 @@ SELECT EXISTS (
        EXISTS (SELECT 1 FROM audit WHERE workflow_id = ?2),
        (SELECT coalesce(max(ordinal), 0) FROM steps WHERE workflow_id = ?1)
 """
-CALLS_UNDER = _CALLS + " AND node_id >= ? AND node_id < ? ORDER BY created_at, rowid"
+_UNDER = _CALLS + " AND node_id >= ? AND node_id < ?"
+CALLS_UNDER = _UNDER + " ORDER BY created_at, rowid"
+CALLS_OF_VISIT = (
+    _UNDER + " AND (checkpoint_id = ? OR checkpoint_id >= ? AND checkpoint_id < ?)"
+    " ORDER BY created_at, rowid"
+)
 KEY_USE = (
     "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results"
     " WHERE tool_name = ? AND idempotency_key = ? ORDER BY created_at DESC, rowid DESC LIMIT 1"

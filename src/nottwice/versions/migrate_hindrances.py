@@ -19,7 +19,6 @@ from nottwice.model import values
 from nottwice.model.calendar import utc
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.mapping import OpenVisit
-from nottwice.model.places import is_visit_of
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, StepRecord
 from nottwice.model.shapes import not_believed
@@ -63,8 +62,7 @@ def find_hindrances(
 
 def _rows_of(store: Store, run: RunRecord, bound: str, visit: OpenVisit) -> list[CallRow]:
     began = visit.checkpoint_id(bound)
-    rows = store.calls_under(run.workflow_id, visit.node_id)
-    return [row for row in rows if is_visit_of(row.identity.checkpoint_id, began)]
+    return store.calls_under(run.workflow_id, visit.node_id, visit=began)
 
 
 def _look_at_row(row: CallRow, found: Hindrances) -> None:

@@ -196,6 +196,20 @@ class Reads(Bench):
         found = [row.identity.node_id for row in store.calls_under("run", "a")]
         expect(found, inside, "The nodes under a node")
 
+    def test_a_visit_of_a_node_is_not_another_visit(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        mine = ["g/2", "g/2/", "g/2/7", "g/2//x"]
+        others = ["g/1", "g/20", "g/2.", "g/20/7", "g/", "g", "x/g/2", "g/2\U0010fffd", "G/2"]
+        for number, visit in enumerate(mine + others):
+            where = identity(node="a" if number % 2 else "a/b", at=visit)
+            store.commit(intent(pending(where, created_at=NOW + number), fence))
+        store.commit(intent(pending(identity(node="ab", at="g/2")), fence))
+        for reader in (store, self.open()):
+            under = reader.calls_under("run", "a", visit="g/2")
+            found = [row.identity.checkpoint_id for row in under]
+            expect(found, mine, "The calls of one visit, and of the steps inside it")
+
     def test_branch_one_is_not_branch_ten(self) -> None:
         for other in ("a[10]", "a[1", "a[11]/b", "a[2]", "a"):
             store = self.fresh()
