@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import nottwice as nt
 from nottwice.engine.history import Version, compare, history, load, prune
 from nottwice.errors import LedgerCorrupt, RunBusy, StoreError, UnknownRun, UsageError
 from nottwice.model.checkpoint import Saved, save
@@ -304,3 +305,37 @@ def test_ten_thousand_versions_load_one_as_well_as_the_other(tmp_path: Path) -> 
     assert [each.version for each in history(store, RUN)] == [0, *range(9_990, 10_000)]
     assert load(store, RUN, 9_995)["state"]["messages"] == old["state"]["messages"][:9_995]
     store.close()
+
+
+@pytest.mark.parametrize("place", ["ledger.db", "file:runs"])
+def test_versions_that_were_packed_are_sealed_loaded_and_removed_like_all_others(
+    tmp_path: Path, place: str
+) -> None:
+    flow = nt.Graph("growing", version="1.0.0", append=("log",), checkpoints="every_step")
+
+    @flow.node(then={"more": "step", "done": nt.END}, most=1_000)
+    def step(state: dict[str, Any]) -> Any:
+        number = state["number"] + 1
+        to = "done" if number == 90 else "more"
+        return nt.go(to, {"number": number, "log": ["x" * 3_000 + str(number)]})
+
+    scheme, _, name = place.rpartition(":")
+    where = f"{scheme}:{tmp_path / name}" if scheme else tmp_path / name
+    ledger = nt.open(where, key=b"k" * 32)
+    assert flow.run("r", {"number": 0, "log": []}, store=ledger).status == "completed"
+    store = ledger.store
+    assert sum(record.is_turned for record in store.checkpoints("r")) > 50
+
+    def check(versions: Collection[int]) -> None:
+        assert [one.version for one in history(store, "r")] == sorted(versions)
+        assert store.flaws("r", thorough=True) == []
+        for version in versions:
+            log = ["x" * 3_000 + str(number) for number in range(1, version + 1)]
+            assert load(store, "r", version)["state"] == {"number": version, "log": log}
+
+    check(range(91))
+    for kept in ({*range(91)} - {44}, {5, 40, 41, 60, 61, 62, 90}, {90}):
+        gone = {one.version for one in history(store, "r")} - kept
+        prune(store, "r", versions=gone)
+        check(kept)
+    ledger.close()

@@ -238,7 +238,8 @@ class Flight:
         self._image = image
         riding.add_checkpoint(record, ends=ends)
         # On exit, what rides may still give its seat to another version, and is no foundation.
-        packed = None if self.plan.cadence is Cadence.ON_EXIT else pack(self.saved)
+        may_pack = self.plan.cadence is not Cadence.ON_EXIT and not riding.is_under_way
+        packed = pack(self.saved) if may_pack else None
         if packed is not None and riding.rewrite(packed[0]):
             self.saved = packed[1]
 

@@ -116,7 +116,6 @@ class Riding:
         self._evidence: dict[Evidence, None] = {}
         self._checkpoints: dict[int, CheckpointRecord] = {}
         self._under_way = 0
-        """How many commits carry what was aboard when they left."""
 
     def add_call(self, write: CallWrite) -> None:
         """Take a row aboard; one that is aboard already gives up its seat, not what it follows."""
@@ -169,6 +168,11 @@ class Riding:
     def __len__(self) -> int:
         alone = len(self._evidence) + len(self._checkpoints)
         return len(self._calls) + len(self._steps) + alone
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a commit carries what was aboard when it left."""
+        return self._under_way > 0
 
     def leave(self) -> Aboard:
         """What goes with a commit that leaves now; ``back`` when it is over, in whatever way."""
