@@ -321,7 +321,7 @@ def test_versions_that_were_packed_are_sealed_loaded_and_removed_like_all_others
 
     scheme, _, name = place.rpartition(":")
     where = f"{scheme}:{tmp_path / name}" if scheme else tmp_path / name
-    ledger = nt.open(where, key=b"k" * 32)
+    ledger = nt.open(where, key=bytes(range(32)))
     assert flow.run("r", {"number": 0, "log": []}, store=ledger).status == "completed"
     store = ledger.store
     assert sum(record.is_turned for record in store.checkpoints("r")) > 50
