@@ -125,8 +125,8 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
         *row.identity,
         micros(row.created_at),
         row.call_id,
-        row.status.value,
-        row.replay_class.value,
+        row.status._value_,
+        row.replay_class._value_,
         row.attempt,
         row.attempt_id,
         row.holder_id,
@@ -140,7 +140,7 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
         row.window_seconds,
         row.trace_id,
         row.settled_by,
-        None if result is None else result.kind.value,
+        None if result is None else result.kind._value_,
         row.args_json,
         None if result is None else result.json,
         failure_to_sql(row.failure),
@@ -150,8 +150,8 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
     )
 
 
-# The two below are in every call. They spell out ``micros``, and take the value of an enumeration
-# from where it is: its property ``value`` is two more calls of Python.
+# The two below are in every call, and so is the one above if there is a key. They take the value of
+# an enumeration from where it is: its property ``value`` is two more calls of Python.
 
 
 def intent_to_sql(row: CallRow) -> tuple[Any, ...] | None:

@@ -16,7 +16,6 @@ from typing import Any
 
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallRow
-from nottwice.model.records import frozen_record
 from nottwice.model.run import RunStatus
 from nottwice.model.seal import Head, head_to_text
 from nottwice.store import graph_rows, rows
@@ -248,57 +247,36 @@ def quick(commit: Commit) -> Statement | None:
     return _QUICK_UPDATE, (*rows.call_changes_to_sql(row), *seen, *held)
 
 
-@frozen_record(frozen=True, slots=True)
-class _QuickSealed:
-    """A quick statement with a seal, and what follows from it for the head of the run."""
-
-    statement: Statement
-    head: Head
-    numbers: Numbers
-
-
-def _quick_sealed(commit: Commit, statement: Statement, sealing: Sealing) -> _QuickSealed | None:
-    """The same as ``quick`` has found, sealed; None: ``plan`` has to read first."""
-    seals, fence = sealing.seals, commit.fence
-    assert seals is not None
-    assert fence is not None
-    sql, parameters = statement
-    row = commit.calls[0].row
-    before = sealing.known_head(commit.workflow_id, fence.epoch)
-    known = Numbers(before.rows + 1, 0) if before is not None else None
-    if sql is not _QUICK_INTENT:
-        known = sealing.known_numbers(row.call_id)
-    if before is None or known is None or sql not in _SEALED:
-        return None
-    numbers = Numbers(known.nth, known.writes + 1)
-    seal = seals.seal(CALLS, (*rows.call_to_sql(row)[:-3], *numbers))
-    added = sql is _QUICK_INTENT
-    head = Head(
-        before.rows + added, before.writes + 1, before.version, "", seals.link(before, (seal,))
-    )
-    head = seals.sealed(commit.workflow_id, head)
-    sql, place = _SEALED[sql]
-    more = (*(numbers if added else numbers[1:]), seal)
-    return _QuickSealed((sql, (*parameters[:place], *more, *parameters[place:])), head, numbers)
-
-
 def write_quickly(
     connection: sqlite3.Connection, commit: Commit, statement: Statement, sealing: Sealing
 ) -> bool:
-    """Write a commit as one statement, and the head that follows; False: nothing was written."""
-    if sealing.seals is None:
+    """Write a commit as one statement, with a seal and the head that follows from it, if there is
+    a key. False: nothing was written, and ``plan`` has to read first."""
+    seals, fence = sealing.seals, commit.fence
+    if seals is None:
         return connection.execute(*statement).rowcount == 1
-    sealed = _quick_sealed(commit, statement, sealing)
-    if sealed is None or connection.execute(*sealed.statement).rowcount != 1:
-        return False
-    run = commit.workflow_id
-    connection.execute(PUT_HEAD, (head_to_text(sealed.head), run))
-    row, fence = commit.calls[0].row, commit.fence
     assert fence is not None
+    sql, parameters = statement
+    run, row, added = commit.workflow_id, commit.calls[0].row, sql is _QUICK_INTENT
+    before = sealing.known_head(run, fence.epoch)
+    if before is None or sql not in _SEALED:
+        return False
+    known = Numbers(before.rows + 1, 0) if added else sealing.known_numbers(row.call_id)
+    if known is None:
+        return False
+    numbers = Numbers(known.nth, known.writes + 1)
+    seal = seals.seal(CALLS, (*rows.call_to_sql(row)[:-3], *numbers))
+    sql, place = _SEALED[sql]
+    more = (*(numbers if added else numbers[1:]), seal)
+    parameters = (*parameters[:place], *more, *parameters[place:])
+    if connection.execute(sql, parameters).rowcount != 1:
+        return False
+    link = seals.link(before, (seal,))
+    head = Head(before.rows + added, before.writes + 1, before.version, "", link)
+    head = seals.sealed(run, head)
+    connection.execute(PUT_HEAD, (head_to_text(head), run))
     in_doubt = row.status.in_doubt
-    sealing.remember(
-        run, fence.epoch, sealed.head, {row.call_id: sealed.numbers if in_doubt else None}
-    )
+    sealing.remember(run, fence.epoch, head, {row.call_id: numbers if in_doubt else None})
     return True
 
 
