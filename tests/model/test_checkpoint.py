@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
-from nottwice.model import values
+from nottwice.model import checkpoint, values
 from nottwice.model.checkpoint import (
     DELTA_COST,
     MOST_UNPACKED,
@@ -41,6 +41,7 @@ class Shelf:
         self.records: dict[int, CheckpointRecord] = {}
         self.saved: Saved | None = None
         self.image: Any = None
+        self.packs = True
         self.written = 0
         """How many characters, with those that were overwritten later."""
 
@@ -54,7 +55,7 @@ class Shelf:
             changed=changed,
             now=NOW,
         )
-        packed = pack(self.saved)
+        packed = pack(self.saved) if self.packs else None
         written = () if packed is None else packed[0]
         if packed is not None:
             self.saved = packed[1]
@@ -312,6 +313,40 @@ def test_a_small_version_does_not_come_to_rest_on_a_large_one() -> None:
     shelf.save(grown)
     for version in range(30):
         assert sum(len(one.json) for one in shelf.chain(version)) < 40_000
+
+
+def test_packing_leaves_the_keys_of_objects_in_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoint, "MOST_UNPACKED", 1_500)
+    chance = random.Random(3)
+    packed, plain = Shelf(), Shelf()
+    plain.packs = False
+    part: dict[str, Any] = {f"key {number}": number for number in range(12)}
+    log: list[str] = []
+    for number in range(400):
+        part = dict(part)
+        key = f"key {chance.randrange(12)}"
+        if chance.random() < 0.2:
+            part.pop(key, None)
+        else:
+            part[key] = number
+        log = [*log, "x" * 500]
+        for shelf in (packed, plain):
+            shelf.save({"state": {"part": part, "log": log}})
+    assert len(packed.turned) > 100
+    for version in plain.records:
+        there, here = restore(plain.chain(version)), restore(packed.chain(version))
+        assert values.encode(here) == values.encode(there)
+
+
+def test_what_nobody_packs_is_not_kept_in_memory_for_ever() -> None:
+    shelf = Shelf()
+    shelf.packs = False
+    for image in growing(1_000):
+        shelf.save(image)
+        assert shelf.saved is not None
+        assert len(shelf.saved.stretch) < 250
 
 
 def test_a_run_that_is_resumed_at_every_step_keeps_every_version() -> None:

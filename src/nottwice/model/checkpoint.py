@@ -271,11 +271,19 @@ def _following(
     kept = replace(record, snapshot=saved.snapshot, json=text)
     known = replace(saved, version=record.version, delta_size=deltas, state_size=state)
     before, turned = saved.stretch[-1], saved.turned
+    if saved.stretch_size > 2 * MOST_UNPACKED:
+        # Nobody packs it.
+        return kept, _saved_last(kept, saved.snapshot_size, deltas, state)
     if len(saved.stretch) > 1:
-        undone = _text_of(inverse(old, delta), after=record.version, state_size=saved.state_size)
-        if undone is None:
+        undone = inverse(old, delta)
+        text = (
+            None
+            if undone is None
+            else _text_of(undone, after=record.version, state_size=saved.state_size)
+        )
+        if text is None:
             return kept, _saved_last(kept, saved.snapshot_size, deltas, state)
-        turned = (*turned, replace(before, json=undone))
+        turned = (*turned, replace(before, json=text))
     stretch, size = (*saved.stretch, kept), saved.stretch_size + cost
     return kept, replace(known, stretch=stretch, turned=turned, stretch_size=size)
 

@@ -5,7 +5,7 @@ below, never beside them, so no key can be taken for one of them:
 
     {}                                         nothing changed
     {"set": value}                             something else altogether
-    {"put": {…}, "keys": {…}, "gone": […]}     of a dict: new values, deltas of values, keys no more
+    {"keys": {…}, "gone": […], "put": {…}}     of a dict: deltas of values, keys no more, new values
     {"parts": […]}                             of a list: what it is made of now, in order, each
         [3, 9]                                   items 3 to 8 of the old one
         {"new": […]}                             items that were not in it
@@ -119,18 +119,27 @@ def combine(first: Delta, second: Delta) -> Delta:
     return _combined_keys(first, second)
 
 
-def inverse(old: Plain, delta: Delta) -> Delta:
-    """What turns the new value back into ``old``. Costs what changed, not more."""
+def inverse(old: Plain, delta: Delta) -> Delta | None:
+    """What turns the new value back into ``old``, with its keys in their order. Costs what changed.
+
+    None: what went from the middle of an object could only be put back at its end.
+    """
     if not delta:
         return {}
     if "set" in delta:
         return {"set": old}
     if "parts" in delta:
-        return {"parts": _inverse_parts(old, _parts(delta))}
-    replaced = [*delta.get("put", ()), *delta.get("gone", ())]
-    put = {key: old[key] for key in replaced if key in old}
+        parts = _inverse_parts(old, _parts(delta))
+        return None if parts is None else {"parts": parts}
+    went = [key for key in delta.get("gone", ()) if key in old]
+    if went and set(islice(reversed(old), len(went))) != set(went):
+        return None
+    put = {key: old[key] for key in delta.get("put", ()) if key in old and key not in went}
+    put.update((key, value) for key, value in old.items() if key in went)
     keys = {key: inverse(old[key], change) for key, change in delta.get("keys", {}).items()}
-    gone = [key for key in delta.get("put", ()) if key not in old]
+    if None in keys.values():
+        return None
+    gone = [key for key in delta.get("put", ()) if key not in old or key in went]
     words = (("put", put), ("keys", keys), ("gone", gone))
     return {word: found for word, found in words if found}
 
@@ -333,12 +342,13 @@ def _apply(old: Plain, delta: Delta, owned: bool) -> Plain:
             if key not in made:
                 raise Misfit(f"a change of {key!r} meets an object without it")
             made[key] = _apply(made[key], change, owned)
-    if "put" in delta:
-        made.update(delta["put"])
     if "gone" in delta:
         for key in delta["gone"]:
             # Of two deltas made one, the first may have put what the second took away again.
             made.pop(key, None)
+    if "put" in delta:
+        # What is gone and put as well comes to stand at the end.
+        made.update(delta["put"])
     return made
 
 
@@ -411,7 +421,7 @@ def _growth_of_list(old: Plain, parts: list[Any]) -> int:
     return grown - (weight(old[seen:]) - 1 if seen < len(old) else 0)
 
 
-def _inverse_parts(old: list[Plain], parts: list[Any]) -> list[Any]:
+def _inverse_parts(old: list[Plain], parts: list[Any]) -> list[Any] | None:
     undone, seen, made = _Parts(), 0, 0
     for start, stop, part in places(parts, len(old)):
         undone.add(old[seen:start])
@@ -421,7 +431,10 @@ def _inverse_parts(old: list[Plain], parts: list[Any]) -> list[Any]:
         if type(part) is list:
             undone.copy(made, made + stop - start)
         else:
-            undone.change(made, inverse(old[start], part["change"]))
+            change = inverse(old[start], part["change"])
+            if change is None:
+                return None
+            undone.change(made, change)
         made += stop - start
         seen = stop
     undone.add(old[seen:])
@@ -437,20 +450,20 @@ def _combined_keys(first: Delta, second: Delta) -> Delta:
     put, keys = dict(first.get("put", {})), dict(first.get("keys", {}))
     gone = dict.fromkeys(first.get("gone", ()))
     for key, change in second.get("keys", {}).items():
-        if key in gone:
-            raise Misfit(f"a change of {key!r} meets an object without it")
         if key in put:
             put[key] = apply(put[key], change)
+        elif key in gone:
+            raise Misfit(f"a change of {key!r} meets an object without it")
         else:
             keys[key] = combine(keys.get(key, {}), change)
-    for key, value in second.get("put", {}).items():
-        put[key] = value
-        keys.pop(key, None)
-        gone.pop(key, None)
     for key in second.get("gone", ()):
         put.pop(key, None)
         keys.pop(key, None)
         gone[key] = None
+    for key, value in second.get("put", {}).items():
+        # If it was gone before, it stays so, too: it does not come back to where it was.
+        put[key] = value
+        keys.pop(key, None)
     words = (("put", put), ("keys", keys), ("gone", list(gone)))
     return {word: found for word, found in words if found}
 

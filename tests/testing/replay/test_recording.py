@@ -270,3 +270,28 @@ def test_an_address_that_the_code_spells_out_is_kept(deployed: Deployment) -> No
     recorded = deployed.record()
     assert (recorded.secrets, recorded.left_out) == (0, ())
     assert "ann@example.com" in b"".join(files(deployed.checkpoints).values()).decode()
+
+
+def test_a_fixture_of_a_version_that_was_packed_names_the_node_that_had_ended(
+    tmp_path: Path,
+) -> None:
+    flow = nt.Graph("rally", version="1.0.0", append=("log",), checkpoints="every_step")
+
+    @flow.node(then="pong")
+    def ping(state: dict[str, Any]) -> dict[str, Any]:
+        return {"number": state["number"] + 1, "log": ["ping " * 4_000]}
+
+    @flow.node(then={"more": "ping", "done": nt.END})
+    def pong(state: dict[str, Any]) -> Any:
+        return nt.go("done" if state["number"] == 5 else "more", {"log": ["pong " * 4_000]})
+
+    with nt.open(tmp_path / "ledger.db") as ledger:
+        flow.run("r", {"number": 0, "log": []}, store=ledger)
+        record(nt.App(graphs=[flow]), ledger.store, tmp_path / "fixtures")
+        nodes = {one.version: one.node_id for one in ledger.store.checkpoints("r")}
+        turned = {one.version for one in ledger.store.checkpoints("r") if one.is_turned}
+    paths = [path for path in (tmp_path / "fixtures").iterdir() if path.name != LEFT_OUT_FILE]
+    fixtures = [read_fixture(path.read_text(), where=path.name) for path in paths]
+    found = {one.version: one.after for one in fixtures}
+    assert found.keys() & turned
+    assert found == {version: nodes[version] for version in found}

@@ -49,7 +49,8 @@ _TOKEN = (
     r"|(?<![A-Za-z0-9])(?:sk|pk|rk|whsec|ghp|gho|ghs|github_pat|glpat|xox[abprs]|AKIA|AIza|hf)"
     r"[-_A-Za-z0-9]{16,}"
 )
-_SHAPES = re.compile(f"(?P<email>{_EMAIL})|(?P<token>{_TOKEN})|(?P<card>{_CARD})")
+_OTHER_SHAPES = re.compile(f"(?P<token>{_TOKEN})|(?P<card>{_CARD})")
+_SHAPES = re.compile(f"(?P<email>{_EMAIL})|{_OTHER_SHAPES.pattern}")
 _LEAST_INSIDE = 5
 """Shorter values are only replaced where they lie: they occur in too many other texts."""
 _LEAST_NUMBER = 10_000
@@ -135,7 +136,10 @@ class Pseudonyms:
 
     def _shaped(self, text: str) -> Iterator[tuple[str, str, bool]]:
         """What is secret by its looks."""
-        for found in _SHAPES.finditer(text):
+        # The search for an address tries every letter of a long word, as far as the word goes: not
+        # where there can be none.
+        shapes = _SHAPES if "@" in text else _OTHER_SHAPES
+        for found in shapes.finditer(text):
             shape = str(found.lastgroup)
             if (shape != "card" or _is_card(found[0])) and found[0] not in self._public:
                 yield found[0], shape, True

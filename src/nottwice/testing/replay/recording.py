@@ -22,6 +22,7 @@ from nottwice.graphs.app import App
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.checkpoint import path_of
 from nottwice.model.image import load_image
 from nottwice.model.position import Position
 from nottwice.model.records import frozen_record
@@ -208,7 +209,7 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
         at=run.updated_at,
         input=values.decode_object(run.input_json or "{}"),
         waits=run.waits,
-        after=chain[-1].node_id,
+        after=path_of(chain)[-1].node_id,
         version=version,
         state=image["state"],
         position=image["position"],
