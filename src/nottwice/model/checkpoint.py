@@ -14,7 +14,7 @@ But then it has a chain of as many deltas as it has versions, and a run is resum
 So now and then a stretch of deltas is packed: what they said together becomes one delta, and the
 versions in between are turned around, to what has to go again from the version after them. What was
 added is still kept once, and the newest version is rebuilt from a few large texts and not from
-thousands of small ones. Where packing saves nothing, it is left.
+thousands of small ones. Where that would take more room than before, it is left.
 
 No version ever changes its content. Only how it is written down may change: when it is packed, or
 when one that it was written on top of is removed. Promise kept here: P21.
@@ -104,7 +104,8 @@ def save(
 def pack(saved: Saved) -> tuple[tuple[CheckpointRecord, ...], Saved] | None:
     """What to write instead of the last stretch of deltas, once it is long, and what is known then.
 
-    All of it or nothing, in one commit. Nothing to write: packing would save nothing.
+    All of it or nothing, in one commit. Nothing to write: it would take more room than now, or
+    small versions would come to rest on a large one.
     """
     if saved.stretch_size <= MOST_UNPACKED:
         return None
