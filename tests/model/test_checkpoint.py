@@ -248,7 +248,7 @@ def test_a_state_that_only_grows_is_kept_once() -> None:
     shelf = Shelf()
     for image in growing(2_000):
         shelf.save(image)
-    assert shelf.size < 1.35 * len(values.encode(shelf.image))
+    assert shelf.size < 1.3 * len(values.encode(shelf.image))
 
 
 @pytest.mark.parametrize("images", [growing, overwriting])

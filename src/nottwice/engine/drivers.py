@@ -61,12 +61,7 @@ def drive(doing: Doing[T], seat: Seat) -> T:
         ask = next(doing)
         while True:
             try:
-                answer = None
-                if type(ask) is Write:
-                    # Never what a store happens to return: only None can be sent to any iterable.
-                    seat.store.commit(ask.commit)
-                else:
-                    answer = _answer(ask, seat)
+                answer = _answer(ask, seat)
             except BaseException as error:
                 ask = doing.throw(error)
             else:
@@ -94,12 +89,14 @@ async def drive_async(doing: Doing[T], seat: Seat) -> T:
 
 def _answer(ask: Ask, seat: Seat) -> Any:
     match ask:
+        case Write():
+            seat.store.commit(ask.commit)
+            # Never what a store may happen to return: only None can be sent to any iterable.
+            return None
         case Fire():
             return _fire(ask)
         case Read():
             return ask.query(seat.store)
-        case Write():
-            return seat.store.commit(ask.commit)
         case Verify():
             # Verify has no effect, so nobody must wait for one that hangs: not even the process.
             limit = ask.tool.verify_limit_seconds

@@ -242,9 +242,7 @@ def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:
 
     @functools.wraps(function)
     def protected(*args: Any, **kwargs: Any) -> Any:
-        request = requests.make(args, kwargs)
-        # The same as ``call`` does, for this runs in every call.
-        return drive(perform(request, current_attempt.get()), request.scope.session).value
+        return call(requests.make(args, kwargs)).value
 
     def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
         return call(requests.make(args, kwargs))
