@@ -277,7 +277,7 @@ class Store(Protocol):
         """The calls of a node, its branches and the steps inside it, oldest first.
 
         ``visit``: only those of one visit of the node, by its checkpoint id, and of the steps
-        inside it. The last visit of a loop costs what it holds, however often it went round.
+        inside it. The calls of a loop's other visits need not be read for that.
         """
 
     def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
