@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -274,7 +277,11 @@ def test_branches_that_get_their_receipts_meanwhile_do_not_disturb_each_other(
 ) -> None:
     held = [pending(identity("r", node=f"/[{number}]")) for number in range(3)]
     state = SimpleNamespace(
-        finished=False, outstanding={row.identity: row for row in held}, later={}
+        finished=False,
+        may_refuse=True,
+        outstanding={row.identity: row for row in held},
+        later={},
+        abandoned={},
     )
 
     def while_another_branch_asks(*_: object) -> bool:
@@ -282,7 +289,263 @@ def test_branches_that_get_their_receipts_meanwhile_do_not_disturb_each_other(
         return False
 
     monkeypatch.setattr(steps, "is_inside", while_another_branch_asks)
-    session = SimpleNamespace(run_id="r", run=SimpleNamespace(origin=None))
+    session = SimpleNamespace(run_id="r", run=SimpleNamespace(origin=None), is_first_drive=True)
     scope: Any = SimpleNamespace(steps=(state,), node_id="/[7]", session=session)
     assert list(steps.admit(scope, identity("r", node="/[7]", tool="other"))) == []
     assert state.outstanding == {}
+
+
+# What a tool's body calls
+
+
+def test_calls_that_overlapped_are_not_taken_for_one_inside_the_other(
+    host: Host, recorder: Recorder
+) -> None:
+    """Both were under way at the same time; only one of them is asked for again."""
+
+    async def body(names: list[str], *, crash: bool) -> None:
+        async with nt.step("notify"):
+            await asyncio.gather(*(asyncio.to_thread(recorder.act, name) for name in names))
+            if crash:
+                raise Crash
+
+    async def process(ledger: nt.Ledger, names: list[str], *, crash: bool) -> None:
+        async with ledger.run("r"):
+            await body(names, crash=crash)
+
+    with host.process() as ledger, pytest.raises(Crash):
+        asyncio.run(process(ledger, ["ann", "bob"], crash=True))
+    with host.process() as ledger, pytest.raises(nt.ReplayDriftError, match="bob"):
+        asyncio.run(process(ledger, ["ann", "bob@home"], crash=False))
+    assert sorted(recorder.effects) == ["ann", "bob"]
+
+
+def nest(recorder: Recorder) -> Callable[[str], str]:
+    """A tool whose body makes effects: by itself, in a thread that gets its context, in a branch
+    and in a step."""
+
+    @nt.tool("unsafe_on_replay")
+    def deliver(what: str) -> str:
+        recorder.act(f"{what} packed")
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(recorder.act, f"{what} insured"))
+        thread.start()
+        thread.join()
+        nt.map(recorder.act, [f"{what} left half", f"{what} right half"])
+        with nt.step("label"):
+            wrap(what)
+        return what
+
+    @nt.tool("pure")
+    def wrap(what: str) -> str:
+        return recorder.act(f"{what} labelled")
+
+    return deliver
+
+
+def test_the_receipt_of_a_tool_answers_for_everything_that_its_body_called(
+    host: Host, recorder: Recorder
+) -> None:
+    deliver = nest(recorder)
+
+    def body(crash: bool) -> None:
+        with nt.step("ship"):
+            deliver("book")
+            if crash:
+                raise Crash
+            recorder.act("told")
+
+    interrupted(host, lambda: body(crash=True))
+    made = len(recorder.effects)
+    parents = {row.identity.tool_name: row.parent_call_id for row in host.calls}
+    assert parents["deliver"] is None
+    assert made == 5
+    with host.process() as ledger, ledger.run("r"):
+        body(crash=False)
+    assert recorder.effects[made:] == ["told"]
+    assert host.data.runs["r"].status is RunStatus.COMPLETED
+
+
+def test_a_tool_that_is_not_asked_for_any_more_leaves_its_inner_calls_outstanding(
+    host: Host, recorder: Recorder
+) -> None:
+    deliver = nest(recorder)
+
+    def before() -> None:
+        with nt.step("ship"):
+            recorder.act("order")
+            deliver("book")
+            raise Crash
+
+    interrupted(host, before)
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.ReplayDriftError) as caught, nt.step("ship"):
+            recorder.act("order")
+            recorder.act("something else")
+    assert "deliver(what='book')" in str(caught.value)
+    assert "something else" not in recorder.effects
+
+
+def test_a_call_in_another_run_is_not_inside_the_tool_that_opened_that_run(
+    host: Host, recorder: Recorder
+) -> None:
+    with host.process() as ledger:
+
+        @nt.tool("unsafe_on_replay")
+        def delegate(what: str) -> str:
+            with ledger.run("other"):
+                return recorder.act(what)
+
+        with ledger.run("r"):
+            delegate("work")
+    assert [row.parent_call_id for row in host.calls] == [None, None]
+
+
+# Reviews name what was refused
+
+
+def test_a_drift_review_names_the_refused_call_and_what_is_outstanding(
+    host: Host, recorder: Recorder
+) -> None:
+    def before() -> None:
+        with nt.step("notify"):
+            recorder.act("old words")
+            raise Crash
+
+    interrupted(host, before)
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.ReplayDriftError), nt.step("notify"):
+            recorder.act("new words")
+    (review,) = host.open_reviews
+    assert "a new effect, act(what='new words')," in review.summary
+    assert "act(what='old words')" in review.summary
+
+
+def test_a_finished_step_names_the_call_that_it_refuses(host: Host, recorder: Recorder) -> None:
+    with host.process() as ledger, ledger.run("r"):
+        with nt.step("notify"):
+            recorder.act("one")
+        with nt.step("notify"), pytest.raises(nt.ReplayDriftError, match=r"act\(what='two'\)"):
+            recorder.act("two")
+
+
+# A step that an earlier process left in progress
+
+
+BEFORE_THE_FIRST_RESULT, BEFORE_THE_SECOND_INTENT = 5, 7
+"""The claim, each intent and each result are two points, one before and one after the commit."""
+
+
+def test_a_retry_that_counts_tries_does_not_repeat_what_a_person_decided(
+    host: Host, recorder: Recorder
+) -> None:
+    def attempt_number(number: int) -> None:
+        with nt.step("refund", at=number):
+            recorder.act("refund 7")
+
+    with host.process(dies_at=BEFORE_THE_FIRST_RESULT) as ledger, ledger.run("r"):
+        attempt_number(1)
+    with host.process() as ledger, pytest.raises(nt.ReplayUnsafeError), ledger.run("r"):
+        raise AssertionError("the run must wait")
+    host.decide(Verb.HAPPENED, result="refunded")
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.ReplayDriftError, match="refund 7"):
+            attempt_number(2)
+    assert recorder.effects == ["refund 7"]
+    with host.process() as ledger, pytest.raises(nt.ReplayDriftError), ledger.run("r"):
+        raise AssertionError("the run must wait")
+    host.decide(Verb.ACCEPT)
+    with host.process() as ledger, ledger.run("r"):
+        attempt_number(2)
+    assert recorder.effects == ["refund 7", "refund 7"]
+
+
+def test_a_retry_that_counts_tries_does_not_repeat_what_the_killed_try_had_done(
+    host: Host, recorder: Recorder
+) -> None:
+    def attempt_number(number: int) -> None:
+        with nt.step("order", at=number):
+            recorder.act("pay")
+            with nt.step("tell"):
+                recorder.act("mail")
+
+    with host.process(dies_at=BEFORE_THE_SECOND_INTENT) as ledger, ledger.run("r"):
+        attempt_number(1)
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayDriftError):
+        attempt_number(2)
+    assert recorder.effects == ["pay"]
+
+
+def test_the_old_try_may_be_resumed_before_the_new_one(host: Host, recorder: Recorder) -> None:
+    def attempt_number(number: int) -> None:
+        with nt.step("order", at=number):
+            recorder.act("pay")
+            recorder.act("mail")
+
+    with host.process(dies_at=BEFORE_THE_SECOND_INTENT) as ledger, ledger.run("r"):
+        attempt_number(1)
+    with host.process() as ledger, ledger.run("r"):
+        attempt_number(1)
+        attempt_number(2)
+    assert recorder.effects == ["pay", "mail", "pay", "mail"]
+
+
+def test_steps_per_item_that_tolerate_a_failure_may_notify_the_same_address(
+    host: Host, recorder: Recorder
+) -> None:
+    """The step of the first item is killed in progress, fails when it is resumed, and is left."""
+
+    def body(fails: bool) -> None:
+        for item in range(3):
+            try:
+                with nt.step("item", at=item):
+                    if fails and item == 0:
+                        raise Crash
+                    recorder.act("notify ops")
+                    recorder.act(f"handle {item}")
+            except Crash:
+                continue
+
+    with host.process(dies_at=BEFORE_THE_SECOND_INTENT) as ledger, ledger.run("r"):
+        body(fails=False)
+    with host.process() as ledger, ledger.run("r"):
+        body(fails=True)
+    told = ["notify ops", "handle 1", "notify ops", "handle 2"]
+    assert recorder.effects == ["notify ops", *told]
+    assert host.open_reviews == []
+
+
+def test_a_host_that_resumes_midway_need_not_ask_for_the_steps_before(
+    host: Host, recorder: Recorder
+) -> None:
+    def body(first: int) -> None:
+        for item in range(first, 4):
+            with nt.step("item", at=item):
+                recorder.act("notify ops")
+                recorder.act(f"handle {item}")
+
+    # Two calls of two commits each for items 0 and 1, and one for item 2.
+    before_handling_two = BEFORE_THE_SECOND_INTENT + 2 * 2 * 4
+    with host.process(dies_at=before_handling_two) as ledger, ledger.run("r"):
+        body(first=0)
+    assert recorder.effects[-1] == "notify ops"
+    with host.process() as ledger, ledger.run("r"):
+        body(first=2)
+    assert recorder.effects == [
+        text for item in range(4) for text in ("notify ops", f"handle {item}")
+    ]
+
+
+def test_other_effects_may_happen_although_a_visit_was_left_in_progress(
+    host: Host, recorder: Recorder
+) -> None:
+    with host.process(dies_at=BEFORE_THE_SECOND_INTENT) as ledger, ledger.run("r"):
+        with nt.step("turn", at=1):
+            recorder.act("look")
+            recorder.act("write")
+    with host.process() as ledger, ledger.run("r"):
+        with nt.step("turn", at=2):
+            recorder.act("read")
+        with nt.step("another step", at=2):
+            recorder.act("look")
+    assert recorder.effects == ["look", "read", "look"]

@@ -111,9 +111,9 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
     try:
         if call.row is None and not call.expects_no_row():
             yield from call.load()
-        if request.scope.steps:
-            steps.asked_again(request.scope, request.identity, call.row)
         while True:
+            if request.scope.steps:
+                steps.asked_again(request.scope, request.identity, call.row)
             action = call.decide()
             if action is Action.RECORD_AND_RUN:
                 # What a new effect takes is not one more layer down: each costs at every ask.
@@ -197,9 +197,7 @@ class _Dispatch:
             # A new effect may be refused, or a person asked about it; a receipt is handed out.
             return False
         open_steps = self.request.scope.steps
-        return not open_steps or not any(
-            state.finished or state.outstanding or state.later for state in open_steps
-        )
+        return not open_steps or not any(state.may_refuse for state in open_steps)
 
     def _facts(self, row: CallRow) -> Facts:
         tool = self.tool
@@ -323,7 +321,7 @@ class _Dispatch:
         session, scope = self.session, self.request.scope
         stops.raise_if_stopped(scope, but=self.request.identity)
         if row is None:
-            yield from steps.admit(scope, self.request.identity)
+            yield from steps.admit(scope, self.request.identity, self.request.args_json)
             if self.request.key is None:
                 return self._blank_row(session.clock.now())
             return (yield from self._keyed_intent(self.request.key))
@@ -372,6 +370,7 @@ class _Dispatch:
             key_since=key_since,
             window_seconds=window_seconds,
             trace_id=request.trace_id,
+            parent_call_id=self.mine.parent_call_id,
         )
 
     def _may_run_pure(self) -> Doing[bool]:

@@ -34,6 +34,14 @@ class InFlight:
     secrets: Known | None = None
     """What it was given that must not be in its result."""
 
+    @property
+    def parent_call_id(self) -> str | None:
+        """The call of the same run whose body asks for this one; see ``CallRow``."""
+        parent = self.parent
+        if parent is None or parent.identity.workflow_id != self.identity.workflow_id:
+            return None
+        return parent.identity.call_id if parent.row is None else parent.row.call_id
+
     def body_ended(self) -> None:
         if self.row is not None:
             living.discard(self.row.attempt_id)

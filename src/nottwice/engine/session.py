@@ -68,12 +68,24 @@ class StepState:
     resumed: bool = False
     outstanding: dict[CallIdentity, CallRow] = field(default_factory=dict)
     later: dict[CallIdentity, CallRow] = field(default_factory=dict)
+    inner: dict[str, list[CallIdentity]] = field(default_factory=dict)
+    """What of the outstanding the body of a call made, by the id of that call."""
+    around: dict[CallIdentity, tuple[str, ...]] = field(default_factory=dict)
+    """The ids of the calls in whose bodies a later one was made."""
+    abandoned: dict[str, tuple[CallRow, ...]] = field(default_factory=dict)
+    """Effects of other visits of this step that earlier processes left in progress, by visit. All
+    visits of the step share it, and each takes itself out when it is over."""
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many timers, values and so on each of its branches has asked for since it was opened."""
 
     @property
     def finished(self) -> bool:
         return self.record.status is StepStatus.DONE
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether a new effect in it needs a closer look."""
+        return bool(self.finished or self.outstanding or self.later or self.abandoned)
 
 
 @frozen_record(frozen=True, slots=True, eq=False)
@@ -282,6 +294,12 @@ class Session:
         """Calls of an event loop; the loop itself would not keep them alive."""
         self.expects_new = False
         """Whether the last call that was looked up was new: then the next one will be, too."""
+        self.held: set[InFlight] = set()
+        """New effects that wait for other tasks to ask for what is outstanding; see holding.py."""
+        self.asked_for: set[str] = set()
+        """Calls of steps that were asked for since a run was resumed, by their ids."""
+        self.abandoned: dict[str, dict[str, tuple[CallRow, ...]]] = {}
+        """What each step's visits in progress held when the run was resumed; see ``StepState``."""
         self._visited: set[tuple[str, str]] = set()
         self.told_to_stop: Callable[[], bool] = _never
         """Whether its driver wants to hand the run back between two nodes."""
@@ -460,7 +478,12 @@ def check_usable(session: Session) -> None:
     if session.pid != os.getpid():
         raise forked(session)
     if session.closed:
-        raise NotInRun(
-            f"Run {session.run_id!r} was left already. Nothing was sent. Call the tool inside "
-            "the with-block, or open the run again."
-        )
+        raise was_left(session)
+
+
+def was_left(session: Session) -> NotInRun:
+    """What to tell code that is still at work in a run whose block has ended."""
+    return NotInRun(
+        f"Run {session.run_id!r} was left already. Nothing was sent. Call the tool inside "
+        "the with-block, or open the run again."
+    )

@@ -4,18 +4,28 @@ A resumed step holds effects that are *outstanding* until the code asks for them
 effect is refused while one is outstanding in this or a later step, and no step finishes with one
 outstanding. Parallel branches are judged separately, by index; calls outside any step are not
 judged, because a host that resumes midway asks only for what is new. A finished step only replays.
-Promise kept here: P17.
+
+What a tool's body calls is outstanding only while the tool itself is: its receipt answers for them
+all. A call belongs to a body if it was made in the body's context, or in a task or thread that got
+a copy of it, whether the body has returned meanwhile or not. Two calls that merely overlap in time
+have nothing to do with each other (P135).
+
+A visit that an earlier process left in progress stands for a try. If a new visit of the same step
+asks for an equal effect before the old one was asked for again, the host counts tries with ``at=``,
+and the effect would happen twice (P136). Nothing else is asked of such a visit.
+Promises kept here: P17, P135, P136.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from nottwice.engine import blocking, said, stops
-from nottwice.engine.asks import Ask, Doing, Pause, Read
+from nottwice.engine import blocking, holding, said, stops
+from nottwice.engine.asks import Ask, Doing, Read
 from nottwice.engine.session import Scope, Session, StepState
 from nottwice.errors import NewEffectInFork, ReplayDriftError
+from nottwice.model import values
 from nottwice.model.call import (
     CallIdentity,
     CallRow,
@@ -30,7 +40,6 @@ from nottwice.model.review import ReviewKind
 from nottwice.model.run import StepRecord, StepStatus
 from nottwice.store.interface import Outdated, ReviewWrite
 
-TWIN_SECONDS = 5.0
 SPAWN = "nottwice.spawn"
 """The call that starts a child run; its row is how the child ended."""
 
@@ -62,6 +71,8 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
         session.riding.add_step(record)
         state = StepState(record, resumed=True)
         yield from _load_outstanding(session, state)
+    if not state.finished and not is_first:
+        state.abandoned = yield from _abandoned_visits(session, record)
     if said.is_heard():
         said.say(said.about_step(record, resumed=state.resumed))
     return Scope(session, node_id, checkpoint_id, (state, *scope.steps))
@@ -85,6 +96,8 @@ def ended(scope: Scope, failure: Failure | None) -> Doing[StepRecord]:
     if failure is None and state.outstanding:
         yield from _refuse(scope, list(state.outstanding.values()), "the step would finish")
         state.outstanding.clear()
+    # The code came back to this visit, so it is no abandoned try any more.
+    state.abandoned.pop(state.record.checkpoint_id, None)
     if not state.finished:
         status = StepStatus.DONE if failure is None else StepStatus.FAILED
         now = session.clock.now()
@@ -102,57 +115,89 @@ def branch(scope: Scope, index: int) -> Scope:
 def asked_again(scope: Scope, identity: CallIdentity, row: CallRow | None) -> None:
     """The code asked for this call: it is not outstanding any more.
 
-    Nor are the calls that its own body made: its receipt answers, so nobody asks for them again.
+    Nor are the calls that its own body made, if the record answers: the body is not run again.
     """
+    session = scope.session
+    answers = row is not None and _is_answer(row)
     for state in scope.steps:
         state.outstanding.pop(identity, None)
         state.later.pop(identity, None)
-        if row is not None and row.finished_at is not None:
-            # A copy: other branches ask at the same time.
-            for inner in list(state.outstanding.values()):
-                if _made_by(row, inner):
-                    state.outstanding.pop(inner.identity, None)
+        if row is not None and answers and state.inner:
+            for inner in state.inner.get(row.call_id, ()):
+                covered = state.outstanding.pop(inner, None)
+                if covered is not None:
+                    session.asked_for.add(covered.call_id)
+    if row is not None and not session.is_first_drive:
+        session.asked_for.add(row.call_id)
 
 
-def _made_by(outer: CallRow, inner: CallRow) -> bool:
-    """Whether a call began in the same place while another one was under way there."""
-    assert outer.finished_at is not None
-    same_place = outer.identity[:3] == inner.identity[:3]
-    return same_place and outer.created_at <= inner.created_at <= outer.finished_at
+def _is_answer(row: CallRow) -> bool:
+    """Whether the record is handed out, and nothing is run for it."""
+    failed = row.status is CallStatus.FAILED and row.retry_at is None
+    return failed or row.status is CallStatus.DONE
 
 
-def admit(scope: Scope, identity: CallIdentity) -> Iterable[Ask]:
+def admit(scope: Scope, identity: CallIdentity, args_json: str | None = None) -> Iterable[Ask]:
     """Let a new effect through, or refuse it: ``yield from admit(...)``."""
     refuse_in_fork(scope, identity)
-    return _admit_into_step(scope, identity) if scope.steps else ()
+    return _admit_into_step(scope, identity, args_json) if scope.steps else ()
 
 
-def _admit_into_step(scope: Scope, identity: CallIdentity) -> Doing[None]:
-    """Let a new effect into its step, or refuse it because the code has drifted."""
-    state = scope.steps[0]
-    if state.finished:
+def _admit_into_step(scope: Scope, identity: CallIdentity, args_json: str | None) -> Doing[None]:
+    """Let a new effect into its step, or refuse it because the code has drifted.
+
+    Other tasks may be about to ask for what is in its way; it waits for them (P137).
+    """
+    session = scope.session
+    if scope.steps[0].finished:
         raise ReplayDriftError(
-            f"Step {scope.node_id!r} of run {scope.session.run_id!r} is finished and only "
-            f"replays, but the code asks it for a new effect of {identity.tool_name!r}. It was "
-            "not sent. If this is another visit, say so: nt.step(name, at=...).",
+            f"Step {scope.node_id!r} of run {session.run_id!r} is finished and only replays, but "
+            f"the code asks it for a new effect: {_written(identity, args_json)}. It was not "
+            "sent. If this is another visit, say so: nt.step(name, at=...).",
             call_id=identity.call_id,
         )
-    yield from _wait_for_twin(scope, identity)
-    here = [
-        row
-        for open_step_state in scope.steps
-        for row in list(open_step_state.outstanding.values())
-        if is_inside(row.identity.node_id, scope.node_id) or _is_twin(row, identity)
-    ]
-    later = [
-        row
-        for open_step_state in scope.steps
-        for row in list(open_step_state.later.values())
-        if not branches_differ(row.identity.node_id, scope.node_id)
-    ]
-    if here or later:
-        wants = f"the code asks for a new effect of {identity.tool_name!r}"
-        yield from _refuse(scope, here or later, wants)
+    if any(state.may_refuse for state in scope.steps):
+        for in_its_way in (_outstanding, _abandoned):
+            if next(in_its_way(scope, identity), None) is not None:
+                yield from holding.hold_back(scope, identity, in_its_way)
+                rows = list(in_its_way(scope, identity))
+                if rows:
+                    wants = f"the code asks for a new effect, {_written(identity, args_json)},"
+                    yield from _refuse(scope, rows, wants)
+    if not session.is_first_drive:
+        session.asked_for.add(identity.call_id)
+
+
+def _written(identity: CallIdentity, args_json: str | None) -> str:
+    """The refused call as a person would write it."""
+    args = {} if args_json is None else values.decode_object(args_json)
+    return blocking.written_call(identity.tool_name, args)
+
+
+def _outstanding(scope: Scope, identity: CallIdentity) -> Iterator[CallRow]:
+    """What the ledger holds in this step or a later one and the code has not asked for again."""
+    # Copies: other branches ask at the same time.
+    for state in scope.steps:
+        for row in list(state.outstanding.values()):
+            if is_inside(row.identity.node_id, scope.node_id) or _is_twin(row, identity):
+                yield row
+    for state in scope.steps:
+        for row in list(state.later.values()):
+            if not branches_differ(row.identity.node_id, scope.node_id):
+                # Steps may be open at the same time, in tasks of their own.
+                ids = (row.call_id, *state.around.get(row.identity, ()))
+                if scope.session.asked_for.isdisjoint(ids):
+                    yield row
+
+
+def _abandoned(scope: Scope, identity: CallIdentity) -> Iterator[CallRow]:
+    """The very same effect in another visit that was left in progress (P136)."""
+    for state in scope.steps:
+        for visit, rows in list(state.abandoned.items()):
+            if visit != state.record.checkpoint_id:
+                for row in rows:
+                    if _is_twin(row, identity) and row.call_id not in scope.session.asked_for:
+                        yield row
 
 
 def refuse_in_fork(scope: Scope, identity: CallIdentity) -> None:
@@ -167,20 +212,6 @@ def refuse_in_fork(scope: Scope, identity: CallIdentity) -> None:
             run_id=run.workflow_id,
             origin=run.origin,
         )
-
-
-def _wait_for_twin(scope: Scope, identity: CallIdentity) -> Doing[None]:
-    """Give a sibling branch a moment to ask for the very same effect, which it holds.
-
-    Two branches may mean the same thing twice. But if nobody asks for the one on record, the
-    items have changed places, and this would be the second effect for one of them.
-    """
-    waited = 0.0
-    while waited < TWIN_SECONDS and any(
-        _is_twin(row, identity) for state in scope.steps for row in list(state.outstanding.values())
-    ):
-        yield Pause(TWIN_SECONDS / 50)
-        waited += TWIN_SECONDS / 50
 
 
 def _is_twin(row: CallRow, identity: CallIdentity) -> bool:
@@ -205,6 +236,7 @@ def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]
             for state in scope.steps:
                 state.outstanding.clear()
                 state.later.clear()
+            session.asked_for.update(row.call_id for row in outstanding)
             return
     names = ", ".join(blocking.call_text(row) for row in outstanding[:3])
     more = f" and {len(outstanding) - 3} more" if len(outstanding) > 3 else ""
@@ -218,17 +250,59 @@ def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]
 def _load_outstanding(session: Session, state: StepState) -> Doing[None]:
     record = state.record
     held = yield _calls_of(record)
+    around = _around(held)
     for row in held:
         if _is_effect(row):
             state.outstanding[row.identity] = row
+            for maker in around.get(row.call_id, ()):
+                state.inner.setdefault(maker, []).append(row.identity)
     later = yield Read(lambda store: store.steps(session.run_id, after=record.ordinal))
     for step in later:
         if is_inside(step.node_id, record.node_id):
             continue
         rows = yield _calls_of(step)
+        around = _around(rows)
         for row in rows:
             if _is_effect(row):
                 state.later[row.identity] = row
+                if row.call_id in around:
+                    state.around[row.identity] = around[row.call_id]
+
+
+def _around(rows: Sequence[CallRow]) -> dict[str, tuple[str, ...]]:
+    """The ids of the calls in whose bodies each call was made, innermost first."""
+    parents = {row.call_id: row.parent_call_id for row in rows if row.parent_call_id is not None}
+    around: dict[str, tuple[str, ...]] = {}
+    for call_id in parents:
+        chain: list[str] = []
+        parent: str | None = parents[call_id]
+        # A circle is no record of ours; it must not hang the run.
+        while parent is not None and parent not in chain:
+            chain.append(parent)
+            parent = parents.get(parent)
+        around[call_id] = tuple(chain)
+    return around
+
+
+def _abandoned_visits(
+    session: Session, record: StepRecord
+) -> Doing[dict[str, tuple[CallRow, ...]]]:
+    """What visits of a step hold that were in progress when this process resumed the run.
+
+    Looked up once for each step, however many visits it has.
+    """
+    found = session.abandoned.get(record.node_id)
+    if found is not None:
+        return found
+    if session.is_first_drive or not session.standing.last_ordinal:
+        return session.abandoned.setdefault(record.node_id, {})
+    visits = yield Read(lambda store: store.steps(session.run_id, in_progress_at=record.node_id))
+    left: dict[str, tuple[CallRow, ...]] = {}
+    for visit in visits:
+        if visit.ordinal <= session.standing.last_ordinal:
+            rows = yield _calls_of(visit)
+            left[visit.checkpoint_id] = tuple(filter(_is_effect, rows))
+    return session.abandoned.setdefault(record.node_id, left)
 
 
 def _calls_of(step: StepRecord) -> Read:

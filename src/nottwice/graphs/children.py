@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from nottwice.engine import reconcile, steps, stops
 from nottwice.engine.asks import Doing, Join, Read
 from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Scope, check_usable, current_attempt
 from nottwice.errors import ChildFailed, RunBusy, RunWaits, UsageError
 from nottwice.graphs.declare import Graph
@@ -96,15 +97,16 @@ def spawning(
         told_to_stop=session.told_to_stop,
     )
     try:
-        return (yield from _run_child(scope, identity, args, asked, check=check))
+        return (yield from _run_child(scope, mine, args, asked, check=check))
     finally:
         session.leave(mine)
 
 
 def _run_child(
-    scope: Scope, identity: CallIdentity, args: str, asked: Asked, *, check: bool
+    scope: Scope, mine: InFlight, args: str, asked: Asked, *, check: bool
 ) -> Doing[Outcome[Any]]:
     session, graph, child_id = scope.session, asked.graph, asked.run_id
+    identity = mine.identity
     row = session.riding.find_call(identity)
     if row is None:
         row = yield Read(lambda store: store.load_call(identity))
@@ -112,7 +114,7 @@ def _run_child(
     if row is not None:
         stops.lift(session, identity)
         return _recorded(graph, row, check=check)
-    yield from _admit(scope, identity)
+    yield from _admit(scope, identity, args)
     error: Exception | None = None
     try:
         outcome = yield from running(session, asked)
@@ -134,17 +136,17 @@ def _run_child(
     if error is not None and check:
         # Not on record: whoever resumes the parent resumes the child, which may succeed then.
         raise ChildFailed(f"Child run {child_id!r} failed: {error}", run_id=child_id) from error
-    row = _row(scope, graph, identity, args, outcome)
+    row = _row(scope, graph, mine, args, outcome)
     session.riding.add_call(CallWrite(row))
     yield from session.flush_if_heavy()
     return _recorded(graph, row, check=check)
 
 
-def _admit(scope: Scope, identity: CallIdentity) -> Doing[None]:
+def _admit(scope: Scope, identity: CallIdentity, args: str) -> Doing[None]:
     """Refuse a child where a new effect would be refused: it is there to make some."""
     stops.raise_if_stopped(scope, but=identity)
     yield from reconcile.raise_if_blocked(scope.session)
-    yield from steps.admit(scope, identity)
+    yield from steps.admit(scope, identity, args)
 
 
 def child_run_id(parent: str, identity: CallIdentity) -> str:
@@ -174,9 +176,9 @@ def _identify(
 
 
 def _row(
-    scope: Scope, graph: Runnable, identity: CallIdentity, args: str, outcome: Outcome[Any]
+    scope: Scope, graph: Runnable, mine: InFlight, args: str, outcome: Outcome[Any]
 ) -> CallRow:
-    session, now = scope.session, scope.session.clock.now()
+    session, now, identity = scope.session, scope.session.clock.now(), mine.identity
     chain_state = None if outcome.status == "failed" else graph.state.first(outcome.state)
     text = values.encode(plain_outcome(outcome, chain_state))
     return CallRow(
@@ -192,6 +194,7 @@ def _row(
         started_at=now,
         finished_at=now,
         result=StoredResult(ResultKind.PLAIN, text),
+        parent_call_id=mine.parent_call_id,
     )
 
 

@@ -138,6 +138,9 @@ class CallRow(NamedTuple):
     trace_id: str | None = None
     settled_by: str | None = None
     past: tuple[PastAttempt, ...] = ()
+    parent_call_id: str | None = None
+    """The call whose body made this one, in its own context or in one that was copied from it;
+    None: the code of the run made it."""
 
     @property
     def state(self) -> tuple[CallStatus, str]:
@@ -214,6 +217,7 @@ class CallRow(NamedTuple):
             self.trace_id,
             settled_by,
             self.past,
+            self.parent_call_id,
         )
 
     def failed(self, failure: Failure, *, now: float, retry_at: float | None = None) -> CallRow:

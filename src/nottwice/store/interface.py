@@ -280,8 +280,14 @@ class Store(Protocol):
         inside it. The calls of a loop's other visits need not be read for that.
         """
 
-    def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
-        """The step visits of a run in the order they began; those whose ordinal is greater."""
+    def steps(
+        self, workflow_id: str, *, after: int = -1, in_progress_at: str | None = None
+    ) -> list[StepRecord]:
+        """The step visits of a run in the order they began; those whose ordinal is greater.
+
+        ``in_progress_at``: only the visits of this node that are in progress. The others, however
+        many a loop has, are not read for that.
+        """
 
     def last_visits(self, workflow_id: str) -> list[LastVisit]:
         """Of every node that a run has visited the last visit, in the order they began.

@@ -158,8 +158,11 @@ class JsonFileStore:
     ) -> list[CallRow]:
         return self._view(workflow_id).calls_under(workflow_id, node_id, visit=visit)
 
-    def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
-        return self._view(workflow_id).steps(workflow_id, after=after)
+    def steps(
+        self, workflow_id: str, *, after: int = -1, in_progress_at: str | None = None
+    ) -> list[StepRecord]:
+        seen = self._view(workflow_id)
+        return seen.steps(workflow_id, after=after, in_progress_at=in_progress_at)
 
     def last_visits(self, workflow_id: str) -> list[LastVisit]:
         return self._view(workflow_id).last_visits(workflow_id)

@@ -28,6 +28,7 @@ from nottwice.model.run import (
     RunRecord,
     Standing,
     StepRecord,
+    StepStatus,
 )
 from nottwice.store.interface import LEDGER, Commit
 from nottwice.store.rules import MemoryData as MemoryData
@@ -133,10 +134,15 @@ class MemoryStore:
             and (visit is None or is_visit_of(row.identity.checkpoint_id, visit))
         ]
 
-    def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
+    def steps(
+        self, workflow_id: str, *, after: int = -1, in_progress_at: str | None = None
+    ) -> list[StepRecord]:
         with self.data.guard:
             of_run = [step for step in self.data.steps.values() if step.workflow_id == workflow_id]
         found = [step for step in of_run if step.ordinal > after]
+        if in_progress_at is not None:
+            doing = StepStatus.IN_PROGRESS
+            found = [s for s in found if s.node_id == in_progress_at and s.status is doing]
         return sorted(found, key=lambda step: step.ordinal)
 
     def last_visits(self, workflow_id: str) -> list[LastVisit]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nottwice.store import graph_rows, rows
 from nottwice.store.postgres_writes import COUNTS
 
@@ -83,7 +85,10 @@ RUNS_HELD = (
 )
 _STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM nottwice.steps WHERE workflow_id = %s"
 STEP = _STEPS + " AND node_id = %s AND checkpoint_id = %s"
-STEPS = _STEPS + " AND ordinal > %s ORDER BY ordinal"
+_STEPS_IN_ORDER = _STEPS + " AND ordinal > %s ORDER BY ordinal"
+_STEPS_IN_PROGRESS = (
+    _STEPS + " AND ordinal > %s AND node_id = %s AND status = 'in_progress' ORDER BY ordinal"
+)
 LAST_VISITS = (
     "SELECT * FROM (SELECT DISTINCT ON (node_id) " + rows.STEP_COLUMNS + ","
     " count(*) OVER (PARTITION BY node_id) FROM nottwice.steps WHERE workflow_id = %s"
@@ -135,3 +140,10 @@ HOLDER = (
     "SELECT " + rows.HOLDER_COLUMNS + ", lease_until > clock_timestamp() FROM nottwice.holders"
     " WHERE holder_id = %s"
 )
+
+
+def steps(workflow_id: str, after: int, in_progress_at: str | None) -> tuple[str, tuple[Any, ...]]:
+    """The query for the steps of a run, and what it is asked."""
+    if in_progress_at is None:
+        return _STEPS_IN_ORDER, (workflow_id, after)
+    return _STEPS_IN_PROGRESS, (workflow_id, after, in_progress_at)

@@ -44,7 +44,7 @@ CALL_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status, "
     "replay_class, attempt, attempt_id, holder_id, started_at, finished_at, retry_at, ambiguous, "
     "label, idempotency_key, key_since, window_seconds, trace_id, settled_by, result_kind, "
-    "args_json, result_json, failure_json, past_json, nth, writes, seal"
+    "args_json, result_json, failure_json, past_json, parent_call_id, nth, writes, seal"
 )
 INTENT_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status, "
@@ -92,7 +92,7 @@ UNREADABLE = (*NOT_WRITTEN, LedgerCorrupt)
 _check_call = check_of(
     CALL_COLUMNS,
     optional="finished_at retry_at label idempotency_key key_since window_seconds trace_id "
-    "settled_by result_kind result_json failure_json past_json",
+    "settled_by result_kind result_json failure_json past_json parent_call_id",
 )
 _check_run = check_of(
     RUN_COLUMNS,
@@ -145,6 +145,7 @@ def call_to_sql(row: CallRow) -> tuple[Any, ...]:
         None if result is None else result.json,
         failure_to_sql(row.failure),
         _past_to_sql(row),
+        row.parent_call_id,
         *_NOT_NUMBERED,
         NOT_SEALED,
     )
@@ -238,6 +239,7 @@ def call_from_sql(row: Row) -> CallRow:
             args_json=row[23],
             failure=_failure(row[25]),
             past=_past(row[26]),
+            parent_call_id=row[27],
         )
     except UNREADABLE as error:
         raise corrupt("a call", row[:5], error) from error

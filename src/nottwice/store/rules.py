@@ -257,7 +257,7 @@ def _kept(data: MemoryData, row: CallRow) -> CallRow:
     if found is None:
         return row
     names = "call_id replay_class args_json created_at label key key_since window_seconds"
-    kept = {name: getattr(found, name) for name in (*names.split(), "trace_id")}
+    kept = {name: getattr(found, name) for name in (*names.split(), "trace_id", "parent_call_id")}
     return row._replace(**kept)
 
 

@@ -25,6 +25,7 @@ from nottwice.store.sealing import (
     Sealing,
     flaws_of_order,
     flaws_of_run,
+    said_of_call,
 )
 
 Ask = Callable[[str, Sequence[Any]], list[Any]]
@@ -156,8 +157,7 @@ class SealWalk:
         head = Head()
         given: list[str] = []
         for nth, row in enumerate(ask(self._rows[CALLS], (workflow_id,)), 1):
-            said = (*row[:-3], nth, row[-2])
-            seal = seals.seal(CALLS, said)
+            seal = seals.seal(CALLS, said_of_call(row, (nth, row[-2])))
             self._put(ask, CALLS, row, nth, seal)
             given.append(seal)
             head = head._replace(rows=nth, writes=head.writes + row[-2])

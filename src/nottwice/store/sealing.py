@@ -143,7 +143,19 @@ class Sealing:
         self._numbers.clear()
 
 
+def said_of_call(row: Row, numbers: Sequence[int]) -> tuple[Any, ...]:
+    """What the seal of a call is over: everything but its seal, with these numbers.
+
+    A call that no other call made leaves its parent out, so that seals from before there were
+    parents still fit. Nothing else has so many parts, and so a parent cannot be taken away.
+    """
+    said = row[:-3] if row[-4] is not None else row[:-4]
+    return (*said, *numbers)
+
+
 def _said(table: str, row: Row) -> Sequence[Any]:
+    if table == CALLS:
+        return said_of_call(row, row[-3:-1])
     places = _PLACES.get(table)
     return row[:-1] if places is None else [row[place] for place in places]
 
@@ -211,13 +223,12 @@ class Tally:
 
     def _sealed(self, row: tuple[Any, ...], numbers: Numbers, *, written: int) -> tuple[Any, ...]:
         assert self._sealing.seals is not None
-        said = (*row[:-3], *numbers)
-        seal = self._sealing.seals.seal(CALLS, said)
+        seal = self._sealing.seals.seal(CALLS, said_of_call(row, numbers))
         self._written += written
         self._seals.append(seal)
         in_doubt = row[7] in ("PENDING", "UNKNOWN")
         self._numbers[row[6]] = numbers if in_doubt else None
-        return (*said, seal)
+        return (*row[:-3], *numbers, seal)
 
     def _head(self) -> Head:
         if self._before is None:

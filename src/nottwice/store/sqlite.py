@@ -192,8 +192,10 @@ class SqliteStore:
         found = self._sealed(CALLS, sql, rows.place_to_sql(workflow_id, node_id, visit))
         return rows.calls_inside(found, node_id)
 
-    def steps(self, workflow_id: str, *, after: int = -1) -> list[StepRecord]:
-        found = self._sealed(STEPS, reads.STEPS_IN_ORDER, (workflow_id, after))
+    def steps(
+        self, workflow_id: str, *, after: int = -1, in_progress_at: str | None = None
+    ) -> list[StepRecord]:
+        found = self._sealed(STEPS, *reads.steps(workflow_id, after, in_progress_at))
         return [rows.step_from_sql(row) for row in found]
 
     def last_visits(self, workflow_id: str) -> list[LastVisit]:

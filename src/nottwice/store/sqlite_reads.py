@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nottwice.store import graph_rows, rows
 
 _CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results WHERE workflow_id = ?"
@@ -47,7 +49,10 @@ RUNS = (
 )
 _STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM steps WHERE workflow_id = ?"
 STEP = _STEPS + " AND node_id = ? AND checkpoint_id = ?"
-STEPS_IN_ORDER = _STEPS + " AND ordinal > ? ORDER BY ordinal"
+_STEPS_IN_ORDER = _STEPS + " AND ordinal > ? ORDER BY ordinal"
+_STEPS_IN_PROGRESS = (
+    _STEPS + " AND +ordinal > ? AND node_id = ? AND status = 'in_progress' ORDER BY ordinal"
+)
 # SQLite takes the other columns from the row that has the greatest ordinal.
 LAST_VISITS = (
     "SELECT " + rows.STEP_COLUMNS + ", count(*), max(ordinal) FROM steps"
@@ -124,3 +129,10 @@ HELD_RUNS = (
 )
 HOLDER = "SELECT " + rows.HOLDER_COLUMNS + " FROM holders WHERE holder_id = ?"
 ADD_HOLDER = "INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+
+
+def steps(workflow_id: str, after: int, in_progress_at: str | None) -> tuple[str, tuple[Any, ...]]:
+    """The query for the steps of a run, and what it is asked."""
+    if in_progress_at is None:
+        return _STEPS_IN_ORDER, (workflow_id, after)
+    return _STEPS_IN_PROGRESS, (workflow_id, after, in_progress_at)

@@ -50,6 +50,7 @@ from nottwice.store.sealing import (
     Numbers,
     Sealing,
     Tally,
+    said_of_call,
 )
 
 Statement = tuple[str, tuple[Any, ...]]
@@ -265,7 +266,7 @@ def write_quickly(
     if known is None:
         return False
     numbers = Numbers(known.nth, known.writes + 1)
-    seal = seals.seal(CALLS, (*rows.call_to_sql(row)[:-3], *numbers))
+    seal = seals.seal(CALLS, said_of_call(rows.call_to_sql(row), numbers))
     sql, place = _SEALED[sql]
     more = (*(numbers if added else numbers[1:]), seal)
     parameters = (*parameters[:place], *more, *parameters[place:])

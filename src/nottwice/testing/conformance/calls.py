@@ -111,6 +111,7 @@ class Calls(Bench):
             window_seconds=60.0,
             label="first",
             trace_id="trace",
+            parent_call_id="outer",
         )
         store.commit(intent(row, fence))
         forged = row.done(RESULT, now=NOW + 1)._replace(
@@ -120,6 +121,7 @@ class Calls(Bench):
             window_seconds=1.0,
             label="second",
             trace_id="other",
+            parent_call_id=None,
             args_json="{}",
             created_at=NOW + 1,
             call_id="other",

@@ -6,7 +6,7 @@ from typing import Any
 
 from nottwice.model.call import CallIdentity, CallRow, CallStatus, branch_node, child_node
 from nottwice.model.policy import ChargeRecord
-from nottwice.model.run import Fence, LastVisit, Standing
+from nottwice.model.run import Fence, LastVisit, Standing, StepStatus
 from nottwice.store.interface import (
     LEDGER,
     CallWrite,
@@ -290,6 +290,23 @@ class Reads(Bench):
         expect(found, ["b", "c", "a"], "The order of steps")
         found = [record.node_id for record in store.steps("run", after=1)]
         expect(found, ["c", "a"], "Steps that began after the first")
+
+    def test_the_visits_of_a_node_that_are_in_progress_are_found(self) -> None:
+        store = self.open()
+        fence, other = claim(store), claim(store, "other")
+        over = {StepStatus.DONE: 3, StepStatus.FAILED: 4}
+        visits = [
+            step(checkpoint_id="second", ordinal=5),
+            step(checkpoint_id="first", ordinal=2),
+            *(step(checkpoint_id=one.value, ordinal=n, status=one) for one, n in over.items()),
+            step(node="notify/inside", checkpoint_id="first/", ordinal=6),
+        ]
+        store.commit(Commit(workflow_id="run", fence=fence, steps=tuple(visits)))
+        store.commit(Commit(workflow_id="other", fence=other, steps=(step("other"),)))
+        found = store.steps("run", in_progress_at="notify")
+        expect(found, [visits[1], visits[0]], "Visits of the node that are in progress")
+        found = store.steps("run", after=2, in_progress_at="notify")
+        expect(found, [visits[0]], "Those of them that began later")
 
     def test_the_last_visit_of_every_node_is_found_in_the_order_they_began(self) -> None:
         store = self.open()

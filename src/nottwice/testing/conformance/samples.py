@@ -92,6 +92,7 @@ def full_call() -> CallRow:
         trace_id="4bf92f35",
         settled_by="verify",
         past=(past, replace(past, attempt=2)),
+        parent_call_id="0123456789abcdef0123456789abcdef",
     )
 
 

@@ -163,6 +163,7 @@ def nameless(row: CallRow, *, order: int, at: float) -> CallRow:
         failure=row.failure,
         retry_at=row.retry_at,
         label=row.label,
+        parent_call_id=row.parent_call_id,
     )
 
 
