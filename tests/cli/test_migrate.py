@@ -157,3 +157,18 @@ def test_an_upgrade_that_is_no_function_is_refused(place: Workplace) -> None:
     )
     assert ended.exit_code == 1
     assert "names no function" in ended.stderr
+
+
+def test_a_map_that_points_back_is_refused_until_the_repeat_is_said(place: Workplace) -> None:
+    told, refused, done = type_in(
+        place,
+        1,
+        f"migrate run-0 {ORDER} --map notify=pay --dry-run",
+        f"migrate run-0 {ORDER} --map notify=pay",
+        f"migrate run-0 {ORDER} --map notify=pay --repeats cli_pay",
+    )
+    for one in (told, refused):
+        assert one.exit_code == 3
+        assert "cli_pay(order=7) in step 'pay'" in one.stdout
+        assert "--repeats cli_pay" in one.stdout
+    assert done.stdout.splitlines()[-1] == "1 migrated"

@@ -30,7 +30,7 @@ from nottwice.store.interface import (
 )
 from nottwice.store.sealing import Sealing
 from nottwice.store.sqlite_schema import bring_forward
-from nottwice.store.sqlite_writes import plan, quick
+from nottwice.store.sqlite_writes import INSERT_CALL, plan, quick
 from tests.store.samples import (
     FAILURE,
     NOW,
@@ -289,9 +289,7 @@ def test_the_quick_way_looks_at_all_five_axes(connection: sqlite3.Connection, ax
     """A row that differs in one axis only is another row."""
     name = ROW.identity._fields[axis]
     other = ROW._replace(identity=ROW.identity._replace(**{name: "other"}))
-    values = rows.call_to_sql(other)
-    marks = ", ".join("?" * len(values))
-    connection.execute("INSERT INTO tool_call_results VALUES (" + marks + ")", values)
+    connection.execute(INSERT_CALL, rows.call_to_sql(other))
     assert no_row_changes(connection, RESULTING)
     statement = quick(CAREFUL)
     assert statement is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.versions.draining import Removal, VersionView, drains, taker_of
 
@@ -47,6 +49,12 @@ def test_each_version_says_how_many_are_open_how_old_and_what_they_wait_for() ->
         taken_by="a@1.0.1",
         removal=Removal.GONE,
     )
+
+
+def test_queued_runs_are_not_counted_as_running() -> None:
+    queued = dataclasses.replace(run("a@1.0.0", RunStatus.RUNNING, began=1.0), epoch=0)
+    (view,) = drains([queued, run("a@1.0.0", RunStatus.RUNNING)], deployed=None)
+    assert view.waits == (("queued", 1), ("running", 1))
 
 
 def test_versions_come_in_their_own_order_and_deployed_ones_without_runs_too() -> None:

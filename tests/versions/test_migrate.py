@@ -74,7 +74,7 @@ def test_who_why_and_what_are_on_record(broken: Host, new: nt.Graph[Any]) -> Non
     now = broken.clock.now()
     migrate(broken, new, {"notify": "tell"}, by="ann", why="notify is broken")
     (entry,) = broken.data.audit
-    said = f"{OLD} to {NEW}, notify=tell"
+    said = f"{OLD} to {NEW}, notify=tell, may repeat act"
     assert entry == AuditEntry("r", now, "ann", "migrate", said, "notify is broken")
 
 
@@ -315,7 +315,8 @@ def test_killed_at_any_commit_it_is_the_old_run_or_the_new_one() -> None:
         before = whole(host)
         with host.process(dies_at=point) as ledger:
             app = nt.App(graphs=[new], store=ledger, admins=["ann"])
-            nt.migrate(app, "r", to=NEW, mapping={"notify": "tell"}, by="ann", why="x")
+            order: dict[str, Any] = {"mapping": {"notify": "tell"}, "by": "ann", "why": "x"}
+            nt.migrate(app, "r", to=NEW, repeats=["act"], **order)
         points = host.points
         if load(host).graph_id == OLD:
             assert whole(host) == before
@@ -344,7 +345,8 @@ def test_a_commit_that_may_be_durable_is_not_taken_back(
     ledger = nt.open(Unsure(broken.data), clock=broken.clock)
     app = nt.App(graphs=[new], store=ledger, admins=["ann"])
     with pytest.raises(CommitUnknown):
-        nt.migrate(app, "r", to=NEW, mapping={"notify": "tell"}, by="ann", why="x")
+        order: dict[str, Any] = {"mapping": {"notify": "tell"}, "by": "ann", "why": "x"}
+        nt.migrate(app, "r", to=NEW, repeats=["act"], **order)
     assert load(broken).graph_id == NEW
     assert load(broken).status is RunStatus.RUNNING
     assert run(broken, new).status == "completed"
@@ -359,13 +361,14 @@ def test_of_many_who_migrate_one_run_at_once_one_does(tmp_path: Path, effects: E
     with pytest.raises(Crash):
         old.run("r", {}, store=store)
     app = nt.App(graphs=[new], store=store, admins=["ann"])
+    order: dict[str, Any] = {"mapping": {"notify": "tell"}, "by": "ann", "why": "x"}
+    order["repeats"] = ["act"]
     start = threading.Barrier(8)
 
     def go_over() -> str:
         start.wait()
         try:
-            mapping = {"notify": "tell"}
-            return nt.migrate(app, "r", to=NEW, mapping=mapping, by="ann", why="x").outcome
+            return nt.migrate(app, "r", to=NEW, **order).outcome
         except (RunBusy, nt.MigrationRefused) as refused:
             return type(refused).__name__
 
@@ -385,8 +388,7 @@ def test_of_many_who_migrate_one_run_at_once_one_does(tmp_path: Path, effects: E
     assert told.count("migrated") <= 1
     if "migrated" not in told:
         # Somebody else drove the run all the time; now nobody does.
-        mapping = {"notify": "tell"}
-        nt.migrate(app, "r", to=NEW, mapping=mapping, by="ann", why="x")
+        nt.migrate(app, "r", to=NEW, **order)
     assert new.run("r", store=store).status == "completed"
     with nt.open(store) as ledger:
         entries = [entry for entry in ledger.store.audit("r") if entry.action == "migrate"]
@@ -442,6 +444,7 @@ def test_every_open_run_of_a_version_goes_over_and_a_refused_one_stops_nobody(
         with host.process() as ledger:
             app = nt.App(graphs=[new, old], store=ledger, admins=["ann"])
             given: dict[str, Any] = {"mapping": {"notify": "tell"}, "by": "ann", "why": "x"}
+            given["repeats"] = ["act"]
             return list(nt.migrate_all(app, to=NEW, **{"from_graph": OLD, **given, **more}))
 
     told = go_over()

@@ -336,3 +336,129 @@ def test_children_of_steps_that_are_over_keep_their_own_version(
     assert effects.done == ["child", "later"]
     versions = {child.graph_id for child in MemoryStore(host.data).children("r")}
     assert versions == {"child@1.0.0", "bad@1.0.0"}
+
+
+# A map that points back
+
+
+class Shop:
+    """Tools with names of their own, and graphs whose nodes name them."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.broken = True
+        shop = self
+
+        @nt.tool("unsafe_on_replay")
+        def shop_pay(order: int) -> str:
+            shop.done.append("pay")
+            return "paid"
+
+        @nt.tool("unsafe_on_replay")
+        def shop_mail(order: int) -> str:
+            shop.done.append("mail")
+            return "mailed"
+
+        def pay(state: Any) -> None:
+            shop_pay(7)
+
+        def notify(state: Any) -> None:
+            if shop.broken:
+                raise Crash
+            shop_mail(7)
+
+        self.pay, self.notify = pay, notify
+        self.passed_in = [shop_pay]
+
+    def paid(self, host: Host) -> None:
+        """A run that has paid, and whose next node fails."""
+        crash(host, of_bodies("1.0.0", pay=self.pay, notify=self.notify))
+        self.broken = False
+
+
+def test_a_map_back_to_a_node_that_has_paid_is_refused_also_in_a_dry_run(host: Host) -> None:
+    shop = Shop()
+    shop.paid(host)
+    new, before = of_bodies("2.0.0", pay=shop.pay, tell=shop.notify), whole(host)
+    for dry_run in (True, False):
+        with pytest.raises(nt.MigrationRefused) as refused:
+            migrate(host, new, {"notify": "pay"}, dry_run=dry_run, repeats=())
+        assert "shop_pay(order=7) in step 'pay'" in str(refused.value)
+        assert "--repeats shop_pay" in str(refused.value)
+    assert whole(host) == before
+    assert migrate(host, new, {"notify": "pay"}, repeats=["shop_pay"]).outcome == "migrated"
+    assert run(host, new).status == "completed"
+    assert shop.done == ["pay", "pay", "mail"]
+
+
+def test_a_node_of_another_name_that_names_the_same_tool_is_refused(host: Host) -> None:
+    shop = Shop()
+    shop.paid(host)
+    new = of_bodies("2.0.0", charge=shop.pay, tell=shop.notify)
+    with pytest.raises(nt.MigrationRefused, match=r"node 'charge' of .* may do again"):
+        migrate(host, new, {"notify": "charge"}, repeats=())
+    assert migrate(host, new, {"notify": "tell"}, repeats=()).outcome == "migrated"
+    assert run(host, new).status == "completed"
+    assert shop.done == ["pay", "mail"]
+
+
+def test_a_node_whose_tools_its_code_does_not_name_is_known_by_what_it_did(host: Host) -> None:
+    shop = Shop()
+
+    def pay(state: Any) -> None:
+        for tool in list(shop.passed_in):
+            tool(7)
+
+    crash(host, of_bodies("1.0.0", pay=pay, notify=shop.notify))
+    new = of_bodies("2.0.0", pay=pay, tell=shop.notify)
+    with pytest.raises(nt.MigrationRefused, match="--repeats shop_pay"):
+        migrate(host, new, {"notify": "pay"}, repeats=())
+
+
+def test_a_loop_needs_no_leave_for_what_its_own_node_has_done(host: Host) -> None:
+    shop = Shop()
+    turns: list[int] = []
+
+    def turn(state: Any) -> str:
+        turns.append(1)
+        if len(turns) == 2:
+            raise Crash
+        shop.pay(state)
+        return "again" if len(turns) < 3 else "over"
+
+    def other_turn(state: Any) -> str:
+        shop.pay(state)
+        return "over"
+
+    def looping(version: str, body: Any) -> nt.Graph[Any]:
+        flow: nt.Graph[Any] = nt.Graph("flow", version=version, state=dict)
+        flow.node(name="turn", then={"again": "turn", "over": nt.END}, most=9)(body)
+        return flow
+
+    crash(host, looping("1.0.0", turn))
+    new = looping("2.0.0", other_turn)
+    assert migrate(host, new, {"turn": "turn"}, repeats=()).outcome == "migrated"
+    assert run(host, new).status == "completed"
+    assert shop.done == ["pay", "pay"]
+
+
+def test_a_node_that_says_the_same_in_both_versions_needs_no_leave(host: Host) -> None:
+    shop = Shop()
+
+    def pay_the_rest(state: Any) -> None:
+        if shop.broken:
+            raise Crash
+        shop.pay(state)
+
+    crash(host, of_bodies("1.0.0", pay=shop.pay, rest=pay_the_rest))
+    shop.broken = False
+    new = of_bodies("2.0.0", pay=shop.pay, rest=pay_the_rest)
+    assert migrate(host, new, {"rest": "rest"}, repeats=()).outcome == "migrated"
+
+
+def test_repeats_is_a_list_of_names(host: Host) -> None:
+    shop = Shop()
+    shop.paid(host)
+    new = of_bodies("2.0.0", pay=shop.pay, tell=shop.notify)
+    with pytest.raises(nt.UsageError, match="no list of tools"):
+        migrate(host, new, {"notify": "tell"}, repeats="shop_pay")

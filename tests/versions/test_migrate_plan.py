@@ -121,7 +121,7 @@ def test_an_upgrade_makes_the_state_of_the_new_version(host: Host, effects: Effe
         given.append(dict(state))
         return {"ticket": state.pop("order"), **state}
 
-    migrate(host, after(Renamed), STAY, upgrade=upgrade)
+    migrate(host, after(Renamed), STAY, upgrade=upgrade, repeats=())
     assert given == [GIVEN]
     assert run(host, after(Renamed)).state == Renamed(ticket=7, note="quick")
     (entry,) = host.data.audit

@@ -46,6 +46,12 @@ _STYLES = {"migrated": "green", "would migrate": "cyan", "refused": "red"}
     is_flag=True,
     help="Let what a step has waited for begin again: timers, questions, answers.",
 )
+@click.option(
+    "--repeats",
+    multiple=True,
+    metavar="TOOL",
+    help="Let this tool do once more what the run has done with it; once for each tool.",
+)
 @click.option("--dry-run", is_flag=True, help="Tell what would change, and change nothing.")
 @common_options
 @pass_settings
@@ -61,6 +67,7 @@ def migrate(
     why: str | None,
     upgrade: str | None,
     restart_steps: bool,
+    repeats: tuple[str, ...],
     dry_run: bool,
 ) -> None:
     """Move each RUN to another version of its graph; exit code 3 if any was refused.
@@ -77,6 +84,7 @@ def migrate(
       a node that is not mapped, or that the new version does not have
       a state that does not fit the new version, after --upgrade if there is one
       without --restart-steps: a timer, a question or an answer of a step that is not over
+      without --repeats TOOL: a node that would call a tool whose receipt the run holds
 
     \b
     Examples:
@@ -98,6 +106,7 @@ def migrate(
         why="a dry run" if why is None else why,
         upgrade=_function(upgrade),
         restart_steps=restart_steps,
+        repeats=repeats,
     )
     with ledger_for(settings, deployed.app, create=False) as ledger:
         names = run_ids if from_graph is None else open_runs(ledger.store, from_graph)

@@ -44,6 +44,12 @@ def take_fingerprint(
     return Fingerprint(definition, prints, tuple(sorted(bodies.items())))
 
 
+def effects_of(node: NodeCode) -> set[str]:
+    """The names of the tools with effects that a node's code names."""
+    named = _tools_named_in(bare_function(node), where="A node")
+    return {tool.name for tool in named if tool.replay_class.effectful}
+
+
 def print_tool(tool: Tool) -> ToolPrint:
     """What runs in flight depend on in a tool."""
     arguments, result = tool.schemas()

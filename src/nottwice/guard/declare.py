@@ -237,50 +237,61 @@ def _check_function(function: Any, name: str) -> None:
 
 
 def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:
-    def call(request: Request) -> Receipt[Any]:
-        return drive(perform(request, current_attempt.get()), request.scope.session)
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any], **how: Any) -> Receipt[Any]:
+        request = requests.make(args, kwargs, **how)
+        made = drive(perform(request, current_attempt.get()), request.scope.session)
+        if not made.replayed:
+            requests.look_after(request, args, kwargs)
+        return made
 
     @functools.wraps(function)
     def protected(*args: Any, **kwargs: Any) -> Any:
-        return call(requests.make(args, kwargs)).value
+        return call(args, kwargs).value
 
     def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
-        return call(requests.make(args, kwargs))
+        return call(args, kwargs)
 
     def again(label: str) -> Callable[..., Any]:
         label = check_id(label, what="The label of a deliberate repeat")
 
         @functools.wraps(function)
         def repeated(*args: Any, **kwargs: Any) -> Any:
-            return call(requests.make(args, kwargs, label=label)).value
+            return call(args, kwargs, label=label).value
 
         return repeated
 
     def retry(*args: Any, **kwargs: Any) -> Any:
-        return call(requests.make(args, kwargs, retry=True)).value
+        return call(args, kwargs, retry=True).value
 
     return _dress(protected, function, requests, receipt=receipt, again=again, retry=retry)
 
 
 def _async_twin(function: Callable[..., Any], requests: Requests) -> Any:
+    async def call(args: tuple[Any, ...], kwargs: dict[str, Any], **how: Any) -> Receipt[Any]:
+        request = requests.make(args, kwargs, **how)
+        made = await call_async(request)
+        if not made.replayed:
+            requests.look_after(request, args, kwargs)
+        return made
+
     @functools.wraps(function)
     async def protected(*args: Any, **kwargs: Any) -> Any:
-        return (await call_async(requests.make(args, kwargs))).value
+        return (await call(args, kwargs)).value
 
     async def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
-        return await call_async(requests.make(args, kwargs))
+        return await call(args, kwargs)
 
     def again(label: str) -> Callable[..., Any]:
         label = check_id(label, what="The label of a deliberate repeat")
 
         @functools.wraps(function)
         async def repeated(*args: Any, **kwargs: Any) -> Any:
-            return (await call_async(requests.make(args, kwargs, label=label))).value
+            return (await call(args, kwargs, label=label)).value
 
         return repeated
 
     async def retry(*args: Any, **kwargs: Any) -> Any:
-        return (await call_async(requests.make(args, kwargs, retry=True))).value
+        return (await call(args, kwargs, retry=True)).value
 
     return _dress(protected, function, requests, receipt=receipt, again=again, retry=retry)
 

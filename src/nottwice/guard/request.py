@@ -13,6 +13,7 @@ from nottwice.engine.dispatch import Request
 from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import InvalidArguments, InvalidTool, NotInRun
 from nottwice.guard.binding import BoundArguments, Signature
+from nottwice.guard.changed import ChangeWatch
 from nottwice.guard.codec import Codec
 from nottwice.guard.covering import Covered, cover
 from nottwice.guard.declaration import Declaration
@@ -55,6 +56,7 @@ class Requests:
             function, tool=name, volatile=declared.volatile, skip_first=self.is_method
         )
         self.results = Results(self.signature, tool=name)
+        self._watch = ChangeWatch(self.signature, tool=name)
         self._key: KeyTemplate | KeyFunction | None = None
         self._key_is_call_id = key is key_per_call
         self.key_text = "per call" if self._key_is_call_id else None
@@ -103,6 +105,12 @@ class Requests:
             clear_json=None if covered is None else covered.clear_json,
             secrets=None if covered is None else covered.secrets,
         )
+
+    def look_after(self, request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Warn if the tool, which was invoked just now, changed what the caller had passed."""
+        if self.is_method:
+            args = args[1:]
+        self._watch.look(args, kwargs, request.clear_json or request.args_json)
 
     def _covered(self, given: BoundArguments, shapes: Mapping[str, Shape], scope: Scope) -> Covered:
         volatile = self.signature.volatile_names()

@@ -93,7 +93,7 @@ def _view(
 def _waits(run: RunRecord) -> set[str]:
     if run.status is RunStatus.WAITING and run.waits:
         return {wait.kind.value for wait in run.waits}
-    return {run.status.value}
+    return {"queued" if run.is_queued else run.status.value}
 
 
 def _removal(graph_id: str, deployed: Sequence[str] | None, open_ids: set[str]) -> Removal:

@@ -9,7 +9,7 @@ the refusals are for. Promises kept here: P45, P46, P47.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
@@ -52,6 +52,7 @@ def migrate(
     why: str,
     upgrade: Upgrade | None = None,
     restart_steps: bool = False,
+    repeats: Collection[str] = (),
     dry_run: bool = False,
 ) -> Migration:
     """Bind a run to another version of its graph, at the nodes that ``mapping`` says.
@@ -59,12 +60,20 @@ def migrate(
     ``to``: the version, ``"refund@2.0.0"``, which the app has. ``mapping``: for every node that
     the run is at, the node of the new version at which it goes on. ``by``: an admin of the app.
     ``upgrade`` turns the state, a dict, into that of the new version. ``restart_steps`` lets
-    timers, questions and answers of a step that is not over begin again. With ``dry_run`` nothing
-    changes. MigrationRefused says what speaks against it, and everything is left as it was.
+    timers, questions and answers of a step that is not over begin again. ``repeats`` names tools
+    that may do once more what the run has done with them. With ``dry_run`` nothing changes.
+    MigrationRefused says what speaks against it, and everything is left as it was.
     Durable: when it returns.
     """
     order = order_of(
-        app, to=to, mapping=mapping, by=by, why=why, upgrade=upgrade, restart_steps=restart_steps
+        app,
+        to=to,
+        mapping=mapping,
+        by=by,
+        why=why,
+        upgrade=upgrade,
+        restart_steps=restart_steps,
+        repeats=repeats,
     )
     ledger = ledger_of(app.store, create=False)
     return migrate_one(ledger, run_id, order, dry_run=dry_run)
@@ -80,6 +89,7 @@ def migrate_all(
     why: str,
     upgrade: Upgrade | None = None,
     restart_steps: bool = False,
+    repeats: Collection[str] = (),
     dry_run: bool = False,
 ) -> Iterator[Migration]:
     """The same for every open run of a version, one after the other, oldest first.
@@ -88,7 +98,14 @@ def migrate_all(
     says why. Migrating again takes those that are left.
     """
     order = order_of(
-        app, to=to, mapping=mapping, by=by, why=why, upgrade=upgrade, restart_steps=restart_steps
+        app,
+        to=to,
+        mapping=mapping,
+        by=by,
+        why=why,
+        upgrade=upgrade,
+        restart_steps=restart_steps,
+        repeats=repeats,
     )
     ledger = ledger_of(app.store, create=False)
     names = open_runs(ledger.store, from_graph)
@@ -104,6 +121,7 @@ def order_of(
     why: str,
     upgrade: Upgrade | None = None,
     restart_steps: bool = False,
+    repeats: Collection[str] = (),
 ) -> Order:
     """What somebody wants, checked before any run is looked at."""
     for name, text in (("by", by), ("why", why)):
@@ -118,6 +136,10 @@ def order_of(
         )
     if upgrade is not None and not callable(upgrade):
         raise UsageError(f"upgrade={upgrade!r} is no function of a state. Nothing was done.")
+    if isinstance(repeats, str) or not all(isinstance(tool, str) for tool in repeats):
+        raise UsageError(
+            f"repeats={repeats!r} is no list of tools. Nothing was done. Give their names: ['pay']."
+        )
     check_admin(app.admins, by, what_for="migrate runs")
     graph = next((graph for graph in app.graphs if graph.id == to), None)
     if graph is None:
@@ -130,6 +152,7 @@ def order_of(
         why=why,
         upgrade=upgrade,
         restart_steps=restart_steps,
+        repeats=frozenset(repeats),
     )
 
 

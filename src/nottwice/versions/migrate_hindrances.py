@@ -4,21 +4,31 @@ A node that was begun and not ended is begun again by the new version, under ano
 receipt of the old one answers it. So a visit that has made effects, spawned a child or taken an
 event must end where it began. What it has only waited for or been told (timers, answers, questions
 that are still open) can be had again, and is, if whoever migrates says so.
+
+A map that points back is the other way to do something twice: the node it names would do what the
+run has done (P138).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from nottwice.engine.blocking import call_text, decide_command
 from nottwice.engine.steps import SPAWN
 from nottwice.engine.waiting import DEADLINE
 from nottwice.errors import Rejected
+from nottwice.graphs.declare import Graph
+from nottwice.graphs.fingerprint import effects_of
+from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
 from nottwice.model.calendar import utc
 from nottwice.model.call import CallRow, CallStatus
-from nottwice.model.mapping import OpenVisit
+from nottwice.model.graph import Node
+from nottwice.model.mapping import Move, OpenVisit, nodes_at, place_of
+from nottwice.model.places import is_inside
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, StepRecord
 from nottwice.model.shapes import not_believed
@@ -60,6 +70,61 @@ def find_hindrances(
     return found
 
 
+def find_repeats(
+    store: Store, run: RunRecord, move: Move, graph: Graph[Any], allowed: Collection[str]
+) -> list[str]:
+    """Why the nodes at which a run would go on may do what it has done already (P138).
+
+    What a node may do is what its code names, and what the run did when it was at a node of this
+    name: a tool that is passed in, or looked up, is found only so. The map repeats nothing where
+    the node is the same as before, or where the node that the run is at has called the tool, too:
+    a loop makes its calls again in any version.
+    """
+    reasons: list[str] = []
+    done = [row for row in store.calls(run.workflow_id) if _is_effect(row)]
+    same = _unchanged_nodes(store, move, graph)
+    for name in nodes_at(move.position):
+        node = graph.definition().node(move.mapping.get(name, ""))
+        if node is None or (node.name == name and name in same):
+            continue
+        here, before = _places(move, move.old.node(name)), _places(move, node)
+        own = {row.identity.tool_name for row in done if _is_at(row, here)}
+        known = effects_of(graph.code[node.name])
+        for row in done:
+            tool = row.identity.tool_name
+            if tool in own or tool in allowed or not (tool in known or _is_at(row, before)):
+                continue
+            own.add(tool)
+            reasons.append(
+                f"node {node.name!r} of {graph.id} may do again what the run has done: "
+                f"{call_text(row)} in step {row.identity.node_id!r}; if it is meant to, say so "
+                f"with repeats=[{tool!r}] (--repeats {shlex.quote(tool)})"
+            )
+    return reasons
+
+
+def _unchanged_nodes(store: Store, move: Move, graph: Graph[Any]) -> set[str]:
+    """The nodes that say the same in both versions."""
+    record = store.load_graph(move.old.graph_id)
+    bodies = None if record is None else recorded_fingerprint(record).bodies
+    return {name for name, _ in set(bodies or ()) & set(graph.fingerprint().bodies or ())}
+
+
+def _is_effect(row: CallRow) -> bool:
+    effectful = row.replay_class.effectful or row.identity.tool_name == SPAWN
+    return effectful and row.status is CallStatus.DONE
+
+
+def _places(move: Move, node: Node | None) -> list[str]:
+    """Where visits of a node are, in whatever branch."""
+    indices = (None, *range(len(move.position.branches)))
+    return [] if node is None else [place_of(node, index) for index in indices]
+
+
+def _is_at(row: CallRow, places: list[str]) -> bool:
+    return any(is_inside(row.identity.node_id, place) for place in places)
+
+
 def _rows_of(store: Store, run: RunRecord, bound: str, visit: OpenVisit) -> list[CallRow]:
     began = visit.checkpoint_id(bound)
     return store.calls_under(run.workflow_id, visit.node_id, visit=began)
@@ -70,7 +135,7 @@ def _look_at_row(row: CallRow, found: Hindrances) -> None:
     if row.status.in_doubt:
         # It was named among those in doubt.
         return
-    if row.status is CallStatus.DONE and (row.replay_class.effectful or tool == SPAWN):
+    if _is_effect(row):
         what = "a child run" if tool == SPAWN else call_text(row)
         found.forbid.append(f"step {step!r} is not over and has made {what} already; {_FINISH}")
     elif tool == RECEIVE and row.status is CallStatus.DONE:

@@ -41,7 +41,7 @@ from nottwice.model.run import (
     StepStatus,
 )
 from nottwice.store.interface import Commit, ReviewWrite, RunUpdate, Store
-from nottwice.versions.migrate_hindrances import Hindrances, find_hindrances
+from nottwice.versions.migrate_hindrances import Hindrances, find_hindrances, find_repeats
 
 Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
 OVER = (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.REMOVED)
@@ -57,6 +57,8 @@ class Order:
     why: str
     upgrade: Upgrade | None = None
     restart_steps: bool = False
+    repeats: frozenset[str] = frozenset()
+    """Tools that may do once more what the run has done with them."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,7 @@ class Plan:
         said += [f"{old}={new}" for old, new in sorted(order.mapping.items())]
         if order.upgrade is not None:
             said.append(f"state by {getattr(order.upgrade, '__qualname__', 'a function')}")
+        said += [f"may repeat {tool}" for tool in sorted(order.repeats)]
         return ", ".join(said)
 
 
@@ -137,6 +140,7 @@ def draw_up(store: Store, run: RunRecord, order: Order, *, now: float) -> Plan:
     )
     visits = open_visits(move.old, move.position)
     found = find_hindrances(store, run, bound, visits)
+    found.forbid += find_repeats(store, run, move, order.to, order.repeats)
     steps = store.steps(name)
     position, state = _agreed(run, order, move, found, image["state"], steps)
     record, _ = save(

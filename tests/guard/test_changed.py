@@ -1,0 +1,100 @@
+"""A tool that changes its arguments in place is noticed when it runs, not when it is too late."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.store.memory import MemoryStore
+
+
+@dataclass
+class Basket:
+    items: list[str]
+
+
+@nt.tool("unsafe_on_replay")
+def changed_list(order: int, found: Any) -> int:
+    found.append("x")
+    return order
+
+
+@nt.tool("pure")
+def changed_dict(found: dict[str, Any]) -> None:
+    found["deep"]["list"].clear()
+
+
+@nt.tool("unsafe_on_replay")
+def changed_model(*, basket: Basket) -> None:
+    basket.items = ["other"]
+
+
+@nt.tool("unsafe_on_replay")
+def changed_nothing(order: int, found: list[str], more: dict[str, Any]) -> list[str]:
+    return [*found, "x"]
+
+
+@nt.tool("unsafe_on_replay")
+async def changed_later(found: list[str]) -> None:
+    found.append("x")
+
+
+class Account:
+    @nt.tool("unsafe_on_replay", bound_by=())
+    def changed_method(self, found: Any) -> None:
+        found.append("x")
+
+
+def call_all(ledger: nt.Ledger) -> list[list[str]]:
+    with ledger.run("r"):
+        first: list[str] = []
+        changed_list(7, first)
+        second: list[str] = []
+        changed_list(8, found=second)
+        return [first, second]
+
+
+def test_it_is_warned_of_once_and_names_tool_and_argument(caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    with caplog.at_level(logging.WARNING, "nottwice"), pytest.warns(RuntimeWarning) as warned:
+        live = call_all(nt.open(store))
+    assert len(warned) == 1
+    assert "'changed_list' changed its argument found in place" in str(warned[0].message)
+    assert warned[0].filename == __file__
+    assert "changed its argument found in place" in caplog.text
+    # What the warning is about.
+    assert live == [["x"], ["x"]]
+    assert call_all(nt.open(store)) == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: changed_dict({"deep": {"list": [1]}}), "found"),
+        (lambda: changed_model(basket=Basket(["a"])), "basket"),
+        (lambda: Account().changed_method(["a"]), "found"),
+    ],
+)
+def test_changes_inside_and_of_models_and_by_methods_are_found(call: Any, name: str) -> None:
+    with nt.open(MemoryStore()).run("r"), pytest.warns(RuntimeWarning, match=f"argument {name}"):
+        call()
+
+
+def test_a_tool_that_returns_what_is_new_is_not_warned_of() -> None:
+    with nt.open(MemoryStore()).run("r"):
+        assert changed_nothing(1, ["a"], {"b": [1.5, None]}) == ["a", "x"]
+
+
+def test_an_async_tool_has_a_copy_and_leaves_the_list_of_its_caller_alone() -> None:
+    async def main() -> list[str]:
+        found: list[str] = []
+        async with nt.open(MemoryStore()).run("r"):
+            await changed_later(found)
+        return found
+
+    assert asyncio.run(main()) == []
