@@ -12,7 +12,7 @@ import nottwice as nt
 from nottwice.errors import StoreError
 from nottwice.guard.registry import find_tool
 from nottwice.model import values
-from nottwice.model.call import ResultKind
+from nottwice.model.call import CallStatus, ResultKind
 from nottwice.reviews.recheck import recheck
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
@@ -86,6 +86,84 @@ def test_a_thread_whose_waiter_was_cancelled_is_not_taken_for_over(host: Host) -
         with ledger.run("r"):
             assert settle_bill(1) == "paid"
     assert paid == [1]
+
+
+class SometimesFull(MemoryStore):
+    """A store on a disk that is full for a while."""
+
+    is_full = False
+
+    def commit(self, commit: Commit) -> None:
+        if self.is_full:
+            raise StoreError("The disk is full. Nothing was written.")
+        super().commit(commit)
+
+
+def cancel_everything() -> None:
+    """What ``asyncio.run`` does with all tasks when its own has ended."""
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+
+
+@pytest.mark.parametrize("translates", [False, True], ids=["cancelled", "raises its own error"])
+@pytest.mark.parametrize("record", ["written", "lost"])
+def test_a_thread_that_a_cancelled_async_tool_started_is_not_taken_for_over(
+    host: Host, translates: bool, record: str
+) -> None:
+    """The task of the call is cancelled; the thread that its body awaited applies it later.
+
+    The error that left the body may be the author's own, and the ledger may be away just then.
+    """
+    may_end, begun = threading.Event(), threading.Event()
+    paid: list[int] = []
+
+    def pay(order: int) -> str:
+        begun.set()
+        may_end.wait(30)
+        paid.append(order)
+        return "paid"
+
+    def look(call: nt.Call) -> nt.Verification:
+        return nt.happened("paid") if paid else nt.did_not_happen()
+
+    @nt.tool("unsafe_on_replay", verify=look, settles="1s")
+    async def settle_bill(order: int) -> str:
+        try:
+            return await asyncio.to_thread(pay, order)
+        except asyncio.CancelledError:
+            if translates:
+                raise OSError("connection closed") from None
+            raise
+
+    store = SometimesFull(host.data, now=host.clock.now())
+    ledger = nt.open(store, clock=host.clock)
+
+    async def cancelled_while_it_pays() -> None:
+        async with ledger.run("r"):
+            call = asyncio.ensure_future(settle_bill(1))
+            while not begun.is_set():
+                await asyncio.sleep(0.01)
+            store.is_full = record == "lost"
+            cancel_everything()
+            await call
+
+    async def main() -> None:
+        with pytest.raises((asyncio.CancelledError, nt.RunBlocked, StoreError)):
+            await cancelled_while_it_pays()
+        store.is_full = False
+        host.clock.advance(3600)
+        begun.clear()
+        with pytest.raises(nt.ReplayUnsafeError):
+            async with ledger.run("r"):
+                await settle_bill(1)
+        assert not begun.is_set()
+        may_end.set()
+
+    asyncio.run(main())
+    assert paid == [1]
+    with ledger.run("r"):
+        pass
+    assert [row.status for row in host.calls] == [CallStatus.DONE]
 
 
 def test_calls_inside_a_reissued_tool_belong_to_where_it_was_called(host: Host) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +14,25 @@ import nottwice as nt
 from nottwice.engine.session import MOST_RIDING, Riding
 from nottwice.model.call import CallStatus
 from nottwice.model.run import CheckpointRecord
+from nottwice.store.sqlite import SqliteStore
 from tests.fakes import Host
+
+FORKED_IN_A_TOOL = """
+import os, sys
+import nottwice as nt
+
+@nt.tool("unsafe_on_replay")
+def send(to: str) -> str:
+    # The mistake: the child does not end with os._exit(), but returns like its parent.
+    if os.fork() == 0:
+        return "what the child returned"
+    os.wait()
+    return "what the parent returned"
+
+if __name__ == "__main__":
+    with nt.run("r", store=sys.argv[1]):
+        print(send("ann"))
+"""
 
 
 def test_a_pure_result_rides_with_the_next_intent_and_is_durable_before_the_effect(
@@ -120,3 +142,27 @@ def test_what_is_packed_rides_only_while_no_commit_is_under_way_with_what_it_was
     riding.back()
     assert riding.rewrite([packed])
     assert riding.leave().checkpoints == (packed,)
+
+
+def test_a_forked_child_cannot_commit_as_its_parent(tmp_path: Path) -> None:
+    """It would record a result of its parent's call, which is still being made."""
+    script, ledger = tmp_path / "agent.py", tmp_path / "agent.db"
+    script.write_text(FORKED_IN_A_TOOL, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script), str(ledger)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "what the parent returned\n"
+    assert "forked from it. Nothing was sent." in done.stderr
+    store = SqliteStore(ledger, now=0.0)
+    try:
+        (row,) = store.calls("r")
+        assert row.kept_result().json == '"what the parent returned"'
+        assert not store.reviews("r")
+        assert not store.evidence("r")
+    finally:
+        store.close()

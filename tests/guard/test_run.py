@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,7 +65,7 @@ def test_the_block_names_its_run_and_code_in_it_can_ask(ledger: nt.Ledger) -> No
     assert status(ledger) == (RunStatus.COMPLETED, False)
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), nt.Poison("no")])
+@pytest.mark.parametrize("error", [ValueError("no"), nt.Poison("no")])
 def test_a_block_that_raises_gives_the_run_up_and_says_why(
     ledger: nt.Ledger, error: BaseException
 ) -> None:
@@ -72,6 +77,78 @@ def test_a_block_that_raises_gives_the_run_up_and_says_why(
     assert run is not None
     assert run.failure is not None
     assert type(error).__name__ in run.failure.error_type
+
+
+ENDS_IN_THE_BLOCK = """
+import os, signal, sys
+import nottwice as nt
+
+@nt.tool("unsafe_on_replay")
+def send(to: str) -> str:
+    return "sent"
+
+if __name__ == "__main__":
+    with nt.run("r", store=sys.argv[1]):
+        send("ann")
+        {how}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("os.kill(os.getpid(), signal.SIGINT); signal.pause()", -signal.SIGINT),
+        ("sys.exit()", 0),
+        ("sys.exit(3)", 3),
+    ],
+)
+def test_a_process_that_is_told_to_end_in_a_block_interrupts_its_run(
+    tmp_path: Path, how: str, code: int
+) -> None:
+    """It can be resumed, and people are told so. Nobody is told that the work has failed."""
+    script, store = tmp_path / "agent.py", str(tmp_path / "agent.db")
+    script.write_text(ENDS_IN_THE_BLOCK.format(how=how), encoding="utf-8")
+    done = subprocess.run([sys.executable, script, store], capture_output=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    shown = subprocess.run(
+        [sys.executable, "-m", "nottwice", "runs", "--store", store, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    (run,) = json.loads(shown.stdout)["runs"]
+    assert (run["state"], run["failure"]) == ("interrupted", None)
+    ledger = nt.open(store)
+    assert status(ledger) == (RunStatus.RUNNING, False)
+    with ledger.run("r"):
+        assert status(ledger) == (RunStatus.RUNNING, True)
+    assert status(ledger) == (RunStatus.COMPLETED, False)
+
+
+def test_a_block_that_is_cancelled_or_closed_interrupts_its_run(ledger: nt.Ledger) -> None:
+    async def cancelled() -> None:
+        async with ledger.run("cancelled"):
+            await asyncio.sleep(60)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(cancelled())
+        await asyncio.sleep(0)
+        while ledger.store.load_run("cancelled") is None:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    def closed() -> Generator[None, None, None]:
+        with ledger.run("closed"):
+            yield
+
+    asyncio.run(main())
+    generator = closed()
+    next(generator)
+    generator.close()
+    for run_id in ("cancelled", "closed"):
+        assert status(ledger, run_id) == (RunStatus.RUNNING, False)
 
 
 async def raise_in_block(ledger: nt.Ledger) -> None:

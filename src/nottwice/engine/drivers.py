@@ -191,20 +191,23 @@ class _Being:
     A class, because a generator that is a context manager costs three times as much.
     """
 
-    __slots__ = ("_attempt", "_in_flight", "_scope")
+    __slots__ = ("_attempt", "_in_flight", "_scope", "stopped")
 
     def __init__(self, in_flight: InFlight | None) -> None:
         self._in_flight = in_flight
+        self.stopped = False
+        """It was cancelled: what it had started may go on, so it stays among the living."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> _Being:
         in_flight = self._in_flight
         self._attempt = current_attempt.set(in_flight)
         self._scope: contextvars.Token[Scope | None] | None = None
         if in_flight is not None and in_flight.scope is not None:
             self._scope = current_scope.set(in_flight.scope)
+        return self
 
     def __exit__(self, *raised: object) -> None:
-        if self._in_flight is not None:
+        if self._in_flight is not None and not self.stopped:
             self._in_flight.body_ended()
         if self._scope is not None:
             current_scope.reset(self._scope)
@@ -216,7 +219,10 @@ async def _await(
 ) -> Outcome:
     """The one place where an async tool is invoked."""
     limit = None if limit_seconds is None else asyncio.timeout(limit_seconds)
-    with _Being(in_flight):
+    task = asyncio.current_task()
+    assert task is not None
+    cancelled_before = task.cancelling()
+    with _Being(in_flight) as being:
         try:
             if limit is None:
                 return Outcome(value=await call(), invoked=True)
@@ -224,7 +230,10 @@ async def _await(
                 return Outcome(value=await call(), invoked=True)
         except BaseException as error:
             expired = limit is not None and limit.expired()
-            stopped = expired or isinstance(error, asyncio.CancelledError)
+            # A body may turn its cancellation into an error of its own, so the type proves nothing.
+            cancelled = task.cancelling() > cancelled_before
+            stopped = expired or cancelled or isinstance(error, asyncio.CancelledError)
+            being.stopped = stopped
             return Outcome(error=error, stopped=stopped)
 
 

@@ -13,7 +13,9 @@ from nottwice.model.secrets import Known
 
 living: set[str] = set()
 """Ids of attempts whose body runs in this process, or is about to. A waiter can be interrupted or
-cancelled at any moment; what it was waiting for is over only when its body has ended."""
+cancelled at any moment; what it was waiting for is over only when its body has ended. A body that
+was cancelled stays here until the process ends: a thread that it started may apply its effect at
+any time (P125)."""
 
 
 @dataclass(slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 A live holder, even a stopped one, is never overtaken; a dead one is at once, with proof. Where
 neither can be proven the run is taken, but its calls in doubt are treated as if the old holder
-might wake up and fire. Promises kept here: P6, P8, P86.
+might wake up and fire. Promises kept here: P6, P8, P86, P126.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nottwice.engine.session import FindKeys, FindTool, Policy, Session, no_keys
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
-from nottwice.model.failure import Failure, is_ledger_trouble
+from nottwice.model.failure import Failure, was_interrupted
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord, RunStatus, Standing, Wait
@@ -353,9 +353,9 @@ def _give_up_as_it_is(
         error = session.denied
         failure = classify(error, effectful=False, now=session.clock.now())
     waits = _last_waits(session, reviews, error)
-    interrupted = is_ledger_trouble(error)
+    interrupted = was_interrupted(error)
     if interrupted or (waits and stops.is_wait(error)):
-        # Nothing failed: the run only waits, or could not be written down for a while.
+        # Nothing failed: the run waits, its process is being ended, or the ledger was away.
         failure = None
     status = _last_status(waits, failure, interrupted=interrupted)
     if isinstance(error, RunAborted):

@@ -152,6 +152,14 @@ def is_ledger_trouble(error: BaseException | None) -> bool:
     return isinstance(error, StoreError)
 
 
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether work only stopped: its process was told to end, or the ledger could not be used.
+
+    Neither says anything about the work, so neither is its failure (P86, P126).
+    """
+    return error is not None and (is_interruption(error) or is_ledger_trouble(error))
+
+
 def _spoken(word: object) -> FailureClass | None:
     """The class that one of our own failures, or its type, stands for."""
     kind = word if isinstance(word, type) else type(word)
