@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from tests.tidy import banned, direction, shape, words
+from tests.tidy import asking, banned, direction, shape, words
 from tests.tidy.source import ROOT, Finding, Tree, read_tree
 
 # The suite for stores is tested as a whole: by stores that keep its claims and stores that do not.
@@ -311,6 +311,7 @@ RULES_FOR_SOURCE: dict[str, Rule] = {
     "no SQL is built from values": banned.sql_built_from_values,
     "no except is bare": banned.bare_excepts,
     "no clock but engine/clock.py": banned.clock_reads,
+    "no generator or coroutine reads the ledger itself": asking.reads_of_its_own,
     "no library module prints": banned.prints,
     "nothing is left unfinished": banned.unfinished_work,
     "names use the word table": words.synonyms,
@@ -349,6 +350,10 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (banned.clock_reads, "import asyncio\nx = asyncio.sleep(1)"),
     (banned.clock_reads, "import datetime\nx = datetime.datetime.now()"),
     (banned.clock_reads, "from datetime import datetime, UTC\nx = datetime.now(UTC)"),
+    (asking.reads_of_its_own, "def f(seat) -> Doing[None]:\n    yield seat.store.load_run('r')"),
+    (asking.reads_of_its_own, "def f(store) -> Doing[None]:\n    yield 1\n    check(store)"),
+    (asking.reads_of_its_own, "def f(session) -> int:\n    return session.store.charged('m')"),
+    (asking.reads_of_its_own, "async def f(ledger):\n    return ledger.store.runs()"),
     (banned.prints, "print('hello')"),
     (banned.unfinished_work, "# TODO: finish"),
     (banned.unfinished_work, "raise NotImplementedError"),
@@ -384,6 +389,17 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (banned.clock_reads, "testing/world.py", "import time\ntime.sleep(1)"),
     (banned.clock_reads, "cli/demo.py", "import time\ntime.sleep(1)"),
     (banned.clock_reads, "model/a.py", "from datetime import timedelta\nx = clock.now()"),
+    (
+        asking.reads_of_its_own,
+        "engine/a.py",
+        "def f(seat) -> Doing[None]:\n    yield Read(lambda store: store.runs())",
+    ),
+    (
+        asking.reads_of_its_own,
+        "graphs/a.py",
+        "def f(seat) -> Doing[None]:\n    yield from take(Opening(store=seat.store))",
+    ),
+    (asking.reads_of_its_own, "graphs/a.py", "def f(ledger):\n    return ledger.store.runs()"),
     (banned.prints, "cli/main.py", "print('hello')"),
     (words.synonyms, "model/a.py", "tool_call_results = x.tool_calls"),
     (words.synonyms, "adapters/a.py", "tool_calls = 1"),

@@ -10,7 +10,6 @@
     │   ├─ InvalidKey            an idempotency key is missing, too long or not stable (T2)
     │   ├─ KeyConflict           one key was used with two different arguments (T2)
     │   ├─ InvalidId             a run id or step name cannot be stored
-    │   ├─ RunBusy               another holder drives this run
     │   ├─ SelfWait              a call waits for itself (D13)
     │   ├─ UnknownReview         no review has this id
     │   ├─ UnknownRun            no run has this id
@@ -35,6 +34,7 @@
     │   ├─ QuestionOpen          a question to a person has no answer yet (H1)
     │   ├─ BudgetSpent           a budget does not allow the next request to a model (A4)
     │   └─ RunAborted            a person decided to abort the run
+    ├─ RunBusy                 another holder drives this run; try again later
     ├─ RunDenied               a policy stopped the run; nothing was sent (L9)
     ├─ RunWaits                the run waits for time, an event or a child run; open it again later
     ├─ VersionError            a run and the deployed graph do not fit together
@@ -122,12 +122,6 @@ class KeyConflict(UsageError):
 
 class InvalidId(UsageError):
     """A run id or step name cannot be stored."""
-
-
-class RunBusy(UsageError):
-    """Another holder drives this run."""
-
-    non_retryable = False
 
 
 class SelfWait(UsageError):
@@ -239,6 +233,10 @@ class BudgetSpent(RunBlocked):
 
 class RunAborted(RunBlocked):
     """A person decided to abort this run."""
+
+
+class RunBusy(NottwiceError):
+    """Another holder drives this run. Nothing is wrong with the caller: try again later."""
 
 
 class RunDenied(NottwiceError):

@@ -128,6 +128,21 @@ def test_a_pure_failure_is_retried_when_that_may_help_and_recorded_when_not(host
         assert tries == ["dropped"] * 3
 
 
+def test_that_another_run_is_busy_is_no_failure_of_the_pure_tool_that_opens_it(host: Host) -> None:
+    with host.process() as ledger, host.process() as other:
+
+        @nt.tool("pure")
+        def peek(run_id: str) -> str:
+            with other.run(run_id):
+                return "opened"
+
+        with ledger.run("busy"):
+            with ledger.run("r"), pytest.raises(nt.RunBusy):
+                peek("busy")
+        with ledger.run("r"):
+            assert peek("busy") == "opened"
+
+
 def test_a_recorded_failure_that_escapes_an_outer_tool_does_not_speak_for_it(host: Host) -> None:
     """The outer tool may have taken effect before the inner one was refused."""
 

@@ -21,6 +21,18 @@ def test_a_live_holder_is_not_overtaken_and_is_named(host: Host) -> None:
         assert not caught.value.non_retryable
 
 
+def test_a_host_that_gives_up_on_usage_errors_does_not_give_up_on_a_busy_run(host: Host) -> None:
+    """Nothing is wrong with its code: the same line works a moment later."""
+    with host.process() as first, host.process() as second:
+        with first.run("r"), pytest.raises(nt.NottwiceError) as busy, second.run("r"):
+            raise AssertionError("entered")
+        assert isinstance(busy.value, nt.RunBusy)
+        assert not isinstance(busy.value, nt.UsageError)
+        assert not busy.value.non_retryable
+        with second.run("r"):
+            assert host.data.runs["r"].status is RunStatus.RUNNING
+
+
 def test_a_dead_holder_is_overtaken_at_once(host: Host) -> None:
     with host.process(dies_at=3) as first, first.run("r"):
         pass

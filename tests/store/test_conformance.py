@@ -468,6 +468,10 @@ class ShortensText(MemoryStore):
         super().commit(replace(commit, audit=tuple(cut)))
 
 
+class DoesNotSayHowItReads(MemoryStore):
+    reads_can_block: Any = None
+
+
 BROKEN = {
     ForgetsSteps: "test_a_commit_makes_everything_in_it_visible_at_once",
     WritesHalf: "test_a_commit_that_is_refused_for_any_reason_writes_nothing_at_all",
@@ -507,6 +511,7 @@ BROKEN = {
     CallsTheLivingDead: "test_a_live_holder_elsewhere_is_alive_and_known",
     AnswersTooEarly: "test_commit_soon_is_durable_when_its_future_has_a_result",
     SwallowsRefusals: "test_commit_soon_brings_the_same_refusals",
+    DoesNotSayHowItReads: "test_it_says_whether_its_reads_can_block",
     ShortensText: "test_a_record_of_a_megabyte_is_kept_whole",
 }
 

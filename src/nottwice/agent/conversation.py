@@ -16,7 +16,7 @@ from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import Seat
 from nottwice.errors import UsageError
 from nottwice.guard import registry
-from nottwice.guard.sending import tell
+from nottwice.guard.sending import telling
 from nottwice.model import position as positions
 from nottwice.model.checkpoint import save
 from nottwice.model.graph import GraphDefinition
@@ -29,7 +29,7 @@ from nottwice.store.interface import Store
 
 def send_message(
     seat: Seat, run_id: str, text: str, *, message_id: str | None = None, by: str = "a program"
-) -> None:
+) -> Doing[None]:
     """Say something to a run, once.
 
     Durable: when it returns. Without an id, the same text is the same message until the run has
@@ -39,10 +39,10 @@ def send_message(
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"message={text!r} says nothing. Nothing was sent. Write some text.")
     if message_id is None:
-        number = _round_to_speak_in(seat.store, run_id, text)
+        number = yield Read(lambda store: _round_to_speak_in(store, run_id, text))
         hashed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         message_id = f"message-{number}-{hashed}"
-    tell(seat.store, seat.clock, run_id, MESSAGE, {"text": text}, event_id=message_id, by=by)
+    yield from telling(seat, run_id, MESSAGE, {"text": text}, event_id=message_id, by=by)
 
 
 def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:
@@ -58,12 +58,15 @@ def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:
         return number - 1 if ended and now["last_message"] == text else number
 
 
-def is_spoken_to(store: Store, run_id: str) -> bool:
-    """Whether a run has ended and somebody has said something since."""
-    run = store.load_run(run_id)
-    if run is None or run.status is not RunStatus.COMPLETED:
-        return False
-    return _has_unheard(store, run_id)
+def is_spoken_to(run_id: str) -> Read:
+    """Ask whether a run has ended and somebody has said something since."""
+
+    def look(store: Store) -> bool:
+        run = store.load_run(run_id)
+        ended = run is not None and run.status is RunStatus.COMPLETED
+        return ended and _has_unheard(store, run_id)
+
+    return Read(look)
 
 
 def reopen(seat: Seat, graph: GraphDefinition, run_id: str, *, wait_seconds: float) -> Doing[None]:

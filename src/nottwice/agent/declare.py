@@ -22,7 +22,7 @@ from nottwice.agent.provider import Provider
 from nottwice.agent.state import AgentState, RunState
 from nottwice.agent.toolbox import Toolbox
 from nottwice.engine.advance import NodeCode
-from nottwice.engine.asks import Doing
+from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.errors import UsageError
 from nottwice.graphs import running
@@ -259,25 +259,25 @@ def _conversing(
     seat: running.PolicedSeat, asked: running.Asked, message: str | None, message_id: str | None
 ) -> Doing[Outcome[Any]]:
     """Take part in a conversation: say something, and advance the run until it has answered."""
-    store, graph, run_id = seat.store, asked.graph, check_id(asked.run_id, what="The run id")
-    known = store.load_run(run_id)
+    graph, run_id = asked.graph, check_id(asked.run_id, what="The run id")
+    known = yield running.load(run_id)
     if known is None and asked.input is None and message is None:
         raise UsageError(
-            f"There is no run {run_id!r} in {store.location}, and nothing says what is to be done. "
-            f"Nothing was started. Say it: agent.run({run_id!r}, goal='...')."
+            f"There is no run {run_id!r} in {seat.store.location}, and nothing says what is to be "
+            f"done. Nothing was started. Say it: agent.run({run_id!r}, goal='...')."
         )
     # Whatever is wrong with the rest is said before the message is.
-    running.beginning(store, asked, known, now=seat.clock.now())
+    yield from running.beginning(asked, known, now=seat.clock.now())
     if message is not None:
-        conversation.send_message(seat, run_id, message, message_id=message_id)
+        yield from conversation.send_message(seat, run_id, message, message_id=message_id)
     while True:
-        if conversation.is_spoken_to(store, run_id):
-            check_unchanged(store, graph)
+        if (yield conversation.is_spoken_to(run_id)):
+            yield Read(lambda store: check_unchanged(store, graph))
             yield from conversation.reopen(
                 seat, graph.definition(), run_id, wait_seconds=asked.wait_seconds
             )
         outcome = yield from running.running(seat, asked)
-        if not conversation.is_spoken_to(store, run_id):
+        if not (yield conversation.is_spoken_to(run_id)):
             return outcome
 
 

@@ -56,8 +56,7 @@ def send(
         payload = read_json(data, option="--data", outcome="Nothing was sent.")
     with named_ledger(settings) as ledger:
         event = tell(
-            ledger.store,
-            ledger.clock,
+            ledger,
             run_id,
             name,
             payload,

@@ -152,10 +152,10 @@ def _record(
     """
     write = CallWrite(row, intent.state)
     closing: tuple[ReviewWrite, ...] = ()
-    if closes_as is not None:
-        closing = yield from blocking.closing_reviews(session, row, by=closes_as)
-    running = RunUpdate(RunStatus.RUNNING, session.clock.now()) if closing else None
     try:
+        if closes_as is not None:
+            closing = yield from blocking.closing_reviews(session, row, by=closes_as)
+        running = RunUpdate(RunStatus.RUNNING, session.clock.now()) if closing else None
         yield from session.commit(calls=(write,), reviews=closing, run=running)
     except Outdated as error:
         if not closing:

@@ -29,6 +29,7 @@ from nottwice.errors import (
     ResultNotKept,
     Retryable,
     RunBlocked,
+    RunBusy,
     RunWaits,
     StoreError,
     ToolFailure,
@@ -467,7 +468,7 @@ def _is_no_failure(error: BaseException) -> bool:
 
     Recorded as its failure, it would be handed out for ever, whatever a person decides meanwhile.
     """
-    waits = isinstance(error, RunBlocked | RunWaits)
+    waits = isinstance(error, RunBlocked | RunWaits | RunBusy)
     outside = is_interruption(error) or is_ledger_trouble(error)
     return waits or outside or isinstance(error, UsageError)
 

@@ -36,6 +36,7 @@ from nottwice.engine.asks import (
 )
 from nottwice.engine.clock import Clock
 from nottwice.engine.in_flight import InFlight
+from nottwice.engine.reading import read_in_thread
 from nottwice.engine.session import Scope, current_attempt, current_scope
 from nottwice.errors import Poison, UsageError
 from nottwice.model.tool import Tool
@@ -123,6 +124,8 @@ async def _answer_async(ask: Ask, seat: Seat) -> Any:
             await awaitable(seat.store.commit_soon(ask.commit))
             return None
         case Read():
+            if seat.store.reads_can_block:
+                return await read_in_thread(ask.query, seat.store)
             return ask.query(seat.store)
         case Fire():
             if ask.tool.is_async:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nottwice.engine.asks import Doing
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.errors import InvalidGraph, UnknownRun, UsageError
 from nottwice.graphs.admins import Admins, read_admins
@@ -13,6 +14,7 @@ from nottwice.graphs.cancel import cancel
 from nottwice.graphs.declare import AnyStore, Graph
 from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
+from nottwice.graphs.running import load
 from nottwice.graphs.undeployed import parking, version_mismatch
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.guard.policies import Policies, joined, read_policies
@@ -67,7 +69,7 @@ class App:
     def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
         """Start a run, resume it, or return its finished result (see ``Graph.run``)."""
         ledger = self.ledger
-        chosen = self._choose(ledger, graph, run_id)
+        chosen = self._choose(graph, ledger.store.load_run(run_id))
         if isinstance(chosen, RunRecord):
             raise drive(parking(ledger, chosen, self.deployed(chosen)), ledger)
         return chosen.run(run_id, input, store=ledger, **options)
@@ -77,7 +79,7 @@ class App:
     ) -> Outcome[Any]:
         """The same without blocking the event loop."""
         ledger = self.ledger
-        chosen = self._choose(ledger, graph, run_id)
+        chosen = self._choose(graph, await drive_async(_loading(run_id), ledger))
         if isinstance(chosen, RunRecord):
             raise await drive_async(parking(ledger, chosen, self.deployed(chosen)), ledger)
         return await chosen.arun(run_id, input, store=ledger, **options)
@@ -159,12 +161,16 @@ class App:
             check_against_each_other(self.graphs)
             self._versions_checked = True
 
-    def _choose(self, ledger: Ledger, name: str, run_id: str) -> Graph[Any] | RunRecord:
+    def _choose(self, name: str, run: RunRecord | None) -> Graph[Any] | RunRecord:
         """The graph that takes a run; or the run itself, if it is there and none can."""
         self.check_versions()
-        run = ledger.store.load_run(run_id)
         bound = None if run is None or run.graph_id is None else split_graph_id(run.graph_id)[0]
         # A run keeps its graph, also when no version of that is deployed any more.
         if run is not None and bound is not None and name.partition("@")[0] == bound:
             return self.fitting(run) or run
         return self.newest(name)
+
+
+def _loading(run_id: str) -> Doing[RunRecord | None]:
+    run: RunRecord | None = yield load(run_id)
+    return run

@@ -78,9 +78,9 @@ def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
 
 
 def _fork(ledger: Ledger, graph: Runnable, origin: RunRecord, to: str, image: Any) -> Doing[None]:
-    store, now = ledger.store, ledger.clock.now()
+    now = ledger.clock.now()
     opening = ownership.Opening(
-        store=store,
+        store=ledger.store,
         clock=ledger.clock,
         run_id=to,
         find_tool=registry.find_tool,

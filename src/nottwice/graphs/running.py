@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from nottwice.engine import ownership
 from nottwice.engine.advance import Cadence, Landing, NodeCode, Plan, conduct
-from nottwice.engine.asks import Doing, Pause
+from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
 from nottwice.engine.session import FindKeys, Policy
 from nottwice.errors import (
@@ -109,24 +109,24 @@ def check_no_loop(graph: Runnable, instead: str) -> None:
 
 def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
     """The same for the engine: whoever drives this drives the run."""
-    store, clock, graph = seat.store, seat.clock, asked.graph
+    clock, graph = seat.clock, asked.graph
     run_id = check_id(asked.run_id, what="The run id")
     stay_seconds = 0.0
     if asked.stay != 0:
         stay_seconds = parse_duration(asked.stay, what="stay")
     deadline = clock.now() + stay_seconds
     while True:
-        known = store.load_run(run_id)
-        begins = beginning(store, asked, known, now=clock.now())
+        known: RunRecord | None = yield load(run_id)
+        begins = yield from beginning(asked, known, now=clock.now())
         if known is not None and known.status is RunStatus.COMPLETED:
-            _check_believed(store, run_id)
-            return outcome_of(store, graph, run_id)
+            yield Read(lambda store: _check_believed(store, run_id))
+            return (yield from _tell(graph, run_id))
         if known is not None and known.status is RunStatus.ABORTED:
             # Whoever aborted it may have died before it came to the children.
             yield from _abort_children(seat, run_id)
-            return outcome_of(store, graph, run_id)
-        check_unchanged(store, graph)
-        was_ready = known is not None and can_go_on(store, known, now=clock.now())
+            return (yield from _tell(graph, run_id))
+        yield Read(lambda store: check_unchanged(store, graph))
+        was_ready = known is not None and (yield _can_go_on(known, clock.now()))
         try:
             landing = yield from _advance(seat, asked, known, begins)
         except ownership.Rebound:
@@ -136,15 +136,29 @@ def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
             yield from _abort_children(seat, run_id)
         if landing.stop is None or isinstance(landing.stop, RunAborted):
             # Also if it was handed back: it could go on, but not here.
-            return outcome_of(store, graph, run_id, landing)
+            return (yield from _tell(graph, run_id, landing))
         # Something that has come and that nobody used will not be used by trying at once again.
-        in_vain = was_ready and known is not None and known.waits == _waits(store, run_id)
-        while in_vain or not is_ready(store, run_id, now=clock.now()):
+        waits: tuple[Wait, ...] = yield Read(lambda store: _waits(store, run_id))
+        in_vain = was_ready and known is not None and known.waits == waits
+        while in_vain or not (yield _is_ready(run_id, clock.now())):
             left = deadline - clock.now()
             if left <= 0:
-                return outcome_of(store, graph, run_id)
+                return (yield from _tell(graph, run_id))
             yield Pause(min(POLL_SECONDS, left))
             in_vain = False
+
+
+def load(run_id: str) -> Read:
+    """Ask for a run as it is now."""
+    return Read(lambda store: store.load_run(run_id))
+
+
+def _can_go_on(run: RunRecord, now: float) -> Read:
+    return Read(lambda store: can_go_on(store, run, now=now))
+
+
+def _is_ready(run_id: str, now: float) -> Read:
+    return Read(lambda store: is_ready(store, run_id, now=now))
 
 
 class Left(NamedTuple):
@@ -159,17 +173,17 @@ def advancing(seat: PolicedSeat, asked: Asked) -> Doing[Left]:
 
     For whoever advances many and looks at none of them.
     """
-    store, run_id = seat.store, asked.run_id
+    run_id, where = asked.run_id, seat.store.location
     while True:
-        known = store.load_run(run_id)
+        known: RunRecord | None = yield load(run_id)
         if known is None:
-            raise UnknownRun(f"No run {run_id!r} is in {store.location}. Nothing was done.")
+            raise UnknownRun(f"No run {run_id!r} is in {where}. Nothing was done.")
         if known.status is RunStatus.ABORTED:
             yield from _abort_children(seat, run_id)
         if known.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
             return Left(known.status)
-        begins = beginning(store, asked, known, now=seat.clock.now())
-        check_unchanged(store, asked.graph)
+        begins = yield from beginning(asked, known, now=seat.clock.now())
+        yield Read(lambda store: check_unchanged(store, asked.graph))
         try:
             landing = yield from _advance(seat, asked, known, begins)
         except ownership.Rebound:
@@ -179,7 +193,7 @@ def advancing(seat: PolicedSeat, asked: Asked) -> Doing[Left]:
         if isinstance(landing.stop, RunAborted):
             yield from _abort_children(seat, run_id)
             return Left(RunStatus.ABORTED)
-        return Left(RunStatus.WAITING, _waits(store, run_id))
+        return Left(RunStatus.WAITING, (yield Read(lambda store: _waits(store, run_id))))
 
 
 def _advance(
@@ -187,8 +201,8 @@ def _advance(
 ) -> Doing[Landing]:
     """Drive the run as far as it goes now."""
     graph = asked.graph
-    if known is not None:
-        _check_whole(seat.store, known)
+    if known is not None and known.origin is not None:
+        yield _check_whole(known)
     bound = known.graph_id if known is not None and known.graph_id else graph.id
     opening = ownership.Opening(
         store=seat.store,
@@ -223,8 +237,8 @@ def _abort_children(seat: Seat, run_id: str) -> Doing[None]:
 
 
 def beginning(
-    store: Store, asked: Asked, known: RunRecord | None, *, now: float
-) -> ownership.Beginning:
+    asked: Asked, known: RunRecord | None, *, now: float
+) -> Doing[ownership.Beginning]:
     """What the run begins with, checked against what it began with if it is there already."""
     graph = asked.graph
     record = GraphRecord(graph.id, graph.record_json, now)
@@ -232,12 +246,12 @@ def beginning(
         first = graph.state.first(asked.input)
         return ownership.Beginning(record, values.encode(first), asked.parent)
     check_not_removed(known)
-    check_bound(store, graph, known)
+    yield Read(lambda store: check_bound(store, graph, known))
     input_json = known.given_input()
     if asked.input is not None:
         same = graph.state.began_with(values.decode_object(input_json), asked.input)
         # What another version began with cannot be compared with the state of this one.
-        if not same and not _was_migrated(store, asked.run_id):
+        if not same and not (yield _was_migrated(asked.run_id)):
             raise UsageError(
                 f"Run {asked.run_id!r} was started with another input. Nothing was done. Leave "
                 "the input out to resume it, or start a run with another id."
@@ -245,8 +259,8 @@ def beginning(
     return ownership.Beginning(record, input_json, asked.parent)
 
 
-def _was_migrated(store: Store, run_id: str) -> bool:
-    return any(entry.action == MIGRATE for entry in store.audit(run_id))
+def _was_migrated(run_id: str) -> Read:
+    return Read(lambda store: any(entry.action == MIGRATE for entry in store.audit(run_id)))
 
 
 def check_bound(store: Store, graph: Runnable, run: RunRecord) -> None:
@@ -277,20 +291,46 @@ def _check_believed(store: Store, run_id: str) -> None:
         )
 
 
-def _check_whole(store: Store, run: RunRecord) -> None:
+def _check_whole(fork: RunRecord) -> Read:
     """Refuse a fork that was broken off before it had its receipts: it would begin at the start."""
-    if run.origin is not None and not store.checkpoint_chain(run.workflow_id):
-        raise UsageError(
-            f"Run {run.workflow_id!r} was to be a fork of {run.origin!r}, and that was broken off. "
-            f"Nothing was done. Ask for it again: graph.fork({run.origin!r}, "
-            f"to={run.workflow_id!r})"
-        )
+
+    def check(store: Store) -> None:
+        if not store.checkpoint_chain(fork.workflow_id):
+            raise UsageError(
+                f"Run {fork.workflow_id!r} was to be a fork of {fork.origin!r}, and that was "
+                f"broken off. Nothing was done. Ask for it again: graph.fork({fork.origin!r}, "
+                f"to={fork.workflow_id!r})"
+            )
+
+    return Read(check)
 
 
-def outcome_of(
-    store: Store, graph: Runnable, run_id: str, landing: Landing | None = None
-) -> Outcome[Any]:
-    """How far a run came, as the ledger has it; who drove it to its end knows its state."""
+def outcome_of(store: Store, graph: Runnable, run_id: str) -> Outcome[Any]:
+    """How far a run came, as the ledger has it."""
+    return _outcome(graph, _look(store, graph, run_id, None))
+
+
+def _tell(graph: Runnable, run_id: str, landing: Landing | None = None) -> Doing[Outcome[Any]]:
+    """The same for the engine; who drove the run to its end knows its state.
+
+    Only what it takes is read for the driver: the state is made by code of the user.
+    """
+    seen: _Seen = yield Read(lambda store: _look(store, graph, run_id, landing))
+    return _outcome(graph, seen)
+
+
+@frozen_record(frozen=True, slots=True)
+class _Seen:
+    """What the ledger tells of how far a run came."""
+
+    run: RunRecord
+    state: Any
+    version: int
+    reviews: tuple[Review, ...]
+    visits: list[LastVisit]
+
+
+def _look(store: Store, graph: Runnable, run_id: str, landing: Landing | None) -> _Seen:
     known = store.load_run(run_id)
     if known is None:
         raise UnknownRun(
@@ -298,7 +338,6 @@ def outcome_of(
         )
     check_not_removed(known)
     check_bound(store, graph, known)
-    is_completed = known.status is RunStatus.COMPLETED
     if landing is not None and landing.state is not None:
         plain, version = landing.state, landing.version
     else:
@@ -306,17 +345,24 @@ def outcome_of(
         begun_with = known.given_input()
         plain = load_image(chain)["state"] if chain else values.decode_object(begun_with)
         version = chain[-1].version if chain else 0
+    # One that is completed does not have to go on.
+    is_completed = known.status is RunStatus.COMPLETED
+    reviews = () if is_completed else tuple(_reviews(store, run_id))
+    return _Seen(known, plain, version, reviews, store.last_visits(run_id))
+
+
+def _outcome(graph: Runnable, seen: _Seen) -> Outcome[Any]:
+    known = seen.run
     return Outcome(
-        run_id=run_id,
+        run_id=known.workflow_id,
         graph=known.graph_id or graph.id,
         status="queued" if known.is_queued else known.status.value,
-        state=graph.state.hand_out(plain),
-        version=version,
-        # One that is completed does not have to go on.
-        reviews=() if is_completed else tuple(_reviews(store, run_id)),
+        state=graph.state.hand_out(seen.state),
+        version=seen.version,
+        reviews=seen.reviews,
         waits=known.waits,
         failure=known.failure,
-        nodes=tuple(marks(graph.definition(), store.last_visits(run_id), bound=known.graph_id)),
+        nodes=tuple(marks(graph.definition(), seen.visits, bound=known.graph_id)),
     )
 
 

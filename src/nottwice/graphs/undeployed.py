@@ -104,7 +104,6 @@ def parking(seat: Seat, run: RunRecord, deployed: Sequence[str]) -> Doing[Nottwi
 
     Durable: the review, or that the run is aborted, when it returns the error to raise.
     """
-    store = seat.store
     reviews: list[Review] = yield Read(lambda store: store.reviews(run.workflow_id))
     mine = [review for review in reviews if review.kind is ReviewKind.UNDEPLOYABLE]
     last = mine[-1] if mine else None
@@ -116,12 +115,17 @@ def parking(seat: Seat, run: RunRecord, deployed: Sequence[str]) -> Doing[Nottwi
     if review is None and not (yield from _needs_nobody(run)):
         ways = f"deploy {run.graph_id} beside the others"
         if deployed:
-            ways += f", or: {migrate_command(store, run, deployed[-1])}"
+            command = yield Read(lambda store: migrate_command(store, run, deployed[-1]))
+            ways += f", or: {command}"
         review = _review(run, ways, number=len(mine), now=seat.clock.now())
         # Outdated: somebody else met the same run at this very moment, with the same review.
         with contextlib.suppress(Outdated):
             yield Write(Commit(workflow_id=run.workflow_id, reviews=(ReviewWrite(review),)))
-    return version_mismatch(run, deployed, store=store, review=review)
+    told = review
+    mismatch: NottwiceError = yield Read(
+        lambda store: version_mismatch(run, deployed, store=store, review=told)
+    )
+    return mismatch
 
 
 def _abort(seat: Seat, run: RunRecord, review: Review) -> Doing[NottwiceError | None]:

@@ -121,7 +121,7 @@ class Ledger:
 
         Durable: when it returns.
         """
-        event = tell(self.store, self.clock, run_id, name, payload, event_id=event_id, by=by)
+        event = tell(self, run_id, name, payload, event_id=event_id, by=by)
         return event.event_id
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from concurrent.futures import wait
 from types import TracebackType
 
 from nottwice.engine import ownership
+from nottwice.engine.asks import Doing, Read
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.hiding import classify
@@ -58,8 +59,8 @@ class Run:
 
     def __enter__(self) -> Run:
         self._check_fresh()
-        session = self._again() or drive(ownership.claim(self._opening), self._opening)
-        return self._entered(session)
+        session = drive(self._again(), self._opening)
+        return self._entered(session or drive(ownership.claim(self._opening), self._opening))
 
     def __exit__(
         self,
@@ -80,10 +81,8 @@ class Run:
 
     async def __aenter__(self) -> Run:
         self._check_fresh()
-        session = self._again()
-        if session is None:
-            session = await self._claim_async()
-        return self._entered(session)
+        session = await drive_async(self._again(), self._opening)
+        return self._entered(session or await self._claim_async())
 
     async def __aexit__(
         self,
@@ -118,13 +117,13 @@ class Run:
                 "one with nt.run(...) for every with-statement."
             )
 
-    def _again(self) -> Session | None:
+    def _again(self) -> Doing[Session | None]:
         """The session of an enclosing block of the same run: entering it again is allowed."""
         scope = current_scope.get()
-        if scope is None:
+        if scope is None or scope.session.run_id != self.id:
             return None
         session = scope.session
-        same = session.run_id == self.id and session.holder == self._opening.store.holder()
+        same = session.holder == (yield Read(lambda store: store.holder()))
         if same and not session.closed and session.thread_id == threading.get_ident():
             self._check_policies(session)
             session.depth += 1

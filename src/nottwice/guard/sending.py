@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from nottwice.engine.clock import Clock
+from nottwice.engine.asks import Doing, Read, Write
+from nottwice.engine.drivers import Seat, drive
 from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.model.call import check_id
@@ -14,34 +15,34 @@ from nottwice.store.interface import Commit, EventWrite, Store, check_not_remove
 
 
 def tell(
-    store: Store,
-    clock: Clock,
-    run_id: str,
-    name: str,
-    payload: Any,
-    *,
-    event_id: str | None,
-    by: str,
+    seat: Seat, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
 ) -> EventRecord:
     """Put an event where its run will find it; the same id again is the same event.
 
     Durable: when it returns.
     """
+    return drive(telling(seat, run_id, name, payload, event_id=event_id, by=by), seat)
+
+
+def telling(
+    seat: Seat, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
+) -> Doing[EventRecord]:
+    """The same for the engine."""
     values.check_plain(payload, root="payload")
     event = EventRecord(
         workflow_id=check_id(run_id, what="The run id"),
         event_id=check_id(event_id or secrets.token_hex(8), what="The event's id"),
         name=check_id(name, what="The event's name"),
         json=values.encode(payload),
-        sent_at=clock.now(),
+        sent_at=seat.clock.now(),
         sent_by=check_id(by, what="The sender"),
     )
-    check_not_removed(store.load_run(event.workflow_id))
-    known = _known(store, event)
+    check_not_removed((yield Read(lambda store: store.load_run(event.workflow_id))))
+    known: EventRecord | None = yield _known(event)
     if known is None:
-        store.commit(Commit(workflow_id=event.workflow_id, events=(EventWrite(event),)))
+        yield Write(Commit(workflow_id=event.workflow_id, events=(EventWrite(event),)))
         # Of two who send at once under one id, one was first.
-        known = _known(store, event)
+        known = yield _known(event)
     if known is not None and (known.name, known.json) != (event.name, event.json):
         raise UsageError(
             f"Run {run_id!r} was told of an event {event.event_id!r} before, and it was another "
@@ -51,6 +52,9 @@ def tell(
     return known or event
 
 
-def _known(store: Store, event: EventRecord) -> EventRecord | None:
-    found = store.events(event.workflow_id)
-    return next((one for one in found if one.event_id == event.event_id), None)
+def _known(event: EventRecord) -> Read:
+    def find(store: Store) -> EventRecord | None:
+        found = store.events(event.workflow_id)
+        return next((one for one in found if one.event_id == event.event_id), None)
+
+    return Read(find)

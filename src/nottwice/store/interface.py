@@ -221,6 +221,10 @@ class Store(Protocol):
 
     location: str
     """Where the ledger is, as a person would name it."""
+    reads_can_block: bool
+    """Whether a read may have to wait: for a lock of somebody else, a server or a network. Then an
+    event loop has it read in a thread. What is read from a local file is there sooner than a
+    thread is."""
 
     def commit(self, commit: Commit) -> None:
         """Apply one commit.

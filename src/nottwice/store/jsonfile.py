@@ -65,6 +65,9 @@ class JsonFileStore:
     _remembered: dict[str, tuple[bytes, RunFile]]
     _glanced: _Glance | None
 
+    # Files are replaced whole, so a reader needs no lock.
+    reads_can_block = False
+
     def __init__(
         self,
         directory: str | Path,

@@ -40,6 +40,9 @@ class MemoryStore:
 
     location = ":memory:"
 
+    # Nothing to wait for.
+    reads_can_block = False
+
     def __init__(self, data: MemoryData | None = None, *, now: float = 0.0) -> None:
         self.data = data or MemoryData()
         self._holder = HolderRecord(

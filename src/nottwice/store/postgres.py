@@ -87,6 +87,9 @@ class PostgresStore:
     _record: HolderRecord
     _renewal: postgres_lease.Renewal | None
 
+    # A table may be locked, and a server away.
+    reads_can_block = True
+
     def __init__(
         self,
         url: str,

@@ -98,6 +98,9 @@ class SqliteStore:
     _registered: bool
     _connections: Connections
 
+    # In WAL mode no writer keeps a reader waiting.
+    reads_can_block = False
+
     def __init__(
         self,
         path: str | Path,

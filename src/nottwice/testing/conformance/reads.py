@@ -80,6 +80,11 @@ HOSTILE = [
 class Reads(Bench):
     """Ids are text and nothing else; every list has one order."""
 
+    def test_it_says_whether_its_reads_can_block(self) -> None:
+        """Otherwise an event loop cannot know which of them to leave to a thread."""
+        said = getattr(self.open(), "reads_can_block", None)
+        expect(isinstance(said, bool), True, "Whether reads_can_block is True or False")
+
     def test_any_text_is_an_id_like_any_other(self) -> None:
         store = self.open()
         for text in HOSTILE:

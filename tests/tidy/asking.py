@@ -1,0 +1,82 @@
+"""Does every engine generator and every coroutine leave the ledger to its driver?
+
+A generator that reads the ledger itself blocks whatever drives it, an event loop too: a table that
+somebody has locked then silences every other task of the process (P127). What it asks for with
+`Read` and `Write` is answered by a driver, which knows how to wait.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.tidy.source import PACKAGE, Finding, Tree, modules, room_of
+
+# What a ledger is made of, how it is attacked and how it is operated: no event loop waits there.
+ROOMS_WITHOUT_LOOPS = ("store", "testing", "cli")
+# Who answers the asks.
+DRIVERS = (PACKAGE + "engine/drivers.py", PACKAGE + "engine/reading.py")
+# A policy is asked in a thread, and reads its meter there.
+MAY_READ = {(PACKAGE + "engine/gate.py", "read_meter")}
+# What takes a store along without asking it anything, or opens one in the first place.
+TAKES_IT_ALONG = ("Opening", "Session", "ledger_of")
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def reads_of_its_own(tree: Tree) -> Iterator[Finding]:
+    """No generator of the engine and no coroutine touches a store."""
+    for path, module in modules(tree):
+        if room_of(path) in ROOMS_WITHOUT_LOOPS or path in DRIVERS:
+            continue
+        for function in ast.walk(module):
+            if not isinstance(function, _Function) or (path, function.name) in MAY_READ:
+                continue
+            must_not_block = _must_not_block(function)
+            for node in _touches(function.body):
+                if must_not_block or _is_of_a_driver(node):
+                    yield Finding(
+                        path,
+                        node.lineno,
+                        f"{function.name} uses a store itself, and blocks its event loop",
+                        "Ask for it: yield Read(lambda store: ...)",
+                    )
+
+
+def _must_not_block(function: _Function) -> bool:
+    if isinstance(function, ast.AsyncFunctionDef):
+        return True
+    returns = "" if function.returns is None else ast.unparse(function.returns)
+    return returns.startswith("Doing[") and any(
+        isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)
+    )
+
+
+def _is_of_a_driver(node: ast.expr) -> bool:
+    """Whether it is the store of a seat or a session, which only generators are given."""
+    return isinstance(node, ast.Attribute) and _last_name(node.value) in ("seat", "session")
+
+
+def _touches(nodes: list[ast.stmt]) -> Iterator[ast.expr]:
+    """Where a store is used, except in what is handed to a driver, and for where it is."""
+    pending: list[ast.AST] = list(nodes)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Lambda | _Function):
+            continue
+        if isinstance(node, ast.Attribute) and node.attr == "location":
+            continue
+        if isinstance(node, ast.Call) and _last_name(node.func) in TAKES_IT_ALONG:
+            pending += [one.value for one in node.keywords if one.arg != "store"]
+            continue
+        if isinstance(node, ast.Attribute | ast.Name) and _last_name(node) == "store":
+            if isinstance(node.ctx, ast.Load):
+                yield node
+            continue
+        pending += ast.iter_child_nodes(node)
+
+
+def _last_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
