@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,7 @@ import nottwice as nt
 from nottwice.model.call import CallStatus
 from nottwice.model.review import ReviewStatus, Verb
 from nottwice.model.run import RunStatus
+from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
 
 # The points of a run with one effect: claim 1, 2; intent 3, 4; result 5, 6; release 7, 8.
@@ -148,6 +150,28 @@ def test_a_settle_time_beyond_patience_goes_to_a_person_without_waiting(
         assert program(ledger) == {"to": "ann"}
     assert upstream.effects == ["ann"]
     assert [review.status for review in host.data.reviews.values()] == [ReviewStatus.CLOSED]
+
+
+def test_an_answer_of_verify_is_one_piece_of_evidence_however_often_it_is_given(
+    host: Host, upstream: Upstream
+) -> None:
+    answers = [nt.still_running(), nt.still_running(), nt.still_running(), nt.unknown()]
+    asked: list[str] = []
+
+    def verify(call: nt.Call) -> nt.Verification:
+        asked.append(call.id)
+        return answers[min(len(asked), len(answers)) - 1]
+
+    program = protect(upstream, verify=verify)
+    for dies_at in (AFTER_THE_INTENT, None):
+        with host.process(dies_at=dies_at) as ledger:
+            with contextlib.suppress(nt.ReplayUnsafeError):
+                program(ledger)
+    with host.process() as ledger, pytest.raises(nt.ReplayUnsafeError):
+        program(ledger)
+    assert len(asked) == 5
+    said = [item.text for item in MemoryStore(host.data).evidence("r") if item.source == "verify"]
+    assert said == ["verify answered: still running", "verify answered: unknown"]
 
 
 def test_still_running_is_waited_for_but_not_for_ever(host: Host, upstream: Upstream) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice.engine import ownership
+from nottwice.engine.drivers import drive
 from nottwice.guard.ledger import Ledger
 from nottwice.model.run import RunStatus, Wait, WaitKind
-from nottwice.worker.choice import ONE_NEW_OF, Choice
+from nottwice.worker.choice import ONE_NEW_OF, OWN_RUNS_SECONDS, Choice
 from tests.fakes import Host
 from tests.graphs.effects import graph
 
@@ -140,6 +142,33 @@ def test_a_run_that_this_process_could_not_give_up_is_taken_up_again(
     assert sorted(chosen(choice, 9)) == ["over", "r"]
     host.data.runs["r"] = replace(host.data.runs["r"], status=RunStatus.COMPLETED)
     assert chosen(choice, 9, "over") == []
+
+
+def test_a_run_that_this_process_holds_and_does_not_drive_is_taken_up_again(
+    host: Host, ledger: Ledger
+) -> None:
+    """After a failover the ledger says so of runs whose release it has forgotten."""
+    flow = flow_of()
+    enqueue(ledger, flow, "forgotten", "driven", "released")
+    mine = ledger.store.holder()
+    for run_id in ("forgotten", "driven", "released"):
+        record = replace(host.data.runs[run_id], epoch=1, holder_id=mine.holder_id)
+        host.data.runs[run_id] = record
+    choice = Choice(ledger, nt.App(graphs=[flow]))
+    driving = drive(ownership.claim(opening(ledger, "driven")), ledger)
+    host.clock.advance(OWN_RUNS_SECONDS)
+    # Seen once: it may have been given up between a look at the ledger and one at the process.
+    assert chosen(choice, 9) == []
+    host.data.runs["released"] = replace(host.data.runs["released"], epoch=2)
+    host.clock.advance(OWN_RUNS_SECONDS)
+    assert chosen(choice, 9) == ["forgotten"]
+    drive(ownership.release(driving, None, status=RunStatus.COMPLETED), ledger)
+
+
+def opening(ledger: Ledger, run_id: str) -> ownership.Opening:
+    return ownership.Opening(
+        store=ledger.store, clock=ledger.clock, run_id=run_id, find_tool=lambda name: None
+    )
 
 
 def test_a_graph_id_that_makes_no_sense_is_left_to_others(host: Host, ledger: Ledger) -> None:

@@ -18,6 +18,7 @@ from nottwice.model.run import RunRecord, RunStatus
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
 from nottwice.worker import worker as module
+from nottwice.worker.choice import OWN_RUNS_SECONDS
 from tests.fakes import Host
 from tests.graphs.effects import Crash, Effects, answer, graph, run
 
@@ -268,6 +269,37 @@ def test_a_run_whose_end_could_not_be_written_is_ended_by_the_same_worker(
             shift._hear(SECONDS)
     assert effects.done == ["once"]
     assert (worker.tally.put_off, worker.tally.completed) == (4, 1)
+
+
+def test_a_run_whose_end_the_database_has_forgotten_is_ended_by_the_living_worker(
+    host: Host, effects: Effects
+) -> None:
+    """A standby that was promoted says that the worker still holds it. Nobody else may take it."""
+    flow = one_node(lambda state: effects.act("once") and None)
+    enqueue(host, flow, "r")
+    held: list[RunRecord] = []
+
+    class Remembers(MemoryStore):
+        def commit(self, commit: Commit) -> None:
+            if commit.run is not None and commit.run.release:
+                held.append(host.data.runs["r"])
+            super().commit(commit)
+
+    ledger = nt.open(Remembers(host.data, now=host.clock.now()), clock=host.clock)
+    worker = nt.Worker(nt.App(graphs=[flow], store=ledger))
+    shift = module._Shift(worker, ledger, None)
+    while not held or status(host) is not RunStatus.COMPLETED:
+        shift._take_up()
+        shift._hear(SECONDS)
+    host.data.runs["r"] = held[0]
+    assert status(host) is RunStatus.RUNNING
+    for _ in range(3):
+        host.clock.advance(OWN_RUNS_SECONDS)
+        if shift._take_up():
+            shift._hear(SECONDS)
+    assert (status(host), host.data.runs["r"].holder_id) == (RunStatus.COMPLETED, None)
+    assert worker.tally.completed == 2
+    assert effects.done == ["once"]
 
 
 def test_a_run_that_meets_a_full_disk_is_tried_again_by_the_same_worker(

@@ -443,6 +443,15 @@ def _drive_here(holder: HolderRecord, run_id: str) -> bool:
         return True
 
 
+def is_driven_here(holder: HolderRecord, run_id: str) -> bool:
+    """Whether this process drives a run, also if it only waits for its last attempt to end.
+
+    It does so before its claim is written, and until it is written that the run was given up.
+    """
+    with _driven_guard:
+        return (holder.holder_id, run_id) in _driven
+
+
 def _stop_driving_here(holder: HolderRecord, run_id: str) -> None:
     with _driven_guard:
         _driven.pop((holder.holder_id, run_id), None)

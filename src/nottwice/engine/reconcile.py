@@ -7,6 +7,7 @@ attempt it allows), P103 (no fingerprint is sent in place of a secret).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nottwice.engine import blocking, restored
@@ -70,7 +71,8 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
             yield Pause(doubt.failed_again(attempted.row))
         case Action.ASK_VERIFY:
             doubt.asked_at = session.clock.now()
-            doubt.take((yield Verify(tool, call_from_row(doubt.row))))
+            known = yield Read(lambda store: store.evidence(session.run_id, doubt.row.call_id))
+            doubt.take((yield Verify(tool, call_from_row(doubt.row))), known)
         case Action.WAIT_AND_ASK_AGAIN:
             yield Pause(doubt.next_wait())
             doubt.answer = None
@@ -120,9 +122,9 @@ class Doubt:
             verdict=verdicts.get(decision.verb) if decision else None,
         )
 
-    def take(self, outcome: Outcome) -> None:
-        """Keep what ``verify`` said, as an answer and as evidence."""
-        reply = outcome.value
+    def take(self, outcome: Outcome, known: Sequence[Evidence]) -> None:
+        """Keep what ``verify`` said, as an answer, and as evidence unless that is known already."""
+        reply, said_before = outcome.value, self.said
         if isinstance(reply, Verification):
             self.answer, self.result = reply.answer, reply.result
             self.said = f"verify answered: {reply.answer.value}"
@@ -138,11 +140,15 @@ class Doubt:
                     "nt.did_not_happen(), nt.still_running() or nt.unknown()"
                 )
         self.said = hide(self.said, self.tool)
-        self.note("verify", self.said)
+        # However often it is asked: the same answer is one piece of evidence.
+        told = {(item.source, item.attempt_id, item.text) for item in known}
+        text = _kept_text(self.said)
+        if self.said != said_before and ("verify", self.row.attempt_id, text) not in told:
+            self.note("verify", self.said)
 
     def note(self, source: str, text: str) -> None:
         row, now = self.row, self.session.clock.now()
-        text = hide(text, self.tool).encode("utf-8", "replace").decode()[:2000]
+        text = _kept_text(hide(text, self.tool))
         self.session.riding.add_evidence(
             Evidence(self.session.run_id, row.call_id, row.attempt_id, now, source, text)
         )
@@ -220,6 +226,10 @@ class Doubt:
         if self.answer is Answer.DID_NOT_HAPPEN and self.tool.settles_seconds is not None:
             return max(0.0, self.over_since + self.tool.settles_seconds - self.session.clock.now())
         return min(MOST_WAIT_SECONDS, FIRST_WAIT_SECONDS + self.waited_seconds)
+
+
+def _kept_text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()[:2000]
 
 
 def _look_into(

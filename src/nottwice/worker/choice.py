@@ -3,7 +3,9 @@
 Those whose holder is dead, those that were begun and can go on, and new ones, each longest ready
 first. What was begun is finished before something new is begun, so that a person who decided does
 not wait behind a backlog; but every fourth run is a new one, so that none waits for ever. A worker
-takes only runs that it has the code for; all others are left to others. Promise kept here: P63.
+takes only runs that it has the code for; all others are left to others. What the ledger says that
+this process holds is compared with what it drives: a database that forgot its last commits shows
+runs as held that were given up long ago. Promises kept here: P63, P128.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import random
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from nottwice.engine.ownership import is_driven_here
 from nottwice.errors import NottwiceError
 from nottwice.graphs.app import App
 from nottwice.graphs.binding import check_unchanged
@@ -27,6 +30,7 @@ from nottwice.worker.patience import Patience
 log = logging.getLogger("nottwice")
 ONE_NEW_OF = 4
 MOST_JUST_STARTED = 16
+OWN_RUNS_SECONDS = 5.0
 _OPEN = (RunStatus.RUNNING, RunStatus.WAITING)
 
 _Graph = Graph[Any]
@@ -59,6 +63,9 @@ class Choice:
         """Holders that were proven dead: they stay so."""
         self._left_here: set[str] = set()
         """Runs that this process may still hold, because it could not give them up."""
+        self._undriven: dict[str, int] = {}
+        """Runs that this process held and did not drive at the last look, with their epochs."""
+        self._looked_at_own = ledger.clock.now()
         self._others = 0
         """How many other holders were alive at the last look."""
         self._taken = 0
@@ -141,6 +148,7 @@ class Choice:
             if not held:
                 self._left_here.discard(run_id)
             yield from ((run, "it could not be given up here") for run in held)
+        yield from self._held_and_not_driven()
         for holder_id in store.holders_of_runs():
             if holder_id == mine:
                 continue
@@ -154,6 +162,24 @@ class Choice:
                 if run.status in _OPEN and run.origin is None:
                     yield run, f"its holder is {'dead' if life is Life.DEAD else 'gone, it seems'}"
         self._others = others
+
+    def _held_and_not_driven(self) -> Iterator[tuple[RunRecord, str]]:
+        """Runs that the ledger says this process holds, and that nothing in it drives.
+
+        No other worker may take them while this process lives. Only what was seen twice counts:
+        between two looks at ledger and process a run may have been given up.
+        """
+        store, now = self._ledger.store, self._ledger.clock.now()
+        if 0 <= now - self._looked_at_own < OWN_RUNS_SECONDS:
+            return
+        self._looked_at_own = now
+        mine, before = store.holder(), self._undriven
+        held = [run for run in store.runs_held_by(mine.holder_id) if run.status in _OPEN]
+        left = [run for run in held if not is_driven_here(mine, run.workflow_id)]
+        self._undriven = {run.workflow_id: run.epoch for run in left}
+        for run in left:
+            if before.get(run.workflow_id) == run.epoch and run.origin is None:
+                yield run, "this process holds it and does not drive it"
 
     def _family(self, run_id: str) -> Iterator[RunRecord]:
         """A run and those that it has spawned, as far as they are open: they are driven together,
