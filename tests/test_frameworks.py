@@ -24,7 +24,15 @@ import pytest
 from nottwice.testing import World
 from tests.tidy.source import ROOT
 
-REQUIREMENTS = ["langchain-core==1.7.2", "openai-agents==0.24.0", "mcp==2.3.0", "pydantic>=2.7"]
+REQUIREMENTS = [
+    "langchain-core==1.7.2",
+    "openai-agents==0.24.0",
+    "mcp==2.3.0",
+    "celery==5.7.0",
+    "tenacity==9.2.1",
+    "temporalio==1.35.0",
+    "pydantic>=2.7",
+]
 PLACE = ROOT / ".venv-frameworks"
 INSTALL_LIMIT_SECONDS = 240
 AGENT = ROOT / "tests" / "frameworks" / "agent.py"
