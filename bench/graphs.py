@@ -1,11 +1,9 @@
 """Does a run stay as light as it was at its beginning, however long it gets?
 
-A run saves a version after every step, each in a commit of its own, in SQLite with WAL and
-synchronous=FULL. Every step adds 500 bytes to a list in its state. Printed are ratios: what step
-10,000 costs against step 100, in bytes and in time, and how long versions take to load, beside the
-same state read from one text. A young run and an old one take turns, so that a machine that slows
-down slows both. The step is measured twice: with the change known, as a graph that appends knows
-it, and with the change to be found by a comparison of the states.
+Four graphs run through the public API, as a user writes them, on SQLite with a commit after every
+step: a list that grows by 500 bytes a step, and a large state in which one number changes, each
+as a plain dict and as a pydantic model. Printed is what step 10,000 costs against step 100, in time
+and in bytes, and how long versions take to load.
 
     python bench/graphs.py [--steps 10000] [--folder DIR] [--json]
 """
@@ -21,154 +19,121 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from nottwice.engine import history
-from nottwice.model import values
-from nottwice.model.checkpoint import Saved, pack, save
-from nottwice.model.delta import diff, grown, of_keys
-from nottwice.model.run import Fence, RunRecord, RunStatus
-from nottwice.store.interface import Claim, Commit
-from nottwice.store.sqlite import SqliteStore
+from pydantic import BaseModel
 
-RUN = "long"
-EARLY_STEPS = 100
-TURNS = 200
+import nottwice as nt
+
+EARLY = 100
+AROUND = 60
+"""So many steps before step 100, and before the last one, are averaged."""
 LOADS = 15
 
 
-def message(number: int) -> dict[str, Any]:
-    """About 500 bytes, as an agent would add them."""
-    return {"role": "tool", "number": number, "text": "x" * 450}
+class State(BaseModel):
+    """The typed form of what the plain graphs keep in a dict."""
+
+    step: int = 0
+    notes: list[str] = []
+    records: list[dict[str, Any]] = []
 
 
-class Run:
-    """A run that saves a version a step, as the loop of a graph does."""
-
-    def __init__(self, path: Path, *, known: bool) -> None:
-        self.path = path
-        self.store = SqliteStore(path, now=time.time())
-        holder_id = self.store.holder().holder_id
-        now = time.time()
-        record = RunRecord(RUN, RunStatus.RUNNING, 1, holder_id, now, now, now)
-        self.store.commit(Commit(workflow_id=RUN, claim=Claim(record)))
-        self._fence = Fence(holder_id, 1)
-        self._known = known
-        self._saved: Saved | None = None
-        self._image: Any = {"state": {"messages": []}, "position": {"visit": 0}}
-        self._save(self._image, None)
-
-    def step(self, number: int) -> tuple[float, float]:
-        """One step. Answer: what saving took without the commit, and with it, in seconds."""
-        added = [message(number)]
-        old = self._image
-        before = old["state"]["messages"]
-        new = {
-            "state": {**old["state"], "messages": [*before, *added]},
-            "position": {"visit": number},
-        }
-        began = time.perf_counter()
-        changed = None
-        if self._known:
-            state = of_keys({"messages": grown(len(before), added)})
-            position = diff(old["position"], new["position"])
-            changed = of_keys({"state": state, "position": position})
-        return self._save(new, changed, began=began)
-
-    def bytes_on_disk(self) -> int:
-        with sqlite3.connect(self.path) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.close()
-        return self.path.stat().st_size
-
-    def _save(self, image: Any, changed: Any, *, began: float = 0.0) -> tuple[float, float]:
-        record, self._saved = save(
-            self._saved,
-            workflow_id=RUN,
-            node_id="work",
-            old=self._image,
-            new=image,
-            changed=changed,
-            now=time.time(),
-        )
-        checkpoints = {record.version: record}
-        packed = pack(self._saved)
-        if packed is not None:
-            checkpoints.update((one.version, one) for one in packed[0])
-            self._saved = packed[1]
-        saved = time.perf_counter()
-        together = tuple(checkpoints.values())
-        self.store.commit(Commit(workflow_id=RUN, fence=self._fence, checkpoints=together))
-        self._image = image
-        return saved - began, time.perf_counter() - began
+def note(number: int) -> str:
+    """About 500 bytes."""
+    return f"{number:06d} " + "x" * 490
 
 
-def measure(folder: Path, steps: int, *, known: bool) -> dict[str, Any]:
-    """A young run and an old one, each with the step that comes next."""
-    young, old = (Run(folder / f"{known}-{age}.db", known=known) for age in ("young", "old"))
-    empty = young.bytes_on_disk()
-    for run, count in ((young, EARLY_STEPS), (old, steps)):
-        for number in range(1, count + 1):
-            run.step(number)
-    early = (young.bytes_on_disk() - empty) / EARLY_STEPS
-    late = (old.bytes_on_disk() - empty) / steps
-    took = [
-        (young.step(EARLY_STEPS + turn), old.step(steps + turn)) for turn in range(1, TURNS + 1)
-    ]
-    figures = {
-        "snapshots": sum(one.is_snapshot for one in old.store.checkpoints(RUN)),
-        "bytes a step, early": early,
-        "bytes a step, late": late,
-        "bytes ratio": late / early,
-        **_times("saving", [one[0] for one, _ in took], [other[0] for _, other in took]),
-        **_times("step", [one[1] for one, _ in took], [other[1] for _, other in took]),
-        **_loads(old.store, steps),
-    }
-    young.store.close()
-    old.store.close()
-    return figures
+def grow(step: int, notes: list[str]) -> dict[str, Any]:
+    """The first thing that anybody writes to keep one more note."""
+    return {"step": step, "notes": [*notes, note(step)]}
 
 
-def _times(name: str, early: list[float], late: list[float]) -> dict[str, float]:
-    before, after = statistics.median(early), statistics.median(late)
+def count(step: int, notes: list[str]) -> dict[str, Any]:
+    """One number changes, whatever else the state holds."""
+    return {"step": step}
+
+
+def measure(
+    folder: Path, kind: type, change: Callable[[int, list[str]], dict[str, Any]], steps: int
+) -> dict[str, float]:
+    """Run one graph, and say what a late step costs against an early one."""
+    store = folder / f"{kind.__name__}-{change.__name__}.db"
+    records = [{"number": number, "text": note(number)} for number in range(steps)]
+    given = {"step": 0, "notes": [], "records": [] if change is grow else records}
+    run_steps(store.with_suffix(".short.db"), kind, change, given, EARLY)
+    flow, took = run_steps(store, kind, change, given, steps)
+    early, late = (statistics.median(took[at - AROUND : at]) for at in (EARLY, len(took)))
+    added = bytes_of(store) - bytes_of(store.with_suffix(".short.db"))
     return {
-        f"{name} early, microseconds": before * 1e6,
-        f"{name} late, microseconds": after * 1e6,
-        f"{name} ratio": after / before,
-        # Of the means, because now and then a step packs what the last ones saved.
-        f"{name} ratio of means": statistics.fmean(late) / statistics.fmean(early),
+        f"step {EARLY}, microseconds": early * 1e6,
+        f"step {steps:,}, microseconds": late * 1e6,
+        "ratio": late / early,
+        "bytes a step": added / (steps - EARLY),
+        **loads(flow, str(store), steps),
     }
 
 
-def _loads(store: SqliteStore, steps: int) -> dict[str, float]:
+def run_steps(
+    store: Path,
+    kind: type,
+    change: Callable[[int, list[str]], dict[str, Any]],
+    given: dict[str, Any],
+    steps: int,
+) -> tuple[nt.Graph[Any], list[float]]:
+    """Run a graph of one node so many times; how long each visit took, with its commit."""
+    flow = nt.Graph("long", version="1.0.0", state=kind, checkpoints="every_step")
+    began: list[float] = []
+
+    @flow.node(most=steps, then={"again": "work", "end": nt.END})
+    def work(state: Any) -> Any:
+        began.append(time.perf_counter())
+        plain = isinstance(state, dict)
+        step = (state["step"] if plain else state.step) + 1
+        found = change(step, state["notes"] if plain else state.notes)
+        return nt.go("again" if step < steps else "end", found)
+
+    flow.run("long", given, store=str(store))
+    return flow, [later - earlier for earlier, later in pairwise(began)]
+
+
+def bytes_of(store: Path) -> int:
+    """The size of a ledger whose log was taken into it."""
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return store.stat().st_size
+
+
+def loads(flow: nt.Graph[Any], store: str, steps: int) -> dict[str, float]:
+    """How long the newest version and others take to load."""
     chance = random.Random(1)
-    whole = values.encode(history.load(store, RUN))
     took: dict[str, list[float]] = {}
     for _ in range(LOADS):
         for name, version in (
-            ("latest", None),
-            (f"version {EARLY_STEPS}", EARLY_STEPS),
-            ("random version", chance.randrange(steps)),
+            ("the newest", None),
+            (f"version {EARLY}", EARLY),
+            ("a random one", chance.randrange(steps)),
         ):
             began = time.perf_counter()
-            history.load(store, RUN, version)
+            flow.load("long", version, store=store)
             took.setdefault(name, []).append(time.perf_counter() - began)
-        began = time.perf_counter()
-        values.decode(whole)
-        took.setdefault("the same from one text", []).append(time.perf_counter() - began)
     return {
-        f"load {name}, milliseconds": statistics.median(each) * 1e3 for name, each in took.items()
+        f"loading {name}, milliseconds": statistics.median(each) * 1e3
+        for name, each in took.items()
     }
 
 
-def report(figures: dict[str, Any], steps: int) -> None:
+def report(figures: dict[str, dict[str, float]], steps: int) -> None:
     """The figures as a person reads them."""
-    print(f"\nA state that grows by 500 bytes a step, step {steps:,} against step {EARLY_STEPS}:")
+    print(f"\nGraph.run with a commit after every step: step {steps:,} against step {EARLY}")
     for name, found in figures.items():
         print(f"\n  {name}")
         for what, value in found.items():
-            digits = 0 if what == "snapshots" or "bytes a step" in what else 2
+            digits = 2 if what == "ratio" or "milliseconds" in what else 0
             print(f"    {what:<42}{value:>12,.{digits}f}")
 
 
@@ -179,15 +144,16 @@ def main() -> int:
     parser.add_argument("--folder", help="where the databases lie; /tmp may be memory")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if options.steps < EARLY_STEPS:
-        parser.error(f"--steps must be {EARLY_STEPS} at least")
+    if options.steps < 2 * EARLY:
+        parser.error(f"--steps must be {2 * EARLY} at least")
     load = os.getloadavg()[0]
     if load > 1:
         print(f"Careful: the load is {load:.1f}, so these figures are noisy.", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=options.folder or Path(__file__).parent) as name:
         figures = {
-            "change known": measure(Path(name), options.steps, known=True),
-            "change found by comparison": measure(Path(name), options.steps, known=False),
+            f"{what}, {state}": measure(Path(name), kind, change, options.steps)
+            for what, change in (("a list that grows", grow), ("one number changes", count))
+            for state, kind in (("dict", dict), ("typed", State))
         }
     if options.json:
         print(json.dumps(figures, indent=2))

@@ -422,3 +422,60 @@ def test_a_state_that_no_longer_fits_says_so_and_leaves_the_run_alone(
     effects.broken = set()
     assert run(host, old).status == "completed"
     assert effects.done == ["x"]
+
+
+@pytest.mark.parametrize("state", [dict, Data, Model])
+def test_a_list_that_is_returned_whole_costs_what_was_added_to_it(host: Host, state: Any) -> None:
+    flow = graph(state=state)
+
+    @flow.node(then={"again": "work", "end": nt.END})
+    def work(state: Any) -> Any:
+        order = part(state, "order") + 1
+        log = [*part(state, "log"), "x" * 100]
+        return nt.go("again" if order < 60 else "end", {"order": order, "log": log})
+
+    outcome = run(host, flow, {"order": 0, "log": []})
+    assert part(outcome.state, "log") == ["x" * 100] * 60
+    kept = host.data.checkpoints.values()
+    assert sum(len(one.json) for one in kept) < 60 * 700
+
+
+def test_a_dict_that_is_returned_whole_costs_what_changed_in_it(host: Host) -> None:
+    flow = graph()
+
+    @flow.node(then={"again": "work", "end": nt.END})
+    def work(state: dict[str, Any]) -> Any:
+        step = state["step"] + 1
+        return nt.go(
+            "again" if step < 60 else "end",
+            {"step": step, "known": {**state["known"], "last": step}},
+        )
+
+    known = {str(number): "x" * 100 for number in range(60)}
+    outcome = run(host, flow, {"step": 0, "known": known})
+    assert outcome.state == {"step": 60, "known": {**known, "last": 60}}
+    kept = host.data.checkpoints.values()
+    assert sum(len(one.json) for one in kept) < 10_000 + 60 * 600
+
+
+def test_a_part_of_the_state_reaches_a_tool_as_a_list_of_its_own(
+    host: Host, effects: Effects
+) -> None:
+    taken: list[Any] = []
+
+    @nt.tool("pure")
+    def sort(items: list[Any], extra: dict[str, Any]) -> list[Any]:
+        items.sort()
+        taken.append((type(items), type(extra["nested"])))
+        return items
+
+    flow = graph()
+
+    @flow.node
+    def use(state: dict[str, Any]) -> Any:
+        return {"sorted": sort(state["items"], {"nested": state["items"]})}
+
+    outcome = run(host, flow, {"items": [3, 1, 2]})
+    assert outcome.state == {"items": [3, 1, 2], "sorted": [1, 2, 3]}
+    assert taken == [(list, list)]
+    assert type(outcome.state["items"]) is list

@@ -14,6 +14,7 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 from nottwice.errors import LedgerCorrupt
+from nottwice.model.frozen import thaw
 from nottwice.model.records import frozen_record
 from nottwice.model.shapes import checked
 
@@ -119,7 +120,7 @@ class Message:
             case {"role": ("user" | "assistant") as role, "blocks": list(blocks), **rest}:
                 if rest.keys() <= {"extra"}:
                     read = tuple(block_from_plain(block) for block in blocks)
-                    if type(extra := plain.get("extra", {})) is dict:
+                    if type(extra := thaw(plain.get("extra", {}))) is dict:
                         return cls(Role(role), read, extra)
         raise _unreadable(plain)
 
@@ -157,7 +158,7 @@ def block_from_plain(plain: Any) -> Block:
     if read is None:
         raise _unreadable(plain)
     try:
-        return checked(read(**{name: value for name, value in plain.items() if name != "kind"}))
+        return checked(read(**{name: thaw(plain[name]) for name in plain if name != "kind"}))
     except TypeError:
         raise _unreadable(plain) from None
 

@@ -261,6 +261,9 @@ class AgentState(StateType):
     def hand_out(self, state: Mapping[str, Any]) -> RunState:
         return RunState(state)
 
+    def lend(self, state: Mapping[str, Any]) -> RunState:
+        return RunState(state)
+
     def read(self, handed: Any, returned: Any, state: Mapping[str, Any], node: str) -> Ending:
         if node == "/" and returned is not None:
             raise UsageError(

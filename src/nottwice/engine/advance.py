@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from nottwice.engine import ownership, steps, stops, tampered
@@ -26,12 +26,15 @@ from nottwice.model.call import ROOT_NODE
 from nottwice.model.checkpoint import Saved, pack, save
 from nottwice.model.delta import Delta, diff, grown, of_keys
 from nottwice.model.failure import Failure, is_ledger_trouble
+from nottwice.model.frozen import FrozenList, freeze
 from nottwice.model.graph import GraphDefinition, Node
 from nottwice.model.image import resume_image
 from nottwice.model.mapping import nodes_at
 from nottwice.model.position import Position
 from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord
+
+_NOTHING = FrozenList()
 
 
 class Cadence(enum.Enum):
@@ -48,7 +51,7 @@ class Ending:
 
     choice: str | None
     changes: Mapping[str, Any]
-    """Plain values that replace what the state held."""
+    """Frozen values that replace what the state held."""
     additions: Mapping[str, list[Any]]
     """Plain items that are added to lists of the state."""
 
@@ -63,7 +66,7 @@ class NodeCode(Protocol):
     def is_async(self) -> bool: ...
 
     def hand_out(self, state: Mapping[str, Any]) -> Any:
-        """The state as the node sees it."""
+        """The state, whose parts are frozen, as the node sees it."""
 
     def read(self, handed: Any, returned: Any, state: Mapping[str, Any]) -> Ending:
         """What the node returned; raises if it broke its contract."""
@@ -183,11 +186,11 @@ class Flight:
     """A run of a graph while it is driven: where it is, and what has been saved of that."""
 
     def __init__(
-        self, session: Session, plan: Plan, state: dict[str, Any], position: Position
+        self, session: Session, plan: Plan, state: Mapping[str, Any], position: Position
     ) -> None:
         self.session = session
         self.plan = plan
-        self.state = state
+        self.state: dict[str, Any] = {key: freeze(value) for key, value in state.items()}
         self.position = position
         self.saved: Saved | None = None
         self.guard = threading.Lock()
@@ -256,13 +259,12 @@ def _board(session: Session, plan: Plan) -> Doing[Flight]:
     if session.found is not None:
         chain = yield Read(lambda store: store.checkpoint_chain(session.run_id))
     if not chain:
-        state = dict(plan.first_state)
-        flight = Flight(session, plan, state, positions.start(plan.graph))
+        flight = Flight(session, plan, plan.first_state, positions.start(plan.graph))
         flight.save(ROOT_NODE)
         return flight
     image, saved = resume_image(chain)
     flight = Flight(session, plan, image["state"], Position.from_plain(image["position"]))
-    flight.loaded(saved, image)
+    flight.loaded(saved, {**image, "state": flight.state})
     return flight
 
 
@@ -403,22 +405,32 @@ def _merged(flight: Flight) -> dict[str, Any]:
 def _overlaid(flight: Flight, update: Mapping[str, Any]) -> dict[str, Any]:
     """The state with what branches changed; what is added to lists comes after what is there."""
     append = flight.plan.graph.append
-    added = {key: [*flight.state.get(key, ()), *update[key]] for key in update if key in append}
-    return {**flight.state, **update, **added}
+    added = {key: update[key] for key in update if key in append}
+    changed = {key: freeze(value) for key, value in update.items()}
+    return {**flight.state, **changed, **_longer(flight.state, added)}
 
 
 def _updated(state: Mapping[str, Any], ending: Ending) -> dict[str, Any]:
-    added = {key: [*state.get(key, ()), *items] for key, items in ending.additions.items()}
-    return {**state, **ending.changes, **added}
+    return {**state, **ending.changes, **_longer(state, ending.additions)}
+
+
+def _longer(
+    state: Mapping[str, Any], additions: Mapping[str, Sequence[Any]]
+) -> dict[str, FrozenList]:
+    """The lists of the state that something is added to, with that behind them."""
+    return {key: state.get(key, _NOTHING).grown(items) for key, items in additions.items()}
 
 
 def _changed(state: Mapping[str, Any], ending: Ending) -> Delta:
-    """The same as a delta: nobody has to compare what a node did not touch."""
+    """The same as a delta. Only what the node returned is compared with what was there."""
     return of_keys(
         {
-            **{key: {"set": value} for key, value in ending.changes.items()},
             **{
-                key: grown(len(state.get(key, ())), items)
+                key: diff(state[key], value) if key in state else {"set": value}
+                for key, value in ending.changes.items()
+            },
+            **{
+                key: grown(len(state.get(key, ())), list(items))
                 for key, items in ending.additions.items()
             },
         }

@@ -275,7 +275,7 @@ class _Code:
         return self.bare if self.takes_state else lambda state: self.bare()
 
     def hand_out(self, state: Mapping[str, Any]) -> Any:
-        return self.state.hand_out(state)
+        return self.state.lend(state)
 
     def read(self, handed: Any, returned: Any, state: Mapping[str, Any]) -> Ending:
         return self.state.read(handed, returned, state, self.name)

@@ -8,10 +8,12 @@ change is refused: the change would be lost.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import typing
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 import typing_extensions
@@ -19,9 +21,14 @@ from pydantic import AliasChoices, BaseModel, TypeAdapter
 
 from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidArguments, InvalidGraph, NotPlainData
+from nottwice.graphs.parts import parts_of
 from nottwice.guard.codec import Codec, build_adapter, explain, restore
 from nottwice.model import values
+from nottwice.model.frozen import FrozenDict, FrozenList, freeze, shared_items, shared_keys, thaw
 from nottwice.model.records import frozen_record
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+_NOTHING = FrozenList()
 
 
 @frozen_record(frozen=True, slots=True)
@@ -59,6 +66,8 @@ class StateType:
                         f"Graph {graph!r} appends to {name!r}, which its state does not have. "
                         f"Its parts: {', '.join(self.fields)}."
                     )
+        self._parts_alone = None if self.fields is None else parts_of(annotation, self.fields)
+        """How to validate parts one by one; None for a type that ties them together."""
         self._codecs: dict[str, Codec] = {}
 
     def schema(self) -> Any:
@@ -129,10 +138,20 @@ class StateType:
             raise InvalidGraph(f"{by} does not fit: {path}: {text}. Nothing was kept.") from None
         return self._plain_changes(self._parts(whole), by=by)
 
-    def hand_out(self, state: Mapping[str, Any]) -> Any:
-        """A copy of the state in its declared type."""
+    def lend(self, state: Mapping[str, Any]) -> Any:
+        """The state in its declared type, for a node to read. What cannot be changed is shared."""
         if self._adapter is None:
-            return {key: _copy(value) for key, value in state.items()}
+            return FrozenDict(state)
+        if self._parts_alone is not None:
+            with contextlib.suppress(Exception):
+                return self._parts_alone.lend(state)
+        # What does not fit is explained as a whole.
+        return self.hand_out(state)
+
+    def hand_out(self, state: Mapping[str, Any]) -> Any:
+        """A copy of the state in its declared type, which belongs to the caller."""
+        if self._adapter is None:
+            return thaw(dict(state))
         try:
             return self._whole(state)
         except Exception as error:
@@ -145,7 +164,7 @@ class StateType:
     def _whole(self, state: Mapping[str, Any]) -> Any:
         """The state in its declared type; raises what validation raises."""
         assert self._adapter is not None
-        spelled = {self._spellings.get(key, key): _copy(value) for key, value in state.items()}
+        spelled = {self._spellings.get(key, key): thaw(value) for key, value in state.items()}
         return restore(self._adapter, spelled)
 
     def read(self, handed: Any, returned: Any, state: Mapping[str, Any], node: str) -> Ending:
@@ -158,7 +177,7 @@ class StateType:
             choice, returned = returned, None
         if returned is None:
             return Ending(choice, {}, {})
-        changes = self._changes(returned, state, node)
+        changes = self._changes(handed, returned, state, node)
         added = {key: changes.pop(key) for key in self.append if key in changes}
         for key, items in added.items():
             if not isinstance(items, list):
@@ -166,18 +185,31 @@ class StateType:
                     f"Node {node!r} of graph {self._graph!r} returned {type(items).__name__} for "
                     f"{key!r}, to which it can only add. Return the new items as a list."
                 )
-        self._check_fits({**state, **changes, **_longer(state, added)}, node)
+        self._check_fits(state, changes, added, node)
         return Ending(choice, changes, added)
 
-    def _check_fits(self, state: Mapping[str, Any], node: str) -> None:
+    def _check_fits(
+        self,
+        state: Mapping[str, Any],
+        changes: Mapping[str, Any],
+        added: Mapping[str, FrozenList],
+        node: str,
+    ) -> None:
         """Refuse an update whose parts are sound and which does not fit the type as a whole.
 
         Once it were kept, no node could be handed the state any more.
         """
         if self._adapter is None:
             return
+        if self._parts_alone is not None:
+            with contextlib.suppress(Exception):
+                for key, value in changes.items():
+                    self._parts_alone.check(key, value)
+                for key, items in added.items():
+                    self._parts_alone.check_added(key, state.get(key, _NOTHING), items)
+                return
         try:
-            self._whole(state)
+            self._whole({**state, **changes, **_longer(state, added)})
         except Exception as error:
             path, text = explain(error, root="state")
             raise InvalidGraph(
@@ -185,11 +217,18 @@ class StateType:
                 f"{path}: {text}. Nothing was kept, and the run stays at this node."
             ) from None
 
-    def _changes(self, returned: Any, state: Mapping[str, Any], node: str) -> dict[str, Any]:
+    def _changes(
+        self, handed: Any, returned: Any, state: Mapping[str, Any], node: str
+    ) -> dict[str, Any]:
         if isinstance(returned, Mapping):
-            return self._plain_changes(dict(returned), node=node)
+            return self._plain_changes(dict(returned), node=node, state=state, handed=handed)
         if self.fields is not None and isinstance(returned, typing.cast(type, self.annotation)):
-            whole = self._plain_changes(self._parts(returned), node=node)
+            given = {
+                key: value
+                for key, value in self._parts(returned).items()
+                if self._parts_alone is None or not self._parts_alone.is_lent(state.get(key), value)
+            }
+            whole = self._plain_changes(given, node=node, state=state, handed=handed)
             changed = {key: value for key, value in whole.items() if not _same(value, state, key)}
             for key in self.append:
                 if key in changed:
@@ -203,15 +242,25 @@ class StateType:
             "stays at this node. Return a dict of what changes, None, or the name of a route."
         )
 
-    def _tail(self, value: Any, known: list[Any], key: str, node: str) -> list[Any]:
-        if isinstance(value, list) and values.encode(value[: len(known)]) == values.encode(known):
+    def _tail(self, value: Any, known: list[Any], key: str, node: str) -> Any:
+        begins_alike = isinstance(value, list) and (
+            shared_items(known, value) == len(known)
+            or values.encode(value[: len(known)]) == values.encode(known)
+        )
+        if begins_alike:
             return value[len(known) :]
         raise InvalidGraph(
             f"Node {node!r} of graph {self._graph!r} changed {key!r}, to which it can only add."
         )
 
     def _plain_changes(
-        self, changes: dict[Any, Any], *, node: str | None = None, by: str | None = None
+        self,
+        changes: dict[Any, Any],
+        *,
+        node: str | None = None,
+        by: str | None = None,
+        state: Mapping[str, Any] = _EMPTY,
+        handed: Any = _EMPTY,
     ) -> dict[str, Any]:
         if by is None:
             graph = self._graph
@@ -220,8 +269,26 @@ class StateType:
         for key, value in changes.items():
             if not isinstance(key, str) or (self.fields is not None and key not in self.fields):
                 raise InvalidGraph(self._not_a_part(key, by))
-            plain[key] = self._write(key, value, by)
+            lent = handed.get(key) if isinstance(handed, Mapping) else getattr(handed, key, None)
+            plain[key] = self._take_over(key, value, state.get(key), lent, by)
         return plain
+
+    def _take_over(self, key: str, value: Any, old: Any, lent: Any, by: str) -> Any:
+        """A value for the state, frozen. What it has in common with the old one is shared.
+
+        ``lent`` is the old one as the node saw it.
+        """
+        grows = self.fields is None or (self._parts_alone and self._parts_alone.grows(key))
+        if grows and type(value) is list and type(old) is FrozenList and isinstance(lent, list):
+            kept = shared_items(lent, value) if len(lent) == len(old) else 0
+            if kept and kept == len(old):
+                return old.grown(self._write(key, value[kept:], by)) if kept < len(value) else old
+        if self.fields is None and type(value) is dict and type(old) is FrozenDict:
+            same = shared_keys(old, value)
+            new = {name: each for name, each in value.items() if name not in same}
+            written = freeze(self._write(key, new, by))
+            return FrozenDict({name: written.get(name, each) for name, each in value.items()})
+        return freeze(self._write(key, value, by))
 
     def _not_a_part(self, key: object, by: str) -> str:
         known = "" if self.fields is None else f" Its parts: {', '.join(self.fields)}."
@@ -235,11 +302,9 @@ class StateType:
             except InvalidArguments as error:
                 raise InvalidGraph(f"{by}: {error.message}") from None
         try:
-            written = codec.encode(value, root=key).plain
+            return codec.encode(value, root=key).plain
         except NotPlainData as error:
             raise NotPlainData(f"{by}: {error.message}", path=error.path) from None
-        # What the node still holds may be changed after it has returned.
-        return _copy(written)
 
     def _codec(self, key: str) -> Codec:
         codec = self._codecs.get(key)
@@ -259,17 +324,21 @@ class StateType:
         return {name: getattr(whole, name) for name in self.fields}
 
     def _check_unchanged(self, handed: Any, state: Mapping[str, Any], node: str) -> None:
-        if self._adapter is None:
-            same = handed == state
-        else:
-            fresh = self._whole(state)
-            same = self._dumped(handed) == self._dumped(fresh)
-        if not same:
+        if self._adapter is not None and not self._is_unchanged(handed, state):
             raise InvalidGraph(
                 f"Node {node!r} of graph {self._graph!r} changed the state in place, which is not "
                 "kept. The run stays at this node. Return what changes: "
                 "return {'name': new_value}."
             )
+
+    def _is_unchanged(self, handed: Any, state: Mapping[str, Any]) -> bool:
+        if self._parts_alone is not None:
+            found = self._parts(handed)
+            return found.keys() >= state.keys() and all(
+                self._parts_alone.is_unchanged(key, plain, found[key])
+                for key, plain in state.items()
+            )
+        return bool(self._dumped(handed) == self._dumped(self._whole(state)))
 
     def _dumped(self, value: Any) -> Any:
         assert self._adapter is not None
@@ -346,15 +415,6 @@ def _bare(hint: Any) -> Any:
     if typing_extensions.get_origin(hint) in (typing.Required, typing.NotRequired):
         return typing_extensions.get_args(hint)[0]
     return hint
-
-
-def _copy(value: Any) -> Any:
-    """A copy of plain data; nobody who changes it changes the original."""
-    if type(value) is dict:
-        return {key: _copy(each) for key, each in value.items()}
-    if type(value) is list:
-        return [each if type(each) is str else _copy(each) for each in value]
-    return value
 
 
 def _same(value: Any, state: Mapping[str, Any], key: str) -> bool:

@@ -32,6 +32,7 @@ from nottwice.guard.parameters import Parameters
 from nottwice.guard.secrets import Secret, Shape, find_secrets, holds_secret, may_be_secret
 from nottwice.guard.validation import Validator
 from nottwice.model import values
+from nottwice.model.frozen import thaw
 from nottwice.model.records import frozen_record, light_record
 
 _KIND = inspect.Parameter
@@ -113,6 +114,9 @@ class Signature:
             if name in given and name not in self._volatile:
                 self._refuse_sets(name, given[name])
         surveyed = values.survey(checked)
+        if surveyed is None or surveyed & values.HOLDS_FROZEN:
+            # A part of a graph's state: a reissue gets a list, and so does the first attempt.
+            checked = {name: thaw(value) for name, value in checked.items()}
         if surveyed is not None:
             plain = normal = prepared.with_defaults(checked) if prepared.plain else checked
             own = checked

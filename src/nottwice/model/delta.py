@@ -23,8 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress, count, islice
 from json.encoder import encode_basestring_ascii
-from operator import is_, is_not
+from operator import is_not
 from typing import Any, Final
+
+from nottwice.model.frozen import FROZEN, kind_of, shared_items
 
 Plain = Any
 """Plain data, as `values.py` has it."""
@@ -76,8 +78,8 @@ def same(one: Plain, other: Plain) -> bool:
     """Whether two plain values are equal in value and in type, all the way down."""
     if one is other:
         return True
-    kind = type(one)
-    if kind is not type(other):
+    kind = kind_of(one)
+    if kind is not kind_of(other):
         return False
     if kind is dict:
         return len(one) == len(other) and all(
@@ -179,14 +181,14 @@ def weight(value: Plain, *, limit: int = _NO_LIMIT) -> int:
         total += 2 * len(items)
         if total > limit:
             break
-        if type(items) is dict:
+        if isinstance(items, dict):
             total += sum(map(len, items)) + 3 * len(items)
             items = items.values()
         for item in items:
             kind = type(item)
             if kind is str:
                 total += len(item) + 1
-            elif kind is dict or kind is list:
+            elif kind is dict or kind is list or kind in FROZEN:
                 if item:
                     pending.append(item)
                 else:
@@ -203,10 +205,10 @@ def weight(value: Plain, *, limit: int = _NO_LIMIT) -> int:
 
 def _diff(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
     """A delta, and about how many characters it takes."""
-    kind = type(new)
+    kind = kind_of(new)
     if old is new:
         return {}, 2
-    if type(old) is not kind or (kind is not dict and kind is not list):
+    if kind_of(old) is not kind or (kind is not dict and kind is not list):
         return ({}, 2) if same(old, new) else ({"set": new}, weight(new) + _WORDS)
     found, size = (_diff_dicts if kind is dict else _diff_lists)(old, new, shortest)
     if found and shortest and size > weight(new, limit=size):
@@ -239,8 +241,9 @@ def _diff_dicts(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
 
 
 def _diff_lists(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
-    if len(new) > len(old) and all(map(is_, old, new)):
-        head, rest = len(old), 0
+    shared = shared_items(old, new)
+    if shared == len(old) < len(new):
+        head, rest = shared, 0
     else:
         head = _run(old, new)
         if head == len(old) == len(new):
@@ -334,7 +337,7 @@ def _apply(old: Plain, delta: Delta, owned: bool) -> Plain:
             _expect(delta, _OF_ALL)
             return delta["set"]
         return _apply_parts(old, _parts(delta), owned)
-    if type(old) is not dict:
+    if kind_of(old) is not dict:
         raise Misfit(f"a change of an object meets {type(old).__name__}")
     made = old if owned else dict(old)
     if "keys" in delta:
@@ -352,8 +355,8 @@ def _apply(old: Plain, delta: Delta, owned: bool) -> Plain:
     return made
 
 
-def _apply_parts(old: Plain, parts: list[Any], owned: bool) -> list[Plain]:
-    if type(old) is not list:
+def _apply_parts(old: Plain, parts: list[Any], owned: bool) -> Plain:
+    if kind_of(old) is not list:
         raise Misfit(f"a change of a list meets {type(old).__name__}")
     if owned and parts and parts[0] == [0, len(old)]:
         for place in range(1, len(parts)):

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
+from nottwice.model.frozen import kind_of
+
 MAX_DEPTH: Final = 128
 # Items of all lists and objects together, each as often as it would be written.
 MAX_ITEMS: Final = 1_000_000
@@ -55,17 +57,17 @@ def _faults(item: Any, steps: _Steps) -> Iterator[tuple[_Steps, _Fault]]:
     fault = _fault_of(item, depth=len(steps))
     if fault is not None:
         yield steps, fault
-    elif type(item) is dict:
+    elif isinstance(item, dict):
         for key, each in item.items():
             yield from _faults(each, (*steps, key))
-    elif type(item) is list:
+    elif isinstance(item, list):
         for index, each in enumerate(item):
             yield from _faults(each, (*steps, index))
 
 
 def _fault_of(item: Any, *, depth: int) -> _Fault | None:
     """What is wrong with one item, its contents left aside, and what to do instead."""
-    kind = type(item)
+    kind = kind_of(item)
     if item is None or kind is bool:
         return None
     if kind is str:

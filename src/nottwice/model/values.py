@@ -1,9 +1,9 @@
 """What is plain data, and what are its canonical bytes, its hash and its text at rest?
 
-Plain data is exactly dict with str keys, list, str, int, float, bool and None, nested at most
-MAX_DEPTH deep. Equal values have equal canonical bytes (RFC 8785, JCS), however they were spelled;
-unequal values have unequal ones, 64-bit ids included. Whatever is not plain is refused with the
-path to it, never rounded, repaired or rendered by chance.
+Plain data is exactly dict with str keys, list (both may be frozen, see `frozen.py`), str, int,
+float, bool and None, nested at most MAX_DEPTH deep. Equal values have equal canonical bytes (RFC
+8785, JCS), however they were spelled; unequal values have unequal ones, 64-bit ids included.
+Whatever is not plain is refused with the path to it, never rounded, repaired or rendered by chance.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from math import isfinite
 from typing import Any, Final, NoReturn
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
+from nottwice.model.frozen import FROZEN, kind_of
 from nottwice.model.refusals import MAX_DEPTH as MAX_DEPTH
 from nottwice.model.refusals import MAX_INTEGER_BITS as MAX_INTEGER_BITS
 from nottwice.model.refusals import MAX_ITEMS, Refusal, find_refusal, is_too_long
@@ -33,7 +34,7 @@ def canonical(value: object) -> bytes:
 
 
 def _canonical(value: object, spelling: int) -> bytes:
-    if spelling == _AS_JSON:
+    if spelling & ~HOLDS_FROZEN == _AS_JSON:
         return _dump_sorted(value).encode()
     if spelling < 0:
         _refuse(value, "$")
@@ -139,6 +140,8 @@ _NOT_PLAIN: Final = -1
 _AS_JSON: Final = 0
 _ODD_NUMBERS: Final = 1
 _WIDE_KEYS: Final = 2
+HOLDS_FROZEN: Final = 4
+"""What `survey` adds for a value of which a part is frozen."""
 
 # Between these, every integer is a double, and its digits are the double's RFC 8785 spelling.
 _FIRST_SAFE: Final = -(2**53)
@@ -152,10 +155,11 @@ def _survey(value: object) -> int:
     data from ending in a RecursionError) and no paths; find_refusal looks for those when one is
     needed. Depth first, so that data which contains itself soon reaches the limit.
     """
-    found = _AS_JSON
     visited = 1
     kind = type(value)
-    pending: list[tuple[Any, int]] = [(value, 1) if kind is dict or kind is list else ((value,), 0)]
+    found = HOLDS_FROZEN if kind in FROZEN else _AS_JSON
+    is_container = kind is dict or kind is list or found
+    pending: list[tuple[Any, int]] = [(value, 1) if is_container else ((value,), 0)]
     try:
         while pending:
             items, depth = pending.pop()
@@ -164,7 +168,7 @@ def _survey(value: object) -> int:
             visited += len(items)
             if visited > MAX_ITEMS:
                 return _TOO_MANY
-            if type(items) is dict:
+            if isinstance(items, dict):
                 for key in items:
                     if type(key) is not str:
                         return _NOT_PLAIN
@@ -194,6 +198,11 @@ def _survey(value: object) -> int:
                         if not isfinite(item):
                             return _NOT_PLAIN
                         found |= _ODD_NUMBERS
+                elif kind in FROZEN:
+                    if depth >= MAX_DEPTH:
+                        return _NOT_PLAIN
+                    found |= HOLDS_FROZEN
+                    pending.append((item, depth + 1))
                 elif kind is not bool and item is not None:
                     return _NOT_PLAIN
     except UnicodeEncodeError:
@@ -233,7 +242,7 @@ _Order = Callable[[str], bytes] | None
 
 def _write(value: Any, pieces: list[str], *, order: _Order) -> None:
     """Append the RFC 8785 spelling of plain data; order is the sort key for names."""
-    kind = type(value)
+    kind = kind_of(value)
     if kind is str:
         pieces.append(encode_basestring(value))
     elif kind is dict:

@@ -1,0 +1,204 @@
+"""How are the parts of a typed state validated one by one, and lent without a copy?
+
+A state of megabytes in which one number changed is not validated as a whole. Each part has a
+validator of its own, and a part that nothing can change (text, numbers, dates, lists and dicts of
+these) keeps its validated twin for as long as it stays the same. Of a list that grew, only the
+new items are validated.
+
+That is right only where a type says nothing about its parts together. A model with validators of
+its own, a dataclass with ``__post_init__`` and the like are validated as a whole, as ever.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import pathlib
+import typing
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import typing_extensions
+from pydantic import BaseModel, TypeAdapter
+
+from nottwice.guard.codec import build_adapter, restore
+from nottwice.model.frozen import FROZEN, FrozenDict, FrozenList
+
+_ATOMS = (
+    str,
+    int,
+    float,
+    bool,
+    bytes,
+    type(None),
+    decimal.Decimal,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    uuid.UUID,
+    enum.Enum,
+    pathlib.PurePath,
+)
+# Settings of a model that say nothing about how a part is read.
+_HARMLESS = frozenset({"arbitrary_types_allowed", "extra", "frozen", "title"})
+
+
+class Changeable(Exception):
+    """A value that can be changed, and so cannot be lent to two nodes. Internal."""
+
+
+class Parts:
+    """The parts of a typed state, each with a validator of its own."""
+
+    def __init__(
+        self, types: Mapping[str, Any], make: Callable[[dict[str, Any]], Any], required: set[str]
+    ) -> None:
+        self._make = make
+        self._required = required
+        self._adapters: dict[str, TypeAdapter[Any]] = {}
+        self._lists: set[str] = set()
+        """The parts whose items are validated one by one."""
+        for name, annotation in types.items():
+            self._adapters[name], note = build_adapter(annotation)
+            if note is not None:
+                raise Changeable(note)
+            if typing.get_origin(annotation) is list:
+                self._lists.add(name)
+
+    def lend(self, state: Mapping[str, Any]) -> Any:
+        """The state in its type, its parts shared where possible; raises what validation raises."""
+        if not self._required <= state.keys() <= self._adapters.keys():
+            raise KeyError("the state has other parts than its type")
+        return self._make({name: self.value(name, plain) for name, plain in state.items()})
+
+    def value(self, name: str, plain: Any) -> Any:
+        """One part in its type; raises what validation raises."""
+        if type(plain) in FROZEN:
+            self.check(name, plain)
+            owner, twin, is_shared = plain.twin
+            if is_shared and owner is self:
+                return twin
+        return restore(self._adapters[name], plain)
+
+    def check(self, name: str, plain: Any) -> None:
+        """Validate a part, unless that was done; raises what validation raises."""
+        if type(plain) not in FROZEN:
+            restore(self._adapters[name], plain)
+        elif plain.twin is None:
+            plain.twin = self, *self._validate(name, plain)
+
+    def check_added(self, name: str, old: Any, items: FrozenList) -> None:
+        """Validate what is added to a list; raises what validation raises."""
+        self.check(name, items if name in self._lists else old.grown(items))
+
+    def is_lent(self, plain: Any, value: Any) -> bool:
+        """Whether a value is the very one that was lent for this part, which nothing can change."""
+        return type(plain) in FROZEN and plain.twin is not None and plain.twin[1] is value
+
+    def is_unchanged(self, name: str, plain: Any, value: Any) -> bool:
+        """Whether a node left a part as it was lent."""
+        if self.is_lent(plain, value):
+            return True
+        adapter = self._adapters[name]
+        shown = adapter.dump_python(value, warnings=False)
+        if shown == plain:
+            return True
+        # It may have a type whose values are not what is on record of them, such as a date.
+        fresh = restore(adapter, plain)
+        return bool(shown == adapter.dump_python(fresh, warnings=False))
+
+    def grows(self, name: str) -> bool:
+        """Whether a list that begins like the one before is valid if the rest of it is."""
+        return name in self._lists
+
+    def _validate(self, name: str, plain: Any) -> tuple[Any, bool]:
+        """A part in its type, and whether it may be shared. If not, it is made anew each time."""
+        adapter = self._adapters[name]
+        base = plain.base if name in self._lists and type(plain) is FrozenList else None
+        if type(plain) is FrozenList:
+            plain.base = None
+        try:
+            if base is None:
+                return _unchangeable(restore(adapter, plain)), True
+            added = restore(adapter, plain[len(base) :])
+            if not base.twin[2]:
+                return None, False
+            return base.twin[1].grown(map(_unchangeable, added)), True
+        except Changeable:
+            return None, False
+
+
+def parts_of(annotation: Any, fields: Mapping[str, Any]) -> Parts | None:
+    """The parts of a type that says nothing about them together; None for any other type."""
+    required, types = set(fields), dict(fields)
+    make: Callable[[dict[str, Any]], Any]
+    if hasattr(annotation, "__pydantic_config__"):
+        return None
+    if typing_extensions.is_typeddict(annotation):
+        required, make = set(annotation.__required_keys__), FrozenDict
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if not _is_simple_model(annotation):
+            return None
+        for name, field in annotation.model_fields.items():
+            for metadata in field.metadata:
+                types[name] = typing.Annotated[types[name], metadata]
+        make = partial(_construct, annotation)
+    elif _is_simple_dataclass(annotation):
+        make = partial(_call, annotation)
+    else:
+        return None
+    try:
+        return Parts(types, make, required)
+    except Changeable:
+        return None
+
+
+def _is_simple_model(model: type[BaseModel]) -> bool:
+    rules = model.__pydantic_decorators__
+    tied = rules.validators or rules.field_validators or rules.root_validators
+    return not (
+        tied
+        or rules.model_validators
+        or model.__private_attributes__
+        or model.model_config.get("extra") == "allow"
+        or not _HARMLESS.issuperset(model.model_config)
+        or any(field.validation_alias for field in model.model_fields.values())
+        or model.model_post_init is not BaseModel.model_post_init
+        or model.__init__ is not BaseModel.__init__
+        or model.__new__ is not BaseModel.__new__
+    )
+
+
+def _construct(model: type[BaseModel], values: dict[str, Any]) -> Any:
+    return model.model_construct(_fields_set=set(values), **values)
+
+
+def _call(kind: Callable[..., Any], values: dict[str, Any]) -> Any:
+    return kind(**values)
+
+
+def _is_simple_dataclass(kind: Any) -> bool:
+    return (
+        not hasattr(kind, "__pydantic_fields__")
+        and not hasattr(kind, "__post_init__")
+        and all(field.init for field in dataclasses.fields(kind))
+        # Where dataclasses put the code that they write; an ``__init__`` of one's own has a file.
+        and kind.__init__.__code__.co_filename == "<string>"
+    )
+
+
+def _unchangeable(value: Any) -> Any:
+    """The value with frozen lists and dicts; Changeable if something else in it can be changed."""
+    if isinstance(value, _ATOMS):
+        return value
+    if type(value) is list:
+        return FrozenList(map(_unchangeable, value))
+    if type(value) is dict:
+        return FrozenDict({_unchangeable(key): _unchangeable(each) for key, each in value.items()})
+    if type(value) is tuple:
+        return tuple(map(_unchangeable, value))
+    raise Changeable(type(value).__name__)

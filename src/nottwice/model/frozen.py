@@ -1,0 +1,168 @@
+"""Plain data that is handed out without a copy: lists and dicts that refuse to be changed.
+
+A node that gets a state of megabytes reads one number of it. If the state could be changed in
+place, nottwice would have to copy it before and compare it after every node. Frozen, it is shared:
+between the node, the checkpoint and the next node, and what two versions have in common is the
+same object in both, so a comparison need not look inside.
+
+They are real lists and dicts, so ``json.dumps``, ``isinstance`` and ``[*items, new]`` take them. A
+copy of one (``list(...)``, ``{**...}``, ``.copy()``, ``copy.deepcopy``) can be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import compress, count
+from operator import is_not
+from typing import Any, Final, NoReturn
+
+from nottwice.errors import InvalidGraph
+
+_compared = count()
+"""Moves on whenever two frozen values that are not one object are compared."""
+
+
+def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
+    raise InvalidGraph(
+        "The code changed the state in place, which is read-only. Nothing was kept, and the run "
+        "stays at this node. Return what changes, return {'name': new_value}, or change a copy: "
+        "list(...), dict(...) or copy.deepcopy(...)."
+    )
+
+
+class FrozenList(list[Any]):
+    """A list of plain data that cannot be changed."""
+
+    __slots__ = ("base", "is_exact", "twin")
+
+    is_exact: bool
+    """Whether items that are equal are the same value; 1 and True are equal and are not."""
+    base: FrozenList | None
+    """The list that this one was made of by adding to it, as long as that is worth knowing."""
+    twin: Any
+    """The same in the type that a graph declares, once it was made; see graphs/parts.py."""
+
+    def __init__(self, items: Iterable[Any] = (), *, is_exact: bool | None = None) -> None:
+        """``items`` are frozen already, or nothing that can be changed."""
+        super().__init__(items)
+        if is_exact is None:
+            is_exact = all(type(item) in _EXACT for item in self)
+        self.is_exact, self.base, self.twin = is_exact, None, None
+
+    def grown(self, items: Iterable[Any]) -> FrozenList:
+        """This list with more behind it."""
+        tail = FrozenList(map(freeze, items))
+        made = FrozenList(self, is_exact=self.is_exact and tail.is_exact)
+        list.extend(made, tail)
+        # Not of every list: one that rests on all that were before it would never be freed.
+        made.base = self if self.twin is not None else None
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        next(_compared)
+        return list.__eq__(self, other)
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __deepcopy__(self, memo: object) -> list[Any]:
+        return [thaw(item) for item in self]
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        return self.__reduce__()
+
+    __hash__ = None
+    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict of plain data that cannot be changed."""
+
+    __slots__ = ("twin",)
+
+    twin: Any
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        """The values are frozen already, or nothing that can be changed."""
+        super().__init__(items)
+        self.twin = None
+
+    def __eq__(self, other: object) -> bool:
+        next(_compared)
+        return dict.__eq__(self, other)
+
+    def __copy__(self) -> dict[str, Any]:
+        return dict(self)
+
+    def __deepcopy__(self, memo: object) -> dict[str, Any]:
+        return {key: thaw(value) for key, value in self.items()}
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        return self.__reduce__()
+
+    __hash__ = None
+    pop = popitem = clear = update = setdefault = _refuse
+    __setitem__ = __delitem__ = __ior__ = _refuse
+
+
+FROZEN: Final = frozenset({FrozenDict, FrozenList})
+_EXACT: Final = frozenset({FrozenDict, FrozenList, str, type(None)})
+_KINDS: Final[dict[type, type]] = {FrozenDict: dict, FrozenList: list}
+_ABSENT: Final = object()
+
+
+def kind_of(value: object) -> type:
+    """The type of plain data, frozen or not: a frozen list is a list."""
+    kind = type(value)
+    return _KINDS.get(kind, kind)
+
+
+def freeze(value: Any) -> Any:
+    """The same plain data, frozen all the way down; parts that are frozen already are shared."""
+    kind = type(value)
+    if kind is dict:
+        return FrozenDict({key: freeze(each) for key, each in value.items()})
+    if kind is list:
+        return FrozenList(map(freeze, value))
+    return value
+
+
+def thaw(value: Any) -> Any:
+    """The same plain data in lists and dicts of its own, which can be changed."""
+    kind = kind_of(value)
+    if kind is dict:
+        return {key: thaw(each) for key, each in value.items()}
+    if kind is list:
+        return [each if type(each) is str else thaw(each) for each in value]
+    return value
+
+
+def shared_items(old: list[Any], new: list[Any]) -> int:
+    """How many items at the beginning of both are the very same values, at the speed of C.
+
+    Lists compare identical items without asking them. So if the beginning of both is equal and no
+    frozen item was asked, every container in it is the same object, and text that is equal is the
+    same text.
+    """
+    length = min(len(old), len(new))
+    if type(old) is FrozenList and old.is_exact:
+        head = new if len(new) == length else new[:length]
+        asked = next(_compared)
+        equal = list.__eq__(old if len(old) == length else old[:length], head)
+        if equal is True and next(_compared) == asked + 1:
+            return length
+    differs: Any = compress(count(), map(is_not, old, new))
+    first: int = next(differs, length)
+    return first
+
+
+def shared_keys(old: dict[str, Any], new: dict[Any, Any]) -> set[str]:
+    """The keys of ``new`` under which both hold the very same value."""
+    return {key for key, value in new.items() if old.get(key, _ABSENT) is value}

@@ -1,0 +1,213 @@
+"""A typed state is validated part by part, and a node still cannot change or break it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Annotated, Any, NotRequired
+
+import pydantic
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from typing_extensions import TypedDict
+
+import nottwice as nt
+from nottwice.errors import InvalidGraph
+from nottwice.graphs.parts import parts_of
+from nottwice.graphs.state import StateType
+from nottwice.model.frozen import FrozenList, freeze
+from tests.fakes import Host
+from tests.graphs.effects import graph, run
+
+
+class Line(BaseModel):
+    text: str
+
+
+class Model(BaseModel):
+    step: int = 0
+    notes: list[str] = []
+    lines: list[Line] = []
+    days: list[datetime.date] = []
+    few: list[int] = Field(default=[], max_length=3)
+
+
+@dataclasses.dataclass
+class Data:
+    step: int = 0
+    notes: list[str] = dataclasses.field(default_factory=list)
+    lines: list[Line] = dataclasses.field(default_factory=list)
+    days: list[datetime.date] = dataclasses.field(default_factory=list)
+    few: Annotated[list[int], Field(max_length=3)] = dataclasses.field(default_factory=list)
+
+
+class Typed(TypedDict):
+    step: int
+    notes: NotRequired[list[str]]
+    lines: NotRequired[list[Line]]
+    days: NotRequired[list[datetime.date]]
+    few: NotRequired[Annotated[list[int], Field(max_length=3)]]
+
+
+TYPES: list[Any] = [Model, Data, Typed]
+FIRST: dict[str, Any] = {"step": 0, "notes": ["a"], "lines": [], "days": [], "few": []}
+
+
+def part(state: Any, name: str) -> Any:
+    return state[name] if isinstance(state, dict) else getattr(state, name)
+
+
+@pytest.mark.parametrize("state", TYPES)
+def test_parts_that_nothing_can_change_are_lent_again_and_not_made_anew(
+    host: Host, state: Any
+) -> None:
+    flow = graph(state=state)
+    seen: list[Any] = []
+
+    @flow.node(then={"again": "work", "end": nt.END})
+    def work(state: Any) -> Any:
+        seen.append(state)
+        step = part(state, "step") + 1
+        days = [*part(state, "days"), datetime.date(2026, 3, step)]
+        return nt.go("again" if step < 3 else "end", {"step": step, "days": days})
+
+    run(host, flow, FIRST)
+    assert all(part(one, "notes") is part(seen[0], "notes") for one in seen)
+    assert [part(one, "days") for one in seen] == [
+        [datetime.date(2026, 3, day) for day in range(1, steps + 1)] for steps in range(3)
+    ]
+    # What was validated once is the very same object in the longer list.
+    assert part(seen[2], "days")[0] is part(seen[1], "days")[0]
+
+
+@pytest.mark.parametrize("state", TYPES)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: part(state, "notes").append("lost"),
+        lambda state: part(state, "lines")[0].__setattr__("text", "lost"),
+        lambda state: part(state, "lines").clear(),
+        lambda state: (
+            state.__setitem__("step", 9) if isinstance(state, dict) else setattr(state, "step", 9)
+        ),
+    ],
+)
+def test_what_a_node_changes_in_place_is_refused_whatever_part_it_is(
+    host: Host, state: Any, change: Any
+) -> None:
+    flow = graph(state=state)
+
+    @flow.node
+    def meddle(state: Any) -> Any:
+        change(state)
+        return {"notes": ["other"]}
+
+    with pytest.raises(InvalidGraph, match="changed the state in place"):
+        run(host, flow, {**FIRST, "lines": [{"text": "kept"}]})
+    with host.process() as ledger:
+        kept = flow.outcome("r", store=ledger).state
+    assert (part(kept, "notes"), part(kept, "lines"), part(kept, "step")) == (
+        ["a"],
+        [Line(text="kept")],
+        0,
+    )
+
+
+@pytest.mark.parametrize("state", TYPES)
+def test_a_bound_on_a_whole_list_holds_when_one_item_is_added(host: Host, state: Any) -> None:
+    flow = graph(state=state)
+
+    @flow.node
+    def add(state: Any) -> Any:
+        return {"few": [*part(state, "few"), 4]}
+
+    with pytest.raises(InvalidGraph, match="does not fit"):
+        run(host, flow, {**FIRST, "few": [1, 2, 3]})
+
+
+@pytest.mark.parametrize("state", TYPES)
+def test_a_bound_on_a_whole_list_holds_when_it_is_only_added_to(host: Host, state: Any) -> None:
+    flow = graph(state=state, append=["few"])
+
+    @flow.node
+    def add(state: Any) -> Any:
+        return {"few": [4]}
+
+    with pytest.raises(InvalidGraph, match="does not fit"):
+        run(host, flow, {**FIRST, "few": [1, 2, 3]})
+
+
+@pytest.mark.parametrize("state", TYPES)
+def test_an_item_of_another_type_is_refused_behind_items_that_fit(host: Host, state: Any) -> None:
+    flow = graph(state=state)
+
+    @flow.node
+    def add(state: Any) -> Any:
+        return {"notes": [*part(state, "notes"), {"no": "text"}]}
+
+    with pytest.raises(InvalidGraph, match="does not fit"):
+        run(host, flow, FIRST)
+
+
+class Checked(BaseModel):
+    step: int = 0
+
+    @field_validator("step")
+    @classmethod
+    def _even(cls, step: int) -> int:
+        return step * 2
+
+
+class Configured(BaseModel):
+    model_config = ConfigDict(str_to_lower=True)
+    name: str = ""
+
+
+class Initialised(BaseModel):
+    step: int = 0
+
+    def model_post_init(self, context: Any, /) -> None:
+        return None
+
+
+@dataclasses.dataclass
+class Finished:
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        self.step += 1
+
+
+@dataclasses.dataclass
+class OwnInit:
+    step: int
+
+    def __init__(self, step: int = 0) -> None:
+        self.step = step
+
+
+@pydantic.dataclasses.dataclass
+class Strict:
+    step: int = 0
+
+
+@pytest.mark.parametrize("kind", [Checked, Configured, Initialised, Finished, OwnInit, Strict])
+def test_a_type_that_ties_its_parts_together_is_validated_as_a_whole(kind: Any) -> None:
+    assert parts_of(kind, StateType(kind, graph="flow", append=()).fields or {}) is None
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_type_of_independent_parts_is_validated_part_by_part(kind: Any) -> None:
+    state = StateType(kind, graph="flow", append=())
+    assert parts_of(state.annotation, state.fields or {}) is not None
+
+
+def test_a_list_does_not_keep_all_those_before_it() -> None:
+    state = StateType(Model, graph="flow", append=())
+    notes = freeze(["a"])
+    for number in range(3):
+        state.lend({**FIRST, "notes": notes, "few": freeze([]), "days": freeze([])})
+        notes = notes.grown([str(number)])
+    assert isinstance(notes, FrozenList)
+    assert notes.base is not None
+    assert notes.base.base is None
