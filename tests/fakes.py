@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import nottwice as nt
+from nottwice.engine.clock import SystemClock
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import Review, Verb
 from nottwice.reviews.decide import decide
@@ -24,6 +25,7 @@ class FakeClock:
     def __init__(self, now: float = 1_700_000_000.0) -> None:
         self.time = now
         self.pauses: list[float] = []
+        self._put_off: list[Callable[[], None]] = []
         self._guard = threading.Lock()
 
     def now(self) -> float:
@@ -42,6 +44,26 @@ class FakeClock:
 
     def random_unit(self) -> float:
         return 1.0
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Nothing happens by itself here; ``make_due`` makes what was put off."""
+        self._put_off.append(call)
+
+    def make_due(self) -> None:
+        """Make the calls that were put off until now."""
+        put_off, self._put_off = self._put_off, []
+        for call in put_off:
+            call()
+
+
+class UnhurriedClock(SystemClock):
+    """The real time, in which nothing that waits for a commit gets one of its own.
+
+    For whoever counts commits: on a busy machine a moment may pass anywhere.
+    """
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        return None
 
 
 class Host:

@@ -395,11 +395,29 @@ def test_checkpoints_of_nodes_without_effects_wait_for_the_next_commit(
     assert [node for node, _ in history(host)] == ["/", "n0", "n1", "n2", "n3", "n4"]
 
 
-def test_every_step_makes_each_checkpoint_durable_at_once(host: Host, effects: Effects) -> None:
+def test_every_step_makes_each_checkpoint_durable_before_the_next_step_begins(
+    host: Host, effects: Effects
+) -> None:
     made = commits(host, pure_nodes(effects, "every_step"))
     # The last one together with the end of the run.
-    assert [len(commit.checkpoints) for commit in made] == [2, 1, 1, 1, 1]
-    assert [commit.run is not None for commit in made] == [False] * 4 + [True]
+    assert [len(commit.checkpoints) for commit in made] == [1] * 6
+    assert [commit.run is not None for commit in made] == [False] * 5 + [True]
+
+
+def test_every_step_is_durably_in_progress_before_its_node_runs(
+    host: Host, effects: Effects
+) -> None:
+    flow = graph(checkpoints="every_step")
+    seen: list[list[tuple[str, str]]] = []
+
+    def look(state: Any) -> None:
+        steps = MemoryStore(host.data).steps("r")
+        seen.append([(step.node_id, step.status.value) for step in steps])
+
+    for name in ("a", "b"):
+        flow.node(name=name)(look)
+    run(host, flow)
+    assert seen == [[("a", "in_progress")], [("a", "done"), ("b", "in_progress")]]
 
 
 def test_on_exit_keeps_only_the_last_checkpoint_before_a_commit(

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import nottwice as nt
 from nottwice.engine.session import MOST_RIDING, Riding
 from nottwice.model.call import CallStatus
 from nottwice.model.run import CheckpointRecord
+from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
 from tests.fakes import Host
 
@@ -40,19 +42,82 @@ def test_a_pure_result_rides_with_the_next_intent_and_is_durable_before_the_effe
 ) -> None:
     seen: list[list[str]] = []
 
-    @nt.tool("pure", volatile="*")
-    def ask_model(prompt: str) -> str:
-        return f"reply to {prompt}"
+    @nt.tool("pure")
+    def look_up(word: str) -> str:
+        return f"about {word}"
 
     @nt.tool("unsafe_on_replay")
     def act(what: str) -> None:
         seen.append([row.identity.tool_name for row in host.calls if row.status.in_doubt is False])
 
     with host.process() as ledger, ledger.run("r"):
-        reply = ask_model("plan")
+        found = look_up("plan")
         assert host.calls == []
-        act(reply)
-    assert seen == [["ask_model"]]
+        act(found)
+    assert seen == [["look_up"]]
+
+
+def test_a_reply_of_a_model_is_durable_before_it_is_returned(host: Host) -> None:
+    @nt.tool("pure", volatile="*")
+    def ask_model(prompt: str) -> str:
+        return f"reply to {prompt}"
+
+    with host.process() as ledger, ledger.run("r"):
+        ask_model("plan")
+        assert [row.identity.tool_name for row in host.calls] == ["ask_model"]
+
+
+def test_what_rides_gets_a_commit_of_its_own_when_it_has_waited(host: Host) -> None:
+    @nt.tool("pure")
+    def look(x: int) -> int:
+        return x
+
+    with host.process() as ledger, ledger.run("r"), nt.step("s"):
+        look(1)
+        assert host.calls == []
+        host.clock.make_due()
+        assert len(host.calls) == 1
+        assert [step.status.value for step in host.data.steps.values()] == ["in_progress"]
+        look(2)
+        host.clock.make_due()
+        assert len(host.calls) == 2
+
+
+def test_trouble_with_such_a_commit_is_raised_by_the_next_call(host: Host) -> None:
+    @nt.tool("pure")
+    def look(x: int) -> int:
+        return x
+
+    with host.process() as ledger, ledger.run("r"):
+        look(1)
+        commit, ledger.store.commit = ledger.store.commit, _full_disk  # type: ignore[method-assign]
+        host.clock.make_due()
+        ledger.store.commit = commit  # type: ignore[method-assign]
+        with pytest.raises(nt.StoreError, match="disk is full"):
+            look(2)
+        look(2)
+    assert len(host.calls) == 2
+
+
+def _full_disk(commit: Commit) -> None:
+    raise nt.StoreError("The disk is full. Nothing was written.")
+
+
+def test_an_overtaken_holder_writes_nothing_later(host: Host) -> None:
+    @nt.tool("pure")
+    def look(x: int) -> int:
+        return x
+
+    with host.process() as ledger:
+        run = ledger.run("r")
+        run.__enter__()
+        look(1)
+        key = "r"
+        host.data.runs[key] = replace(host.data.runs[key], epoch=9, holder_id="another")
+        host.clock.make_due()
+        assert host.calls == []
+        with pytest.raises(nt.Fenced):
+            run.__exit__(None, None, None)
 
 
 def test_a_model_is_not_asked_again_for_a_step_that_has_its_reply(host: Host) -> None:

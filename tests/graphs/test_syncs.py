@@ -34,7 +34,7 @@ def test_a_node_without_effects_costs_no_sync_unless_every_step_is_to_be_durable
     few = syncs(tmp_path / "few", kind="pure", nodes=5)
     assert syncs(tmp_path / "more", kind="pure", nodes=25) == few
     assert syncs(tmp_path / "exit", kind="pure", nodes=25, cadence="on_exit") == few
-    assert syncs(tmp_path / "every", kind="pure", nodes=25, cadence="every_step") == few + 24
+    assert syncs(tmp_path / "every", kind="pure", nodes=25, cadence="every_step") == few + 25
 
 
 @needs_strace

@@ -25,6 +25,7 @@ from nottwice.errors import CommitUnknown, StoreError
 from nottwice.store import locks
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sqlite import SqliteStore
+from tests.fakes import UnhurriedClock
 from tests.store.samples import NOW, note, noted
 
 
@@ -306,7 +307,8 @@ def guarded(path: str, *calls: str) -> None:
     send = nt.tool("unsafe_on_replay", name="send")(_tool)
     look_up = nt.tool("pure", name="look up")(_tool)
     effects = counts.get("effects", 0)
-    with nt.run("run", store=path):
+    ledger = nt.open(path, clock=UnhurriedClock())
+    with ledger.run("run"):
         for number in range(effects):
             send(number)
         for number in range(counts.get("replays", 0)):
@@ -314,15 +316,15 @@ def guarded(path: str, *calls: str) -> None:
         for number in range(counts.get("pure", 0)):
             look_up(number)
     if "async_effects" in counts:
-        asyncio.run(_guarded_async(path, counts["async_effects"]))
+        asyncio.run(_guarded_async(ledger, counts["async_effects"]))
 
 
-async def _guarded_async(path: str, count: int) -> None:
+async def _guarded_async(ledger: nt.Ledger, count: int) -> None:
     @nt.tool("unsafe_on_replay")
     async def send_later(number: int) -> str:
         return _tool(number)
 
-    async with nt.run("async run", store=path):
+    async with ledger.run("async run"):
         for number in range(count):
             await send_later(number)
 

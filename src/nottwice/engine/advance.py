@@ -116,6 +116,7 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
         return Landing(blocked)
     if plan.told_to_stop is not None:
         session.told_to_stop = plan.told_to_stop
+    session.flushes = plan.cadence is not Cadence.ON_EXIT
     lost: InvalidGraph | None = None
     try:
         flight = yield from _board(session, plan)
@@ -246,13 +247,6 @@ class Flight:
         if packed is not None and riding.rewrite(packed[0]):
             self.saved = packed[1]
 
-    def keep_up(self) -> Doing[None]:
-        if self.plan.cadence is Cadence.EVERY_STEP:
-            yield from self.session.commit()
-        else:
-            yield from self.session.flush_if_heavy()
-
-
 def _board(session: Session, plan: Plan) -> Doing[Flight]:
     """Find out where the run is; a run without a checkpoint is at its beginning."""
     chain: list[CheckpointRecord] = []
@@ -277,7 +271,7 @@ def _fly(flight: Flight) -> Doing[None]:
             yield from _visit_next(flight)
         if flight.position.node is not None:
             # What the last node leaves is written together with the end of the run.
-            yield from flight.keep_up()
+            yield from flight.session.flush_if_heavy()
 
 
 def _stop_if_told(session: Session) -> Doing[None]:
@@ -313,6 +307,9 @@ def _visit(
     """Run one node. One that waits or is interrupted stays in progress; a failed one is marked."""
     code, seen = flight.plan.code[node.name], flight.state if state is None else state
     opened = yield from steps.open_step(scope, node.step, visit)
+    if flight.plan.cadence is Cadence.EVERY_STEP:
+        # With it goes the end of the step before: that this one is in progress costs no sync more.
+        yield from flight.session.commit()
     handed = code.hand_out(seen)
     outcome: Outcome = yield Visit(code.function, code.is_async, handed, opened)
     try:
@@ -373,7 +370,7 @@ def _branch(flight: Flight, index: int) -> Doing[None]:
             flight.position = _moved(flight, node, ending.choice, index, update)
             # The branch keeps what it changed in the position.
             flight.save(scope.node_id, ends=step, changed={})
-        yield from flight.keep_up()
+        yield from flight.session.flush_if_heavy()
 
 
 def _moved(

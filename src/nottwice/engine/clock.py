@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+from nottwice.engine.later import Later
 
 
 class Clock(Protocol):
@@ -21,9 +24,15 @@ class Clock(Protocol):
     def random_unit(self) -> float:
         """A random number from 0 to 1, for jitter."""
 
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Make a call in another thread in about so many seconds, if the process lives so long."""
+
 
 class SystemClock:
     """The real time."""
+
+    def __init__(self) -> None:
+        self._later: Later | None = None
 
     # Asked twice in every call: the function itself, and none around it.
     now = staticmethod(time.time)
@@ -36,3 +45,8 @@ class SystemClock:
 
     def random_unit(self) -> float:
         return random.random()
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        if self._later is None:
+            self._later = Later()
+        self._later.after(seconds, call)

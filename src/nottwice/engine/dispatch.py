@@ -395,7 +395,10 @@ class _Dispatch:
         return False
 
     def _run_pure(self) -> Doing[Attempted]:
-        """Run a pure tool; its result rides in the next commit, of whatever kind."""
+        """Run a pure tool; its result rides in the next commit, of whatever kind.
+
+        Durable: the result of a tool that says so, when it returns.
+        """
         session, tool, request, before = self.session, self.tool, self.request, self.row
         intent = self._blank_row(session.clock.now())
         failed = 0
@@ -439,7 +442,10 @@ class _Dispatch:
             yield Pause(delay)
             intent = intent._replace(attempt=intent.attempt + 1)
         session.riding.add_call(CallWrite(row, before.state if before else None))
-        yield from session.flush_if_heavy()
+        if tool.durable:
+            yield from session.commit()
+        else:
+            yield from session.flush_if_heavy()
         self.retry = False
         return Attempted(row, outcome)
 

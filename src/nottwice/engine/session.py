@@ -6,6 +6,7 @@ Nothing here is trusted after a crash; it is only what the holder knows on top o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import itertools
 import os
@@ -20,7 +21,7 @@ from nottwice.engine.asks import Ask, Doing, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.hiding import hide
 from nottwice.engine.in_flight import InFlight, check_no_circle
-from nottwice.errors import NotInRun, NottwiceError, RunDenied
+from nottwice.errors import Fenced, NotInRun, NottwiceError, RunDenied
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
     ROOT_NODE,
@@ -55,6 +56,8 @@ from nottwice.store.interface import (
 )
 
 MOST_RIDING = 200
+FLUSH_SECONDS = 0.1
+"""How long something waits for a commit before it gets one of its own (D14)."""
 FindTool = Callable[[str], Tool | None]
 Policy = Callable[[ProposedCall], Any]
 FindKeys = Callable[[], Keyring | None]
@@ -121,7 +124,9 @@ class Riding:
     They leave only after COMMIT. Two commits at once may both carry them: repeating is harmless.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, when_boarded: Callable[[], None] = lambda: None) -> None:
+        """``when_boarded`` is called after something came aboard where nothing was."""
+        self._when_boarded = when_boarded
         self._guard = threading.Lock()
         self._calls: dict[CallIdentity, CallWrite] = {}
         self._steps: dict[tuple[str, str], StepRecord] = {}
@@ -133,25 +138,37 @@ class Riding:
         """Take a row aboard; one that is aboard already gives up its seat, not what it follows."""
         identity = write.row.identity
         with self._guard:
+            was_empty = not self
             aboard = self._calls.get(identity)
             self._calls[identity] = replace(write, after=aboard.after) if aboard else write
+        if was_empty:
+            self._when_boarded()
 
     def add_step(self, step: StepRecord) -> None:
         with self._guard:
+            was_empty = not self
             self._steps[(step.node_id, step.checkpoint_id)] = step
+        if was_empty:
+            self._when_boarded()
 
     def add_evidence(self, item: Evidence) -> None:
         with self._guard:
+            was_empty = not self
             self._evidence[item] = None
+        if was_empty:
+            self._when_boarded()
 
     def add_checkpoint(
         self, checkpoint: CheckpointRecord, *, ends: StepRecord | None = None
     ) -> None:
         """Take a checkpoint aboard together with the step that it ends, never one without it."""
         with self._guard:
+            was_empty = not self
             self._checkpoints[checkpoint.version] = checkpoint
             if ends is not None:
                 self._steps[(ends.node_id, ends.checkpoint_id)] = ends
+        if was_empty:
+            self._when_boarded()
 
     def rewrite(self, checkpoints: Iterable[CheckpointRecord]) -> bool:
         """Take checkpoints aboard that are written anew, all or none.
@@ -276,7 +293,11 @@ class Session:
         """The key of this run, once it has needed one; see ``secret_key.py``."""
         self.denied: RunDenied | None = None
         """What a policy stopped the whole run with: nothing new happens behind it."""
-        self.riding = Riding()
+        self.riding = Riding(self._flush_soon)
+        self.flushes = True
+        """Whether what rides gets a commit of its own when it has waited for a moment."""
+        self.trouble: Exception | None = None
+        """Why such a commit failed; the next call raises it."""
         self.unrecorded: dict[CallIdentity, CallWrite] = {}
         """Outcomes that are known here but could not be written; tried again before doubting."""
         self.waivers: dict[CallIdentity, Review] = {}
@@ -442,6 +463,37 @@ class Session:
         if len(self.riding) >= MOST_RIDING:
             yield from self.commit()
 
+    def _flush_soon(self) -> None:
+        if self.flushes and not self.closed:
+            self.clock.later(FLUSH_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        """Give what still rides a commit of its own; in another thread, and never run a tool.
+
+        Durable: what rode, when it returns without trouble.
+        """
+        if self.closed or not self.flushes or self.pid != os.getpid():
+            return
+        if self.riding.is_under_way:
+            # A commit is about to take it along, or most of it.
+            self._flush_soon()
+            return
+        if not self.riding:
+            return
+        try:
+            with contextlib.closing(self._commit_riding(Commit(self.run_id, self.fence))) as asks:
+                for ask in asks:
+                    assert isinstance(ask, Write)
+                    self.store.commit(ask.commit)
+        except Fenced:
+            # The next commit of this run meets the same, and leaves what is known as evidence.
+            return
+        except Exception as error:
+            self.trouble = error
+            return
+        if self.riding:
+            self._flush_soon()
+
     def new_attempt_id(self) -> str:
         """Unlike any other: drawn by lot for this session, and counted in it."""
         return f"{self._lot}{next(self._attempts):08x}"
@@ -479,6 +531,9 @@ def check_usable(session: Session) -> None:
         raise forked(session)
     if session.closed:
         raise was_left(session)
+    if session.trouble is not None:
+        trouble, session.trouble = session.trouble, None
+        raise trouble
 
 
 def was_left(session: Session) -> NotInRun:

@@ -114,7 +114,7 @@ class Signature:
             if name in given and name not in self._volatile:
                 self._refuse_sets(name, given[name])
         surveyed = values.survey(checked)
-        if surveyed is None or surveyed & values.HOLDS_FROZEN:
+        if values.may_hold_frozen(surveyed, checked):
             # A part of a graph's state: a reissue gets a list, and so does the first attempt.
             checked = {name: thaw(value) for name, value in checked.items()}
         if surveyed is not None:

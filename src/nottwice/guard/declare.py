@@ -199,6 +199,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
             declared.verify_limit, what=f"Tool {name!r}: verify_limit"
         ),
         volatile=requests.signature.volatile_names(),
+        durable=declared.volatile == "*",
         bound_by=declared.bound_by,
         tags=declared.tags,
         approve=declared.approve,

@@ -78,6 +78,8 @@ class Tool:
     time_limit_seconds: float | None = None
     verify_limit_seconds: float = 30.0
     volatile: tuple[str, ...] = ()
+    durable: bool = False
+    """Its result is durable before it is returned, also if it is pure: it was paid for (D14)."""
     bound_by: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
     approve: bool = False

@@ -78,6 +78,13 @@ def is_too_large(value: object) -> bool:
     return _survey(value) == _TOO_MANY
 
 
+def may_hold_frozen(surveyed: int | None, value: object) -> bool:
+    """Whether a part of a value that survey has seen may be frozen."""
+    if surveyed is not None:
+        return bool(surveyed & HOLDS_FROZEN)
+    return not is_too_large(value)
+
+
 def encode(value: object) -> str:
     """The JSON text at rest: keeps key order, and keeps 10 and 10.0 apart, unlike canonical."""
     if _survey(value) < 0:

@@ -14,7 +14,7 @@ import contextvars
 import socket
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -314,6 +314,9 @@ class _StandingClock:
 
     def random_unit(self) -> float:
         return 0.5
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        return None
 
 
 _VALUES = tuple(f"{OWN_PREFIX}{name}" for name in ("now", "uuid", "random"))
