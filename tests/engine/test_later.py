@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 from nottwice.engine.later import Later
 
 
 def test_calls_are_made_in_the_order_in_which_they_are_due() -> None:
-    later, done, over = Later(), list[str](), threading.Event()
+    later, done, over = Later(time.monotonic), list[str](), threading.Event()
     later.after(0.06, over.set)
     later.after(0.03, lambda: done.append("second"))
     later.after(0.0, lambda: done.append("first"))
@@ -20,14 +21,14 @@ def test_calls_are_made_in_the_order_in_which_they_are_due() -> None:
 
 
 def test_one_call_that_fails_does_not_keep_the_next_from_being_made() -> None:
-    later, over = Later(), threading.Event()
+    later, over = Later(time.monotonic), threading.Event()
     later.after(0.0, lambda: 1 / 0)  # type: ignore[arg-type]
     later.after(0.01, over.set)
     assert over.wait(10)
 
 
 def test_there_is_no_thread_before_something_is_put_off_and_one_afterwards() -> None:
-    later = Later()
+    later = Later(time.monotonic)
     assert later._thread is None
     over = threading.Event()
     for seconds in (0.0, 0.0, 0.01):
@@ -38,7 +39,7 @@ def test_there_is_no_thread_before_something_is_put_off_and_one_afterwards() -> 
 
 
 def test_a_fork_waits_for_what_is_under_way_and_the_child_has_nothing_to_do() -> None:
-    later, begun, ends = Later(), threading.Event(), threading.Event()
+    later, begun, ends = Later(time.monotonic), threading.Event(), threading.Event()
     done: list[int] = []
 
     def work() -> None:
@@ -66,7 +67,7 @@ def test_a_process_that_ends_waits_for_what_is_under_way_and_begins_nothing() ->
     program = """
 import threading, time
 from nottwice.engine.later import Later
-later, begun = Later(), threading.Event()
+later, begun = Later(time.monotonic), threading.Event()
 def work():
     begun.set()
     time.sleep(0.2)

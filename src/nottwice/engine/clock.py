@@ -48,5 +48,5 @@ class SystemClock:
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         if self._later is None:
-            self._later = Later()
+            self._later = Later(time.monotonic)
         self._later.after(seconds, call)

@@ -13,7 +13,6 @@ import itertools
 import logging
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 
@@ -28,14 +27,15 @@ class Later:
 
     _thread: threading.Thread | None
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._begin()
         _all.add(self)
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         """Make a call in about so many seconds. It is not made if the process ends before."""
         with self._changed:
-            entry = (time.monotonic() + seconds, next(self._numbers), call)
+            entry = (self._monotonic() + seconds, next(self._numbers), call)
             heapq.heappush(self._due, entry)
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -84,7 +84,7 @@ class Later:
     def _next(self) -> Callable[[], None] | None:
         with self._changed:
             while not self._stopped:
-                left = self._due[0][0] - time.monotonic() if self._due else None
+                left = self._due[0][0] - self._monotonic() if self._due else None
                 if left is not None and left <= 0:
                     return heapq.heappop(self._due)[2]
                 self._changed.wait(left)
