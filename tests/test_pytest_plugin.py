@@ -83,6 +83,49 @@ def test_a_failure_ends_with_a_line_that_shows_it_again(folder: Path) -> None:
     assert "1 points" in said
 
 
+NOT_GREEN = """
+import nottwice as nt
+
+from agent import refund
+from nottwice.testing.crash import failing
+
+def test_fails(kill_everywhere):
+    kill_everywhere(lambda: 1 / 0)
+
+def test_does_nothing(kill_everywhere):
+    kill_everywhere(lambda: None)
+
+def test_is_not_possible_here(kill_everywhere, monkeypatch):
+    monkeypatch.setattr(failing, "why_no_tracing", lambda: "there is no strace")
+
+    def handle():
+        with nt.run("ticket", store="agent.db"):
+            return refund(order_id=7, cents=4000)
+
+    kill_everywhere(handle, tools={"refund": {"ok": True}}, levels=["io"])
+
+def test_ends_as_it_should(kill_everywhere):
+    def handle():
+        with nt.run("ticket", store="agent.db"):
+            refund(order_id=7, cents=4000)
+            raise LookupError("no such order")
+
+    kill_everywhere(handle, tools={"refund": {"ok": True}}, raises=LookupError, budget="1s")
+"""
+
+
+def test_work_that_never_works_fails_the_test_and_what_cannot_be_examined_is_skipped(
+    folder: Path,
+) -> None:
+    (folder / "test_not_green.py").write_text(NOT_GREEN)
+    code, said = run_pytest(folder, "-rs")
+    assert code == 1, said
+    assert "2 failed, 1 passed, 1 skipped" in said
+    assert "test_fails raises ZeroDivisionError: division by zero" in said
+    assert "test_does_nothing has no point at which it could be killed" in said
+    assert "io: there is no strace" in said
+
+
 def test_the_options_choose_level_and_budget_also_with_several_workers(folder: Path) -> None:
     (folder / "test_agent.py").write_text(TEST)
     words = ("--kill-level", "lines", "--kill-budget", "1s", "-n", "1")

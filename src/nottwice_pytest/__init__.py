@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from nottwice.store.interface import Store
     from nottwice.testing.crash.levels import Numbers
+    from nottwice.testing.crash.scenario import Raises
     from nottwice.testing.crash.verdict import Verdict
     from nottwice.testing.replay.gate import Result
 
@@ -65,6 +67,9 @@ class KillEverywhere:
         *,
         tools: Mapping[str, Any] | None = None,
         answers: Mapping[str, Any] | None = None,
+        raises: Raises = (),
+        effects: bool = True,
+        store: Callable[[Path], Store] | None = None,
         levels: Iterable[str] | None = None,
         budget: str | float | None = None,
         seed: int | None = None,
@@ -72,7 +77,8 @@ class KillEverywhere:
         """Kill ``work`` everywhere and resume it; fail the test if anything differs.
 
         See ``nottwice.testing.crash_test`` for the arguments. The options of the command line
-        override ``levels`` and ``budget``.
+        override ``levels`` and ``budget``. The test is skipped if this machine can examine none of
+        the levels, and fails if the work cannot be judged (P145).
         """
         __tracebackhide__ = True
         from nottwice.testing.crash.entry import (
@@ -81,21 +87,30 @@ class KillEverywhere:
             crash_test,
             parse_points,
         )
+        from nottwice.testing.crash.scenario import CrashTestRefused, LevelsUnavailable
 
         at = self._config.getoption("--kill-at")
-        with self._progress() as report:
-            verdict = crash_test(
-                work,
-                tools=tools,
-                answers=answers,
-                levels=self._config.getoption("--kill-level") or levels or DEFAULT_LEVELS,
-                budget=self._config.getoption("--kill-budget") or budget or DEFAULT_BUDGET,
-                points=[parse_points(at)] if at else (),
-                seed=seed,
-                name=self._request.node.name,
-                report=report,
-                reproduce=self._reproduce,
-            )
+        try:
+            with self._progress() as report:
+                verdict = crash_test(
+                    work,
+                    tools=tools,
+                    answers=answers,
+                    raises=raises,
+                    effects=effects,
+                    store=store,
+                    levels=self._config.getoption("--kill-level") or levels or DEFAULT_LEVELS,
+                    budget=self._config.getoption("--kill-budget") or budget or DEFAULT_BUDGET,
+                    points=[parse_points(at)] if at else (),
+                    seed=seed,
+                    name=self._request.node.name,
+                    report=report,
+                    reproduce=self._reproduce,
+                )
+        except LevelsUnavailable as error:
+            pytest.skip(str(error))
+        except CrashTestRefused as error:
+            pytest.fail(str(error), pytrace=False)
         text = "\n".join(verdict.lines())
         self._request.node.user_properties.append((PROPERTY, text))
         if verdict.failures:

@@ -96,3 +96,111 @@ def test_what_cannot_be_examined_is_refused_and_nothing_runs_for_real(
     result = crash(*words)
     assert result.exit_code == code, result.output
     assert text in result.output
+
+
+BROKEN = """
+import nottwice as nt
+
+@nt.tool("unsafe_on_replay", name="cli_broken_mail")
+def mail(to: str) -> str:
+    raise RuntimeError("for real")
+
+def fails():
+    raise LookupError("no such order")
+
+def fails_late():
+    with nt.run("ticket-7", store="agent.db"):
+        mail(to="ann")
+        raise LookupError("no such order")
+
+def idle():
+    pass
+
+def looks():
+    with nt.run("ticket-7", store="agent.db"):
+        return nt.now(label="now").year
+"""
+
+
+@pytest.fixture
+def broken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (folder / "broken_agent.py").write_text(BROKEN)
+    monkeypatch.chdir(folder)
+    return "broken_agent.py"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["fails"], "raises LookupError: no such order"),
+        (["fails", "--raises", "LookupError"], "no point at which it could be killed"),
+        (["fails_late"], "--raises LookupError"),
+        (["fails_late", "--raises", "KeyError"], "raises LookupError"),
+        (["idle"], "no point at which it could be killed"),
+        (["looks"], "--no-effects"),
+    ],
+)
+def test_work_that_never_works_is_exit_code_1_with_the_reason(
+    broken: str, words: list[str], text: str
+) -> None:
+    function, *options = words
+    tools = ["--tools", '{"cli_broken_mail": "sent"}']
+    result = crash(f"{broken}:{function}", *tools, *options)
+    assert result.exit_code == 1, result.output
+    assert text in result.output
+    assert "Nothing was killed" in result.output
+
+
+def test_what_is_expected_can_be_said(broken: str) -> None:
+    tools = ["--tools", '{"cli_broken_mail": "sent"}']
+    for words in (["fails_late", "--raises", "LookupError"], ["looks", "--no-effects"]):
+        result = crash(f"{broken}:{words[0]}", *tools, *words[1:], "--points", "3")
+        assert result.exit_code == 0, result.output
+
+
+def test_a_point_that_never_comes_is_exit_code_1(agent: str) -> None:
+    result = crash(agent, "--tools", TOOLS, "--points", "999")
+    assert result.exit_code == 1, result.output
+    assert "Nothing was examined" in result.output
+
+
+THEIRS = """
+import importlib.util
+from pathlib import Path
+
+import nottwice as nt
+from nottwice.store import sqlite
+
+spec = importlib.util.spec_from_file_location("their_own_sqlite", sqlite.__file__)
+copy = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(copy)
+
+def open_in(folder):
+    return copy.SqliteStore(Path(folder) / "theirs.db", now=0.0)
+
+@nt.tool("unsafe_on_replay", name="cli_theirs_mail")
+def mail(to: str) -> str:
+    return "sent for real"
+
+def handle():
+    with nt.run("ticket-7", store=open_in(".")):
+        return mail(to="ann")
+"""
+
+
+def test_a_third_partys_ledger_is_refused_or_redirected_and_the_real_one_stays_empty(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "their_agent.py").write_text(THEIRS)
+    monkeypatch.chdir(folder)
+    words = ["their_agent.py:handle", "--tools", '{"cli_theirs_mail": "canned"}']
+    refused = crash(*words)
+    assert refused.exit_code == 1, refused.output
+    assert "--redirect MODULE:FUNCTION" in refused.output
+    passed = crash(*words, "--redirect", "their_agent.py:open_in", "--points", "8")
+    assert passed.exit_code == 0, passed.output
+    assert "the world saw cli_theirs_mail ×1" in passed.output
+    # The program itself, afterwards: its tool runs, and no receipt of a crash test is returned.
+    import their_agent  # type: ignore[import-not-found]
+
+    assert their_agent.handle() == "sent for real"

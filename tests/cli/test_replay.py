@@ -203,9 +203,17 @@ def test_options_for_new_tools_and_other_versions(place: Place) -> None:
     assert ended.exit_code == 0, ended.stdout
     place.change("1.1.0", "2.0.0")
     ended = place.run("replay checkpoints --drains-elsewhere")
-    assert ended.exit_code == 0
     assert "6 skipped" in ended.stdout
     assert "skipped: support@1.0.0 drains elsewhere" in ended.stderr
+
+
+def test_a_gate_that_skipped_every_checkpoint_is_not_green(place: Place) -> None:
+    place.change("1.0.0", "2.0.0")
+    ended = place.run("replay checkpoints --drains-elsewhere")
+    assert ended.exit_code == 3
+    assert "Every checkpoint was skipped, so nothing was replayed" in ended.stderr
+    document = json.loads(place.run("replay checkpoints --drains-elsewhere --json").stdout)
+    assert (document["checkpoints"], document["skipped"]) == (6, 6)
 
 
 REFUSED = [

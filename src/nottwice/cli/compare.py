@@ -40,7 +40,8 @@ def show_comparison(*, seed: int | None, budget_seconds: float | None, as_json: 
         for line in lines(seed, rows, tasks, every):
             show_line(line)
     ours = rows[-1]
-    return ours.duplicates == 0 and ours.survived == ours.tasks and every.wrong == 0
+    unharmed = ours.duplicates == 0 and ours.survived == ours.tasks
+    return unharmed and every.points > 0 and every.wrong == 0
 
 
 def lines(seed: int, rows: Sequence[Row], tasks: Sequence[Task], every: EveryPoint) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from nottwice.cli.json_input import read_json
 from nottwice.cli.output import safe, show_json, show_line
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.errors import UsageError
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import parse_duration
 from nottwice.testing.crash.entry import (
     DEFAULT_BUDGET,
@@ -35,6 +37,18 @@ _NOTHING = "Nothing was run."
 @click.argument("target", metavar="MODULE:FUNCTION", required=False)
 @click.option("--tools", metavar="JSON", help="What each effectful tool returns, by its name.")
 @click.option("--answers", metavar="JSON", help="What people answer, and what events carry.")
+@click.option(
+    "--raises",
+    multiple=True,
+    metavar="NAME",
+    help="The exception with which it ends even without a crash; can be given several times.",
+)
+@click.option("--no-effects", is_flag=True, help="It is meant to change nothing in the world.")
+@click.option(
+    "--redirect",
+    metavar="MODULE:FUNCTION",
+    help="For a store that is not part of nottwice: opens an empty one in the folder it is given.",
+)
 @click.option(
     "--level",
     "levels",
@@ -62,6 +76,9 @@ def crash(
     target: str | None,
     tools: str | None,
     answers: str | None,
+    raises: tuple[str, ...],
+    no_effects: bool,
+    redirect: str | None,
     levels: tuple[str, ...],
     budget: str,
     points: str | None,
@@ -75,6 +92,9 @@ def crash(
     folder, whatever store it names. No effectful tool is run: each is answered with what --tools
     says, and counted. Pure tools run for real. Waiting takes no time; people decide by what was
     counted, answer with --answers or the first option, and approve.
+
+    First it is run twice without a crash. It is refused if it raises (unless --raises), makes no
+    effect (unless --no-effects), opens no run, or does something else the second time.
 
     \b
     Levels:
@@ -91,46 +111,45 @@ def crash(
     doubt settled once, the same end as without a crash.
 
     \b
+    Exit codes:  0 nothing wrong   1 refused, not examined   2 wrong usage   3 something wrong
+
+    \b
     Examples:
       nottwice crash agent.py:handle --tools '{"refund": {"ok": true}}'
       nottwice crash agent:handle --tools @answers.json --level double --budget 5m
       nottwice crash agent:handle --tools @answers.json --level double --points 68,12
       nottwice crash --compare --seed 7
     """
+    given = _Given(tools, answers, raises, no_effects, redirect)
     if compare:
-        _refuse_with_compare(target, tools, answers, levels, points)
+        _refuse_with_compare(target, levels, points, given != _Given())
         asked_for = context.get_parameter_source("budget") is not ParameterSource.DEFAULT
-        passed = _compare(settings, seed, budget if asked_for else None)
-        context.exit(0 if passed else FOUND_SOMETHING)
+        context.exit(_compare(settings, seed, budget if asked_for else None))
     if target is None:
         raise click.UsageError(f"Say what to kill, MODULE:FUNCTION, or --compare. {_NOTHING}")
-    application = load_application(target)
-    if not callable(application.named) or ":" not in target:
-        raise UsageError(f"{target} names no function. {_NOTHING} Write MODULE:FUNCTION.")
     with _progress(settings) as report:
         verdict = crash_test(
-            application.named,
-            tools=_object(tools, "--tools"),
-            answers=_object(answers, "--answers"),
+            _function(target),
+            **given.to_arguments(),
             levels=levels or DEFAULT_LEVELS,
             budget=budget,
             points=[parse_points(points)] if points else (),
             seed=seed,
             name=target,
             report=report,
-            reproduce=_Again(target, tools, answers),
+            reproduce=lambda level, numbers: given.again(target, level, numbers),
         )
-    _show(verdict, settings)
-    context.exit(FOUND_SOMETHING if verdict.failures else 0)
+    context.exit(_show(verdict, settings))
 
 
-def _compare(settings: Settings, seed: int | None, budget: str | None) -> bool:
+def _compare(settings: Settings, seed: int | None, budget: str | None) -> int:
     """The table, and every point of nottwice unless somebody has less time than that takes."""
     # Only here: the tasks declare tools and a graph, which nobody's own code should meet.
     from nottwice.cli.compare import show_comparison
 
     seconds = None if budget is None else parse_duration(budget, what="--budget")
-    return show_comparison(seed=seed, budget_seconds=seconds, as_json=settings.as_json)
+    passed = show_comparison(seed=seed, budget_seconds=seconds, as_json=settings.as_json)
+    return 0 if passed else FOUND_SOMETHING
 
 
 def _refuse_with_compare(*given: object) -> None:
@@ -140,19 +159,46 @@ def _refuse_with_compare(*given: object) -> None:
         )
 
 
-class _Again:
-    """The command that examines one point again."""
+def _function(target: str) -> Callable[..., Any]:
+    found: Any = load_application(target).named
+    if not callable(found) or ":" not in target:
+        raise UsageError(f"{target} names no function. {_NOTHING} Write MODULE:FUNCTION.")
+    function: Callable[..., Any] = found
+    return function
 
-    def __init__(self, target: str, tools: str | None, answers: str | None) -> None:
+
+@frozen_record(frozen=True, slots=True)
+class _Given:
+    """What the command line says about the function, as it was written there."""
+
+    tools: str | None = None
+    answers: str | None = None
+    raises: tuple[str, ...] = ()
+    no_effects: bool = False
+    redirect: str | None = None
+
+    def to_arguments(self) -> dict[str, Any]:
+        """The same for ``crash_test``."""
+        return {
+            "tools": _object(self.tools, "--tools"),
+            "answers": _object(self.answers, "--answers"),
+            "raises": self.raises,
+            "effects": not self.no_effects,
+            "store": None if self.redirect is None else _function(self.redirect),
+        }
+
+    def again(self, target: str, level: str, numbers: Numbers) -> str:
+        """The command that examines one point again."""
         words = ["nottwice", "crash", target]
-        for option, given in (("--tools", tools), ("--answers", answers)):
+        named = {"--tools": self.tools, "--answers": self.answers, "--redirect": self.redirect}
+        for option, given in named.items():
             if given is not None:
                 words += [option, given]
-        self._words = words
-
-    def __call__(self, level: str, numbers: Numbers) -> str:
+        for name in self.raises:
+            words += ["--raises", name]
+        words += ["--no-effects"] * self.no_effects
         point = ["--level", level, "--points", ",".join(map(str, numbers))]
-        return shlex.join([*self._words, *point])
+        return shlex.join([*words, *point])
 
 
 def _object(given: str | None, option: str) -> dict[str, Any]:
@@ -173,9 +219,11 @@ def _progress(settings: Settings) -> Any:
         yield report
 
 
-def _show(verdict: Verdict, settings: Settings) -> None:
+def _show(verdict: Verdict, settings: Settings) -> int:
+    """Show what came of it, and return the exit code that says so."""
     if settings.as_json:
         show_json(verdict.to_plain())
-        return
-    for line in verdict.lines():
-        show_line(safe(line), style="red" if "WRONG" in line else None)
+    else:
+        for line in verdict.lines():
+            show_line(safe(line), style="red" if "WRONG" in line else None)
+    return FOUND_SOMETHING if verdict.failures else 0

@@ -28,6 +28,7 @@ from nottwice.testing.replay.recording import Recorded, record
 from nottwice.testing.replay.report import failure_lines, junit, results_document, summary
 
 FAILED = 1
+NOTHING_REPLAYED = 3
 KEY_VARIABLE = "NOTTWICE_REPLAY_KEY"
 _NOTHING = "Nothing was replayed."
 Report = Callable[[int, int], None]
@@ -93,7 +94,9 @@ def replay(
       graph changed in place, question changed, new wait, node raises
 
     \b
-    Exit codes:  0 all as recorded   1 a checkpoint failed   2 nothing to replay, or wrong usage
+    Exit codes:
+      0  all as recorded        2  no checkpoint is there, or wrong usage
+      1  a checkpoint failed    3  every checkpoint was skipped, so nothing was replayed
 
     \b
     Examples:
@@ -114,13 +117,13 @@ def replay(
         raise click.UsageError(f"--by is for recording: add --record 50. {_NOTHING}")
     if secrets:
         raise click.UsageError(f"--secret is for recording: add --record 50. {_NOTHING}")
-    failed = _replay(settings, deployed.app, folder, terms, junit_file)
-    context.exit(FAILED if failed else 0)
+    context.exit(_replay(settings, deployed.app, folder, terms, junit_file))
 
 
 def _replay(
     settings: Settings, app: App, folder: str, terms: Terms, junit_file: str | None
-) -> bool:
+) -> int:
+    """Replay and tell; the exit code. A gate that has replayed nothing does not pass (P147)."""
     with _progress(settings, "replaying") as report:
         try:
             results = replay_folder(
@@ -144,7 +147,15 @@ def _replay(
         show_line(safe(summary(results)))
         if left_out:
             show_note(f"{left_out} were left out when they were recorded: see {LEFT_OUT_FILE}")
-    return any(not result.passed for result in results)
+    if any(not result.passed for result in results):
+        return FAILED
+    if all(result.skipped is not None for result in results):
+        show_note(
+            "Every checkpoint was skipped, so nothing was replayed and nothing is known about this "
+            f"code. Record checkpoints of its own runs: nottwice replay --record 50 {safe(folder)}"
+        )
+        return NOTHING_REPLAYED
+    return 0
 
 
 def _record(

@@ -11,6 +11,7 @@ from nottwice.testing.crash.scenario import (
     CrashTestRefused,
     FailsFirst,
     Late,
+    LevelsUnavailable,
     Lost,
     NotDeterministic,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "Effect",
     "FailsFirst",
     "Late",
+    "LevelsUnavailable",
     "Lost",
     "NotDeterministic",
     "Sandbox",

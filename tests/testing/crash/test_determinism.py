@@ -38,7 +38,7 @@ def test_a_question_without_an_answer_is_refused() -> None:
 
     with pytest.raises(CrashTestRefused, match=r"answers=\{'How many\?'"):
         crash_test(work)
-    assert crash_test(work, answers={"How many?": 3}).failures == ()
+    assert crash_test(work, answers={"How many?": 3}, effects=False).failures == ()
 
 
 def test_work_that_waits_for_ever_is_refused() -> None:
@@ -55,6 +55,5 @@ def test_a_ledger_in_memory_is_refused() -> None:
         with nt.open(":memory:").run("gone"):
             mail(to="ann")
 
-    verdict = crash_test(work, tools={"kit_mail": "mailed"})
-    assert "gone with its process" in verdict.ending
-    assert verdict.effects == ()
+    with pytest.raises(CrashTestRefused, match="gone with its process"):
+        crash_test(work, tools={"kit_mail": "mailed"})

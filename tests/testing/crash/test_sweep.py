@@ -89,10 +89,6 @@ def test_orders_that_cannot_be_followed_are_refused(orders: dict[str, Any], text
         crash_test(agent, tools=ANSWERS, **orders)
 
 
-def test_a_point_that_does_not_exist_is_not_counted() -> None:
-    assert crash_test(agent, tools=ANSWERS, points=[(999,)]).examined == 0
-
-
 def test_points_that_were_not_counted_before_are_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -107,7 +103,9 @@ def test_points_that_were_not_counted_before_are_looked_for(
 
 
 def test_a_double_sweep_without_a_budget_examines_every_pair() -> None:
-    verdict = crash_test(one_look, tools=ANSWERS, levels=["double"], budget=None)
+    verdict = crash_test(
+        one_look, tools=ANSWERS, levels=["double"], budget=None, effects=False
+    )
     assert verdict.failures == ()
     assert verdict.levels[0].whole
     assert verdict.examined == verdict.levels[0].total > 12

@@ -149,7 +149,8 @@ class _Runner:
             way=self._way,
             task=self._task.name,
             where=f"{before[-1].phase} {before[-1].beat}",
-            survived=results == expected and self._way != IN_MEMORY,
+            # A task that never ends by itself has nothing to survive.
+            survived=results is not None and results == expected and self._way != IN_MEMORY,
             duplicates=self._duplicates(name),
             repeated=len(repeated),
             resume_seconds=_back_there(whole, before[-1], after) - before[-1].at,

@@ -33,6 +33,7 @@ from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.points import Fault, PointKind, Points
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.crash.stubs import Stubs
+from nottwice.testing.crash.third_party import ThirdParty
 
 OUTPUT = "output.txt"
 LEDGERS = "ledgers"
@@ -102,16 +103,18 @@ def run_errand(
             elsewhere=errand.elsewhere,
             busy_seconds=errand.busy_seconds,
         )
-        _look(errand, link, "before", now)
+        theirs = ThirdParty(errand.folder / LEDGERS, scenario.store, link, points)
+        theirs.install(elsewhere=errand.elsewhere)
+        _look(errand, theirs, link, "before", now)
         stubs.install()
-        _let_people_act(errand, now)
+        _let_people_act(errand, theirs, now)
         if errand.before_work is not None:
             errand.before_work(link)
-        ending = _work(scenario.work, points)
+        ending = _work(scenario, points)
         if errand.after_work is not None:
             errand.after_work()
         if errand.looks_after:
-            _look(errand, link, "after", now)
+            _look(errand, theirs, link, "after", now)
         link.tell(
             "ended",
             **ending,
@@ -139,21 +142,27 @@ def _quieten(folder: Path, limit: float) -> None:
     faulthandler.dump_traceback_later(limit, file=output)
 
 
-def _look(errand: Errand, link: Link, moment: str, now: float) -> None:
-    seen = view.look(errand.folder / LEDGERS, now=now)
+def _look(errand: Errand, theirs: ThirdParty, link: Link, moment: str, now: float) -> None:
+    with theirs.opened() as stores:
+        seen = view.look(errand.folder / LEDGERS, now=now, also=stores)
     link.note("seen", moment=moment, view=view.to_plain(seen))
 
 
-def _work(work: Callable[[], Any], points: Points) -> dict[str, Any]:
+def _work(scenario: Scenario, points: Points) -> dict[str, Any]:
     """How the work ended: what it returned, or what it raised."""
     try:
         with points.counted():
-            value = work()
+            value = scenario.work()
             if inspect.iscoroutine(value):
                 value = asyncio.run(value)
     except BaseException as error:
         known = isinstance(error, NottwiceError)
-        return {"error": type(error).__name__, "text": str(error), "ours": known}
+        return {
+            "error": type(error).__name__,
+            "text": str(error),
+            "ours": known,
+            "expected": scenario.expects(error),
+        }
     return {"returned": _shown(value)}
 
 
@@ -166,19 +175,24 @@ def _shown(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__}")
 
 
-def _let_people_act(errand: Errand, now: float) -> None:
+def _let_people_act(errand: Errand, theirs: ThirdParty, now: float) -> None:
     if not errand.rulings and not errand.messages:
         return
-    stores = _open_stores(errand.folder / LEDGERS, now)
+    with theirs.opened() as their_stores:
+        stores = _open_stores(errand.folder / LEDGERS, now)
+        _act(errand, [*stores, *their_stores])
+        for store in stores:
+            with contextlib.suppress(NottwiceError):
+                store.close()
+
+
+def _act(errand: Errand, stores: list[Store]) -> None:
     for ruling in errand.rulings:
         store = next(one for one in stores if one.load_review(ruling.review_id) is not None)
         _rule(store, ruling)
     for message in errand.messages:
         store = next(one for one in stores if one.load_run(message.run_id) is not None)
         send(message.run_id, message.name, values.decode(message.payload_json), store=store)
-    for store in stores:
-        with contextlib.suppress(NottwiceError):
-            store.close()
 
 
 def _open_stores(folder: Path, now: float) -> list[Store]:

@@ -6,6 +6,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable
 
+from nottwice.testing.crash.baseline import check_it_works
 from nottwice.testing.crash.course import Baseline
 from nottwice.testing.crash.invariants import Case, check_after_crash, same_ledger
 from nottwice.testing.crash.scenario import CrashTestRefused, NotDeterministic, Scenario
@@ -24,6 +25,7 @@ def check_deterministic(scenario: Scenario, first: Baseline, second: Baseline) -
                 f"Even without a crash {scenario.name} does not end: {baseline.lived.trouble}"
             )
     _check_names(scenario, first)
+    check_it_works(scenario, first)
     for what, one, other in (
         ("it ended differently", _ending(first), _ending(second)),
         ("the world saw other effects", _world(first), _world(second)),

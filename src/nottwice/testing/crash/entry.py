@@ -6,12 +6,14 @@ The pytest fixture and the command line are thin layers over this.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model.tool import parse_duration
+from nottwice.store.interface import Store
 from nottwice.testing.crash.levels import Numbers
-from nottwice.testing.crash.scenario import Scenario
+from nottwice.testing.crash.scenario import Raises, Scenario
 from nottwice.testing.crash.sweep import Orders, Progress, sweep
 from nottwice.testing.crash.verdict import Verdict
 
@@ -24,6 +26,9 @@ def crash_test(
     *,
     tools: Mapping[str, Any] | None = None,
     answers: Mapping[str, Any] | None = None,
+    raises: Raises = (),
+    effects: bool = True,
+    store: Callable[[Path], Store] | None = None,
     levels: Iterable[str] = DEFAULT_LEVELS,
     budget: str | float | None = DEFAULT_BUDGET,
     points: Iterable[Numbers] = (),
@@ -36,11 +41,23 @@ def crash_test(
 
     ``work`` takes no arguments; it starts or resumes. ``tools``: what each effectful tool returns,
     as plain data or as a function of its arguments; the parent answers and counts, and no tool runs
-    for real. ``answers``: what people answer, and what events carry. Ledgers are redirected into a
-    folder of the test, clocks jump instead of waiting. Raises CrashTestRefused, before anything is
-    killed, for code that cannot be judged.
+    for real. ``answers``: what people answer, and what events carry. ``raises``: the exception
+    with which ``work`` ends even without a crash. ``effects=False``: it is meant to change nothing.
+    ``store``: opens a store that is not part of nottwice in a folder of the test.
+
+    Ledgers are redirected into a folder of the test, clocks jump instead of waiting. Raises
+    CrashTestRefused, before anything is killed, for code that cannot be judged: it fails or does
+    nothing even without a crash (P145), or its ledger cannot be redirected (P146).
     """
-    scenario = Scenario(work=work, tools=tools or {}, answers=answers or {}, name=name)
+    scenario = Scenario(
+        work=work,
+        tools=tools or {},
+        answers=answers or {},
+        name=name,
+        raises=raises,
+        effects=effects,
+        store=store,
+    )
     orders = Orders(
         levels=tuple(levels),
         budget_seconds=None if budget is None else parse_duration(budget, what="The budget"),

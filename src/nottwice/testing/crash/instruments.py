@@ -7,14 +7,15 @@ All of it is patched in after the fork and dies with the child.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import itertools
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from nottwice.engine.clock import SystemClock
-from nottwice.errors import UsageError
 from nottwice.guard import ledger
 from nottwice.model.call import CallStatus
 from nottwice.model.run import HolderRecord, Life
@@ -68,7 +69,6 @@ def install_stores(
     """
     redirect = Redirect(folder)
     ledger._local_path = redirect.path_of
-    ledger.MemoryStore = _refuse_memory  # type: ignore[attr-defined, assignment]
     ledger._shared.clear()
     # Another process that is still there is only stopped, and waited for shortly.
     alone = busy_seconds is None
@@ -78,7 +78,7 @@ def install_stores(
     for kind in STORES if on_server is None else (*STORES, on_server):
         _count_class(kind, link, points)
         if elsewhere:
-            kind.life_of = _life_elsewhere
+            kind.life_of = life_elsewhere
     for opened in (*sqlite._stores, *jsonfile._stores):
         _move(opened, redirect)
 
@@ -129,14 +129,7 @@ def _move(opened: Any, redirect: Redirect) -> None:
     opened._prepare = lambda *, create: bare(create=True)
 
 
-def _refuse_memory(**options: Any) -> Any:
-    raise UsageError(
-        "A ledger in memory is gone with its process, so nothing can be resumed after a crash. "
-        "Nothing was opened. Give the crash test code that opens a ledger by its path."
-    )
-
-
-def _life_elsewhere(self: Any, holder_id: str) -> Life:
+def life_elsewhere(self: Any, holder_id: str) -> Life:
     own: HolderRecord = self.holder()
     return Life.ALIVE if own.holder_id == holder_id else Life.NOT_PROVEN
 
@@ -144,33 +137,13 @@ def _life_elsewhere(self: Any, holder_id: str) -> Life:
 def _count_class(kind: type[Any], link: Link, points: Points) -> None:
     """Wrap the methods that make something durable."""
     commit, commit_soon, holder = kind.commit, kind.commit_soon, kind.holder
-    told = _Writes(link)
+    told = Writes(link)
 
     def counted_commit(self: Any, one: Commit) -> None:
-        with points.around(name_of(one)):
-            number = told.begin(one)
-            commit(self, one)
-            told.accepted(number)
+        count_commit(functools.partial(commit, self), one, points, told)
 
     def counted_commit_soon(self: Any, one: Commit) -> Future[None]:
-        points.reach(f"before {name_of(one)}")
-        number = told.begin(one)
-        inner: Future[None] = commit_soon(self, one)
-        outer: Future[None] = Future()
-        outer.set_running_or_notify_cancel()
-
-        def passed_on(done: Future[None]) -> None:
-            error = done.exception()
-            if error is not None:
-                outer.set_exception(error)
-                return
-            told.accepted(number)
-            # Only then: whoever waits must not run ahead of the point.
-            points.reach(f"after {name_of(one)}")
-            outer.set_result(None)
-
-        inner.add_done_callback(passed_on)
-        return outer
+        return count_soon(functools.partial(commit_soon, self), one, points, told)
 
     def counted_holder(self: Any) -> HolderRecord:
         self._in_this_process()
@@ -188,7 +161,40 @@ def _count_class(kind: type[Any], link: Link, points: Points) -> None:
         kind.holder = counted_holder
 
 
-class _Writes:
+def count_commit(
+    commit: Callable[[Commit], None], one: Commit, points: Points, told: Writes
+) -> None:
+    """Make a commit durable, with a point before and after it."""
+    with points.around(name_of(one)):
+        number = told.begin(one)
+        commit(one)
+        told.accepted(number)
+
+
+def count_soon(
+    commit_soon: Callable[[Commit], Future[None]], one: Commit, points: Points, told: Writes
+) -> Future[None]:
+    """The same for a commit that somebody waits for later."""
+    points.reach(f"before {name_of(one)}")
+    number = told.begin(one)
+    outer: Future[None] = Future()
+    outer.set_running_or_notify_cancel()
+
+    def passed_on(done: Future[None]) -> None:
+        error = done.exception()
+        if error is not None:
+            outer.set_exception(error)
+            return
+        told.accepted(number)
+        # Only then: the waiter must not run ahead of the point.
+        points.reach(f"after {name_of(one)}")
+        outer.set_result(None)
+
+    commit_soon(one).add_done_callback(passed_on)
+    return outer
+
+
+class Writes:
     """Tells the parent which holder begins to write, and that it was let to.
 
     The beginning counts: a process that is stopped between its commit and the news of it has still

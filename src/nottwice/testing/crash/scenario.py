@@ -10,15 +10,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.model.records import frozen_record
+from nottwice.store.interface import Store
+
+Raises = type[BaseException] | str | tuple[type[BaseException] | str, ...]
+"""Which exception ends the work: its class, its name, or several."""
 
 
 class CrashTestRefused(UsageError):
     """The crash test cannot examine this code, and says why. Nothing real was called."""
+
+
+class LevelsUnavailable(CrashTestRefused):
+    """This machine can examine none of the chosen levels, so nothing was examined."""
 
 
 class NotDeterministic(CrashTestRefused):
@@ -82,6 +91,12 @@ class Scenario:
     """
     name: str = "the work"
     """How a person would name it; commands that reproduce a failure use it."""
+    raises: Raises = ()
+    """The exception with which the work ends even without a crash; empty: it must return."""
+    effects: bool = True
+    """False: the work is meant to change nothing in the world."""
+    store: Callable[[Path], Store] | None = None
+    """Opens a third party's store in a folder of the examination, in place of the real one."""
 
     def __post_init__(self) -> None:
         if not callable(self.work):
@@ -89,9 +104,33 @@ class Scenario:
                 f"{self.work!r} cannot be called, so it cannot be killed while it runs. Nothing "
                 "was run. Give a function without arguments: lambda: handle('ticket-7')."
             )
+        if self.store is not None and not callable(self.store):
+            raise CrashTestRefused(
+                f"store= is {self.store!r}, which cannot be called. Nothing was run. Give a "
+                "function that opens your store in an empty folder: lambda folder: MyStore(folder)."
+            )
+        for expected in self.expected:
+            if not (expected if isinstance(expected, str) else _is_exception(expected)):
+                raise CrashTestRefused(
+                    f"raises= is {self.raises!r}, which names no exception. Nothing was run. Give "
+                    "a class, as in raises=LookupError, or a tuple of classes."
+                )
         for name, answer in self.tools.items():
             if not callable(answer):
                 _check_canned(name, answer)
+
+    @property
+    def expected(self) -> tuple[type[BaseException] | str, ...]:
+        """What the work may raise, one by one."""
+        return self.raises if isinstance(self.raises, tuple) else (self.raises,)
+
+    def expects(self, error: BaseException) -> bool:
+        """Whether the work is meant to end with this error."""
+        names = {kind.__name__ for kind in type(error).__mro__}
+        return any(
+            one in names if isinstance(one, str) else isinstance(error, one)
+            for one in self.expected
+        )
 
     def answer(self, asking: Asking) -> Any:
         """What the world does about one attempt; an exception is the tool's failure."""
@@ -110,6 +149,10 @@ def _check_canned(name: str, answer: Any) -> None:
             "Nothing was run. Give it as JSON would have it; the tool's annotation makes its own "
             "type of it."
         )
+
+
+def _is_exception(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
 def _takes(function: Callable[..., Any]) -> int:

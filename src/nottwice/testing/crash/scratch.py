@@ -152,7 +152,7 @@ def redirect_postgres(
     kind: type[Any] = postgres.PostgresStore
     url = scratch_url()
     if url is None:
-        kind.__init__ = lambda self, given, **options: link.tell("refused", text=_REFUSED)
+        kind.__init__ = lambda self, given, **options: link.tell("refused", text=REFUSED)
         return None
     place_of = _place_in(folder, url)
     if alone:
@@ -190,7 +190,7 @@ def _wait_for_the_dead(url: str) -> None:
         wait_until_alone(connection, place.schema)
 
 
-_REFUSED = (
+REFUSED = (
     "The crash test never touches a ledger that is in use, so it needs a PostgreSQL database "
     "to make ledgers of its own in. Nothing was opened. Name one: "
     f"{VARIABLE}=postgresql://user@host/scratch"

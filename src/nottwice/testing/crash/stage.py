@@ -44,6 +44,8 @@ class Ending:
     text: str = ""
     ours: bool = False
     """The error is one of nottwice's own."""
+    expected: bool = False
+    """The error is one with which the work is meant to end."""
 
     @property
     def shown(self) -> str:
@@ -347,6 +349,7 @@ def _take_ending(child: Child, message: dict[str, Any]) -> None:
         error=message.get("error"),
         text=message.get("text", ""),
         ours=message.get("ours", False),
+        expected=message.get("expected", False),
     )
     child.passed = message["passed"]
     child.names = tuple(message["names"])

@@ -23,7 +23,7 @@ from nottwice.testing.crash.determinism import check_deterministic, order_varies
 from nottwice.testing.crash.failing import FailingDisk
 from nottwice.testing.crash.levels import Boundaries, Double, Examined, Level, Lines, Numbers, Plan
 from nottwice.testing.crash.power import Power
-from nottwice.testing.crash.scenario import Scenario
+from nottwice.testing.crash.scenario import CrashTestRefused, LevelsUnavailable, Scenario
 from nottwice.testing.crash.scratch import Scratch, scratch_url
 from nottwice.testing.crash.stage import Examining, Stage
 from nottwice.testing.crash.takeover import TakeOver
@@ -84,6 +84,7 @@ def sweep(scenario: Scenario, orders: Orders) -> Verdict:
             _sweep_level(lab, level, orders, _deadline(orders, began, index, len(levels)))
             for index, level in enumerate(levels)
         ]
+        _check_examined(scenario, orders, swept)
         return Verdict(
             name=scenario.name,
             levels=tuple(swept),
@@ -129,6 +130,28 @@ def _uninterrupted(lab: Lab) -> Examining[Baseline]:
     lab.discard(moment)
     upstream: Upstream = moment.upstream
     return Baseline(lived, upstream)
+
+
+def _check_examined(scenario: Scenario, orders: Orders, swept: list[Swept]) -> None:
+    """A crash test that killed nothing must not pass (P145)."""
+    if any(level.examined or level.failures for level in swept):
+        return
+    skipped = [f"{level.level}: {level.skipped}" for level in swept if level.skipped is not None]
+    if skipped:
+        raise LevelsUnavailable(
+            f"This machine cannot examine what was chosen ({'; '.join(skipped)}). Nothing was "
+            "examined. Choose other levels: boundaries, double, lines or takeover."
+        )
+    if orders.points:
+        points = "; ".join(",".join(map(str, numbers)) for numbers in orders.points)
+        raise CrashTestRefused(
+            f"{scenario.name} ended, and the chosen point ({points}) never came. Nothing was "
+            "examined. Run the crash test without it to see which points there are."
+        )
+    raise CrashTestRefused(
+        f"No point of {scenario.name} was met at the chosen levels. Nothing was examined. Choose "
+        "boundaries, the default."
+    )
 
 
 def _ending(baseline: Baseline) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ class View:
 
 
 NOTHING = View()
+THIRD_PARTY = "third-party-"
+"""What the folders are called in which stores that nottwice does not know keep their ledgers."""
 
 _KINDS = {
     "runs": document.RUNS,
@@ -58,9 +60,14 @@ _KINDS = {
 }
 
 
-def look(folder: Path, *, now: float) -> View:
-    """Read everything that is durable in ``folder``; a ledger that was never finished is empty."""
+def look(folder: Path, *, now: float, also: Iterable[Store] = ()) -> View:
+    """Read everything that is durable in ``folder``; a ledger that was never finished is empty.
+
+    ``also``: ledgers of third parties, which only their own code can open.
+    """
     found: dict[str, list[Any]] = {name: [] for name in _KINDS}
+    for store in also:
+        _gather(store, found)
     for path in ledgers_in(folder):
         with contextlib.suppress(NoLedger):
             _gather(open_store(path, now=now), found)
@@ -85,6 +92,7 @@ def ledgers_in(folder: Path) -> list[Path]:
     return [
         path
         for path in sorted(folder.iterdir())
+        if not path.name.startswith(THIRD_PARTY)
         if (path.is_dir() and (path / OWN_FOLDER).is_dir())
         or (path.is_file() and not path.name.endswith(beside))
     ]
