@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test check crash kills soak bench bench-peers clean FORCE
+.PHONY: help demo test check crash mutants kills soak bench bench-peers clean FORCE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SILENT:
@@ -34,6 +34,7 @@ help:
 	echo "make test         ruff, mypy and all tests; ARGS=\"-k word\" is passed to pytest"
 	echo "make check        ruff, mypy and the house rules: quick, before every commit"
 	echo "make crash        our own agents killed everywhere; BUDGET=600s says for how long"
+	echo "make mutants      nottwice broken, one guard at a time: a test must notice (minutes)"
 	echo "make kills        graphs killed at every pair of places (an hour or more)"
 	echo "make soak         runs and workers killed at random; SECONDS=300 says for how long, each"
 	echo "make bench        the speed of the guard, beside bare SQLite, and of long runs of graphs"
@@ -63,6 +64,10 @@ check: .venv/.dev
 
 crash: .venv/.dev
 	.venv/bin/python -m tests.crash.sweeping --budget $(BUDGET) $(ARGS)
+
+# ARGS="--only approvals" runs a part; --json, --list and --jobs 4 are there as well.
+mutants: .venv/.dev
+	.venv/bin/python -m tools.mutants $(ARGS)
 
 # NOTTWICE_KILLS=200 tries so many pairs only; NOTTWICE_SEED=... repeats a sample.
 kills: .venv/.dev

@@ -87,6 +87,7 @@ class Agent:
     work: Callable[[str], Any]
     tools: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[str, Any] = field(default_factory=dict)
+    raises: type[Exception] | tuple[type[Exception], ...] = ()
 
     def scenario(self, name: str, store: str) -> Scenario:
         return Scenario(
@@ -94,6 +95,7 @@ class Agent:
             tools={**CANNED, **self.tools},
             answers=self.answers,
             name=name,
+            raises=self.raises,
         )
 
 
@@ -312,6 +314,8 @@ GRAPHS: dict[str, Agent] = {
     "spawn": Agent(_graph(family)),
     "patient": Agent(_graph(patient), answers={"parcel": {"weight": 3}}),
     "patient, in vain": Agent(_graph(patient), answers={"Which size?": "large"}),
-    "rejected": Agent(_graph(patient), answers={"crash_wire": "reject"}),
+    "rejected": Agent(
+        _graph(patient), answers={"crash_wire": "reject"}, raises=nt.Rejected
+    ),
     "migrated": Agent(migrated),
 }

@@ -170,6 +170,19 @@ def test_whoever_wants_a_rejected_call_all_the_same_must_ask_again(host: Host) -
     assert statuses(host) == ["used", "used"]
 
 
+def test_the_used_approval_of_one_call_covers_no_attempt_of_another(host: Host) -> None:
+    bank = Bank()
+    attempt(host, lambda: bank.pay(40))
+    host.decide(Verb.APPROVE)
+    attempt(host, lambda: (bank.pay(40), bank.pay(50)))
+    host.decide(Verb.REJECT, why="too much")
+    rejected = attempt(host, lambda: (bank.pay(40), bank.pay(50)))
+    assert isinstance(rejected, nt.Rejected)
+    again = attempt(host, lambda: (bank.pay(40), bank.pay.retry(50)))
+    assert isinstance(again, nt.ApprovalNeeded)
+    assert bank.paid == [40]
+
+
 def test_a_rejected_keyed_call_keeps_its_key_for_a_later_attempt(host: Host) -> None:
     seen: list[str | None] = []
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 import nottwice as nt
+from nottwice.engine.blocking import new_review
 from nottwice.model.call import CallStatus
-from nottwice.model.review import Verb
+from nottwice.model.review import ReviewKind, ReviewStatus, Verb
 from tests.fakes import FakeClock, Host
 
 
@@ -192,6 +193,24 @@ def test_evidence_about_a_closed_review_opens_a_new_one(host: Host) -> None:
         pass
     (review,) = host.open_reviews
     assert "it happened, after review" in review.summary
+
+
+def test_evidence_that_it_happened_takes_back_a_licence_that_nobody_has_used(host: Host) -> None:
+    """People said "it did not happen" while the old holder was still at it, and then it did."""
+
+    @nt.tool("unsafe_on_replay")
+    def send(to: str) -> str:
+        overtake(host)
+        (row,) = host.calls
+        review = new_review(row, ReviewKind.UNKNOWN, "its holder is silent", now=host.clock.now())
+        host.data.reviews[review.review_id] = review
+        assert host.decide(Verb.DID_NOT_HAPPEN).is_licence
+        return "sent"
+
+    with host.process() as ledger, pytest.raises(nt.Fenced), ledger.run("r"):
+        send("a")
+    (review,) = host.open_reviews
+    assert (review.status, review.decision) == (ReviewStatus.OPEN, None)
 
 
 def overtake(host: Host) -> None:

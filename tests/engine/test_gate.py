@@ -487,6 +487,39 @@ def test_a_limit_that_asks_can_be_exceeded_by_a_person(host: Host) -> None:
     assert MemoryStore(host.data).charged("calls tool=send") == 2_000_000
 
 
+def test_a_persons_yes_does_not_lift_a_limit_that_denies(host: Host) -> None:
+    """The last place is taken by another run, after this one has looked and before it commits."""
+    shop = Shop()
+    limit = policy.rate(1, per="1h", tool="send")
+    others: list[str] = []
+
+    def ask_meanwhile(call: policy.ProposedCall) -> policy.Ruling:
+        while others:
+            other = others.pop()
+            with host.process() as ledger, ledger.run(other, policy=limit):
+                shop.send(other)
+        return policy.ask("a person decides")
+
+    guard = [limit, ask_meanwhile]
+    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.ApprovalNeeded)
+    host.decide(Verb.APPROVE)
+    others.append("bob")
+    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.Denied)
+    assert shop.sent == ["bob"]
+
+
+@pytest.mark.timeout(30)
+def test_a_limit_that_would_allow_what_exceeds_it_denies(host: Host) -> None:
+    shop = Shop()
+
+    def lax(call: policy.ProposedCall) -> policy.Ruling:
+        return policy.charge("mails", 1, at_most=1, otherwise="allow")
+
+    assert attempt(host, lax, lambda: shop.send("ann")) == "sent to ann"
+    assert isinstance(attempt(host, lax, lambda: shop.send("bob")), nt.Denied)
+    assert shop.sent == ["ann"]
+
+
 def test_a_block_inside_cannot_name_a_policy_that_the_run_does_not_ask(host: Host) -> None:
     guard = Guard()
     with host.process() as ledger, ledger.run("r", policy=guard):

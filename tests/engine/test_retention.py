@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from nottwice.engine import retention
 from nottwice.engine.retention import Removed, Sweep, remove_expired
 from nottwice.graphs.cancel import cancel
 from nottwice.guard import registry
+from nottwice.model.call import CallStatus
 from nottwice.model.retention import Retention
 from nottwice.model.run import RunStatus, Wait, WaitKind
 from nottwice.store.interface import Claim, Commit, Store
@@ -198,6 +200,26 @@ def test_a_child_that_is_open_keeps_a_root_that_is_over(host: Host, standing: Ru
         removed = sweep(ledger.store, host.clock)
         assert (removed.runs, removed.calls, removed.still_open) == (0, 0, 1)
         assert tools(ledger.store) == ["look"]
+
+
+def test_nothing_of_a_run_is_removed_while_an_effect_in_it_is_in_doubt(host: Host) -> None:
+    """Whatever left it so: it is the only trace of something that may have happened."""
+    with host.process() as ledger:
+        plain_run(ledger)
+        (row,) = (one for one in host.calls if one.replay_class.effectful)
+        host.data.calls[row.identity] = row._replace(status=CallStatus.PENDING, finished_at=None)
+        host.clock.advance(2_000 * DAY)
+        removed = sweep(ledger.store, host.clock)
+        assert (removed.runs, removed.calls, removed.still_open) == (0, 0, 1)
+
+
+def test_nothing_of_a_run_is_removed_while_its_holder_is_not_proven_dead(host: Host) -> None:
+    with host.process() as ledger:
+        plain_run(ledger)
+        host.data.runs["run"] = replace(host.data.runs["run"], holder_id="on another machine")
+        host.clock.advance(2_000 * DAY)
+        removed = sweep(ledger.store, host.clock)
+        assert (removed.runs, removed.calls, removed.still_open) == (0, 0, 1)
 
 
 def test_nothing_of_a_run_is_removed_while_a_review_of_it_is_open(host: Host) -> None:

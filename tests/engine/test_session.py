@@ -14,10 +14,11 @@ import pytest
 import nottwice as nt
 from nottwice.engine.session import MOST_RIDING, Riding
 from nottwice.model.call import CallStatus
-from nottwice.model.run import CheckpointRecord
-from nottwice.store.interface import Commit
+from nottwice.model.run import CheckpointRecord, Fence
+from nottwice.store.interface import CallWrite, Commit
 from nottwice.store.sqlite import SqliteStore
 from tests.fakes import Host
+from tests.store.samples import NOW, RESULT, pending
 
 FORKED_IN_A_TOOL = """
 import os, sys
@@ -231,3 +232,18 @@ def test_a_forked_child_cannot_commit_as_its_parent(tmp_path: Path) -> None:
         assert not store.evidence("r")
     finally:
         store.close()
+
+
+def test_what_changes_while_a_commit_carries_it_goes_with_the_next_one_and_follows_the_first() -> (
+    None
+):
+    riding = Riding()
+    first = pending()
+    riding.add_call(CallWrite(first))
+    carried = Commit("run", Fence("holder", 1), calls=riding.leave().calls)
+    second = first.done(RESULT, now=NOW + 1)
+    riding.add_call(CallWrite(second))
+    riding.arrived(carried)
+    riding.back()
+    (left,) = riding.leave().calls
+    assert (left.row, left.after) == (second, first.state)

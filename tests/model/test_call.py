@@ -158,6 +158,14 @@ def test_an_attempt_after_one_in_doubt_is_tainted_and_after_a_failed_one_is_not(
     assert row.ambiguous, "a taint is never washed off"
 
 
+def test_every_attempt_stays_on_record_however_often_it_is_tried() -> None:
+    row = pending()
+    for number in (2, 3, 4):
+        row = row.failed(failure(), now=100 + number)
+        row = row.next_attempt(attempt_id=f"attempt {number}", holder_id="holder", now=110)
+    assert [past.attempt_id for past in row.past] == ["attempt 1", "attempt 2", "attempt 3"]
+
+
 def test_an_attempt_that_nobody_saw_end_is_unknown_history() -> None:
     row = pending().next_attempt(attempt_id="attempt 2", holder_id="holder 2", now=107)
     assert (row.past[0].outcome, row.past[0].ended_at) == ("unknown", 107)
@@ -290,3 +298,9 @@ def test_a_branch_is_inside_its_step_and_no_step_can_be_named_like_it() -> None:
     assert branch_node("tell[1]", 2) == "tell[1][2]"
     assert child_node("tell[1]", "deep") == "tell[1]/deep"
     assert child_node(ROOT_NODE, "/") != ROOT_NODE
+
+
+@pytest.mark.parametrize(("name", "imitation"), [("a/b", "a%2Fb"), ("a[1]", "a%5B1%5D")])
+def test_no_step_can_be_named_like_the_escaped_name_of_another(name: str, imitation: str) -> None:
+    assert child_node(ROOT_NODE, name) != child_node(ROOT_NODE, imitation)
+    assert child_checkpoint("start", name) != child_checkpoint("start", imitation)

@@ -629,3 +629,14 @@ def test_single_request_can_be_declared_as_a_classifier() -> None:
     declared: Callable[[BaseException], Any] = single_request
     failure = judge(ConnectionRefusedError("nobody listens"), classifier=declared)
     assert failure == Failure(RETRYABLE, "ConnectionRefusedError", "nobody listens")
+
+
+@pytest.mark.parametrize("kind", [nt.Retryable, nt.Poison])
+def test_the_recorded_failure_of_an_inner_call_is_no_word_about_the_outer_effect(
+    kind: type[nt.ToolFailure],
+) -> None:
+    own = kind("nothing was sent")
+    assert classify(own, effectful=True, now=NOW).failure_class is not AMBIGUOUS
+    quoted = kind("nothing was sent")
+    vars(quoted)["call_id"] = "the inner call"
+    assert classify(quoted, effectful=True, now=NOW).failure_class is AMBIGUOUS

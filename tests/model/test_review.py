@@ -118,6 +118,15 @@ def test_every_change_makes_a_new_version_so_that_nobody_decides_what_they_did_n
     assert [review.version for review in after] == [2, 3, 3, 2]
 
 
+def test_a_licence_allows_one_attempt_and_nothing_once_it_was_used_or_taken_back() -> None:
+    decided = OPEN.decided(decision())
+    assert decided.is_licence
+    assert not OPEN.is_licence
+    assert not OPEN.decided(decision(Verb.HAPPENED, result="1")).is_licence
+    assert not decided.used(now=120.0).is_licence
+    assert not decided.undone().is_licence
+
+
 def test_new_effects_wait_for_what_is_open_or_not_yet_used() -> None:
     decided = OPEN.decided(decision())
     assert [OPEN.blocks, decided.blocks, DRIFT.blocks] == [True, True, True]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import nottwice as nt
 from nottwice.errors import UsageError
+from nottwice.store.postgres import PostgresStore
+from nottwice.testing import CrashTestRefused, LevelsUnavailable, crash_test
 from nottwice.testing.crash.scratch import VARIABLE
 from tests.crash.scenarios import GRAPHS, GUARD
 from tests.crash.sweeping import assert_nothing_wrong, examine
@@ -56,9 +59,23 @@ def test_without_a_database_for_it_no_ledger_is_touched(monkeypatch: pytest.Monk
         examine("retries", agent, store="postgres", level="boundaries", budget_seconds=0.1, seed=1)
 
 
+def test_a_ledger_that_was_opened_before_is_not_touched_either(
+    ledger: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+    def work() -> None:
+        with nt.run("ticket", store=ledger):
+            pass
+
+    with pytest.raises(CrashTestRefused, match=VARIABLE):
+        crash_test(work, effects=False)
+    assert ledger.runs() == []
+
+
 @pytest.mark.usefixtures("scratch")
 @pytest.mark.parametrize("level", ["io", "power"])
-def test_the_disk_of_a_server_is_not_broken_and_the_verdict_says_so(level: str) -> None:
+def test_the_disk_of_a_server_cannot_be_broken_and_the_crash_test_says_so(level: str) -> None:
     agent = AGENTS["retries"]
-    verdict = examine("retries", agent, store="postgres", level=level, budget_seconds=0.1, seed=1)
-    assert VARIABLE in str(verdict.levels[0].skipped)
+    with pytest.raises(LevelsUnavailable, match=VARIABLE):
+        examine("retries", agent, store="postgres", level=level, budget_seconds=0.1, seed=1)

@@ -134,3 +134,12 @@ def test_a_real_mount_with_a_space_in_its_name_is_found(tmp_path: Path) -> None:
     with mounted(tmp_path / "My Drive", kind="tmpfs") as drive:
         assert filesystem_of(drive / "agent.db") == "tmpfs"
     assert filesystem_of(tmp_path / "agent.db") == filesystem_of(tmp_path)
+
+
+def test_a_file_with_a_second_name_is_refused_and_with_one_it_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    path.touch()
+    check_filesystem(path, mountinfo=mountinfo())
+    (tmp_path / "backup.db").hardlink_to(path)
+    with pytest.raises(UnsafeFilesystem, match=r"several names.*Nothing was opened"):
+        check_filesystem(path, mountinfo=mountinfo())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from nottwice.store.interface import (
     CallWrite,
     Claim,
     Commit,
+    Removal,
     ReviewWrite,
     RunUpdate,
     key_conflict_text,
@@ -20,6 +22,7 @@ from nottwice.store.interface import (
 from tests.store.samples import NOW, audit, evidence, identity, pending, review, run_record, step
 
 FENCE = Fence("holder", 1)
+TOMBSTONE = run_record(status=RunStatus.REMOVED, holder_id=None)
 HOLDERS_ONLY: dict[str, Any] = {
     "calls": (CallWrite(pending()),),
     "steps": (step(),),
@@ -46,7 +49,7 @@ def test_anybody_may_write_reviews_evidence_and_audit() -> None:
     assert Commit(workflow_id="run", **ANYBODYS)
 
 
-@pytest.mark.parametrize("what", ["calls", "steps", *ANYBODYS, "claim"])
+@pytest.mark.parametrize("what", ["calls", "steps", *ANYBODYS, "claim", "removal", "removed run"])
 def test_a_commit_writes_to_the_run_it_names_and_to_no_other(what: str) -> None:
     """A fence covers one run, so a commit under it must not reach into another."""
     elsewhere: dict[str, Any] = {
@@ -56,10 +59,13 @@ def test_a_commit_writes_to_the_run_it_names_and_to_no_other(what: str) -> None:
         "evidence": (evidence(), evidence(run="other")),
         "audit": (audit(), audit(run="other")),
         "claim": Claim(run_record("other")),
+        "removal": Removal(TOMBSTONE, after_epoch=1, calls=(identity(), identity("other"))),
+        "removed run": Removal(replace(TOMBSTONE, workflow_id="other"), after_epoch=1),
     }
     fence = FENCE if what in HOLDERS_ONLY else None
     with pytest.raises(UsageError, match=r"'run' names another run.*Nothing was written"):
-        Commit(workflow_id="run", fence=fence, **{what: elsewhere[what]})
+        name = "removal" if what == "removed run" else what
+        Commit(workflow_id="run", fence=fence, **{name: elsewhere[what]})
 
 
 def test_a_refusal_carries_the_reviews_that_block() -> None:

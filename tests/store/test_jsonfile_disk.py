@@ -260,3 +260,18 @@ def test_a_file_that_is_gone_at_the_second_look_is_not_missed(tmp_path: Path) ->
         disk.looks_of(tmp_path)
     over.set()
     thread.join()
+
+
+def test_the_name_of_a_new_journal_is_durable_before_its_first_line_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append("folder" if is_folder(descriptor) else "file")
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", noted)
+    disk.append(tmp_path / "run.inbox", b"first")
+    assert "folder" in synced

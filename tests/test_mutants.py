@@ -1,0 +1,95 @@
+"""Does the table of mutants still fit the tree, and does its runner tell who survives?
+
+``make mutants`` takes minutes and is not part of ``make test``. What it needs is checked here.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tools.mutants import __main__ as mutants
+from tools.mutants.mutant import ROOT, Mutant
+
+TEST = "tests/model/test_places.py::test_only_siblings_of_one_fan_lie_in_different_branches"
+HARMLESS = Mutant(
+    name="a docstring says something else",
+    file="model/places.py",
+    old="seen from each other?",
+    new="seen from one another?",
+    tests=(TEST,),
+    why="It costs nothing, so no test can notice.",
+)
+GRAVE = Mutant(
+    name="no branch differs from another",
+    file="model/places.py",
+    old="    return mine[:shorter] != theirs[:shorter]\n",
+    new="    return False\n",
+    tests=(TEST,),
+    why="A wait in one branch would stop all others.",
+)
+
+
+@pytest.mark.parametrize("mutant", mutants.MUTANTS, ids=lambda one: one.name)
+def test_every_mutant_still_fits_the_tree(mutant: Mutant) -> None:
+    assert mutant.flaws() == []
+    text = (ROOT / mutant.path).read_text(encoding="utf-8")
+    compile(mutant.applied(text), mutant.path, "exec")
+
+
+def test_there_are_enough_in_every_room_and_no_name_is_used_twice() -> None:
+    rooms = [one.file.partition("/")[0] for one in mutants.MUTANTS]
+    assert min(rooms.count(room) for room in ("model", "engine", "store")) >= 20
+    assert len({one.name for one in mutants.MUTANTS}) == len(mutants.MUTANTS)
+
+
+@pytest.mark.parametrize(
+    ("content", "flaw"),
+    [
+        (None, "there is no file"),
+        ("x = 1\n", "occurs 0 times"),
+        ("guard\nguard\n", "occurs 2 times"),
+        ("guard\n", "there is no test"),
+    ],
+)
+def test_a_mutant_that_no_longer_fits_is_an_error(
+    tmp_path: Path, content: str | None, flaw: str
+) -> None:
+    mutant = Mutant(
+        name="no guard",
+        file="guard.py",
+        old="guard",
+        new="pass",
+        tests=("tests/test_guard.py::test_gone",),
+        why="",
+    )
+    if content is not None:
+        path = tmp_path / mutant.path
+        path.parent.mkdir(parents=True)
+        path.write_text(content)
+    assert any(flaw in one for one in mutant.flaws(tmp_path))
+
+
+@pytest.mark.slow
+def test_who_survives_is_told_and_the_working_tree_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (ROOT / GRAVE.path).read_bytes()
+    monkeypatch.setattr(mutants, "MUTANTS", (HARMLESS, GRAVE))
+    # The copy has a working tree of its own to test, and this process must not lend it its tests.
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    assert mutants.main(["--json", "--jobs", "1"]) == mutants.SURVIVED
+    told = json.loads(capsys.readouterr().out)["mutants"]
+    assert [(one["name"], one["outcome"]) for one in told] == [
+        (HARMLESS.name, "survived"),
+        (GRAVE.name, "noticed"),
+    ]
+    assert told[1]["by"].startswith(TEST)
+    assert mutants.main(["--only", "no branch differs", "--jobs", "1"]) == 0
+    assert (ROOT / GRAVE.path).read_bytes() == before
+
+
+def test_a_choice_that_fits_nothing_is_an_error() -> None:
+    assert mutants.main(["--only", "no such mutant"]) == mutants.DOES_NOT_FIT

@@ -1,0 +1,69 @@
+"""Mutants of ``testing``: what keeps a crash test from being green for nothing."""
+
+from __future__ import annotations
+
+from tools.mutants.mutant import Mutant
+
+TESTING: tuple[Mutant, ...] = (
+    Mutant(
+        name="a third party's store is used as it is",
+        file="testing/crash/third_party.py",
+        old="        if id(named) not in self._ours:\n",
+        new=(
+            "        if self._make is None:\n"
+            "            return named\n"
+            "        if id(named) not in self._ours:\n"
+        ),
+        tests=(
+            "tests/testing/crash/test_third_party.py"
+            "::test_a_store_of_a_third_party_is_refused_and_its_ledger_stays_as_it_was",
+        ),
+        why="A crash test would write false receipts into the real ledger.",
+    ),
+    Mutant(
+        name="a run block that was made before the crash test keeps its store",
+        file="testing/crash/third_party.py",
+        old=(
+            "            block._opening = replace(opening, "
+            "store=third_party._safe(opening.store))\n"
+        ),
+        new="            block._opening = replace(opening, store=opening.store)\n",
+        tests=(
+            "tests/testing/crash/test_third_party.py"
+            "::test_a_store_of_a_third_party_is_refused_and_its_ledger_stays_as_it_was",
+        ),
+        why="A crash test would write false receipts into the real ledger.",
+    ),
+    Mutant(
+        name="work that raises is killed and passes",
+        file="testing/crash/baseline.py",
+        old="    if ending.error is not None and not ending.expected:\n",
+        new="    if ending.error is not None and ending.expected is None:\n",
+        tests=(
+            "tests/testing/crash/test_baseline.py"
+            "::test_work_that_raises_without_a_crash_is_refused_with_the_error_and_the_way_out",
+        ),
+        why="The crash test would be green for work that never works.",
+    ),
+    Mutant(
+        name="work without an effect is killed and passes",
+        file="testing/crash/baseline.py",
+        old="    if scenario.effects and not effects:\n",
+        new="    if scenario.effects is None and not effects:\n",
+        tests=(
+            "tests/testing/crash/test_baseline.py"
+            "::test_work_whose_tool_is_called_in_a_foreign_thread_is_refused",
+        ),
+        why="The crash test would be green for work that does nothing.",
+    ),
+    Mutant(
+        name="a crash test that met no point passes",
+        file="testing/crash/sweep.py",
+        old="    if any(level.examined or level.failures for level in swept):\n",
+        new="    if swept:\n",
+        tests=(
+            "tests/testing/crash/test_baseline.py::test_a_point_that_does_not_exist_is_refused",
+        ),
+        why="The crash test would be green although nothing was killed.",
+    ),
+)
