@@ -39,6 +39,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/store/postgres_columns.py": "tests/postgres/test_columns.py: on a server",
     "src/nottwice/store/postgres_commits.py": _POSTGRES,
     "src/nottwice/store/postgres_connections.py": _POSTGRES,
+    "src/nottwice/store/postgres_failover.py": "tests/postgres/test_failover.py: it needs servers",
     "src/nottwice/store/postgres_functions.py": "tests/postgres/test_functions.py: on a server",
     "src/nottwice/store/postgres_lease.py": _POSTGRES,
     "src/nottwice/store/postgres_quick.py": "tests/postgres/test_quick.py: on a real server",

@@ -23,7 +23,8 @@ SERVERS = 3
 class Pooler:
     """A proxy before the server of the tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Path | None = None) -> None:
+        self._target = socket_of_server() if target is None else target
         self.folder = Path(tempfile.mkdtemp(prefix="nottwice-pool-"))
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
@@ -36,6 +37,18 @@ class Pooler:
 
     def url(self, schema: str, user: str = "postgres") -> str:
         return f"postgresql://{user}@/postgres?host={self.folder}&schema={schema}"
+
+    def lead_to(self, target: Path) -> None:
+        """Use another server from now on. No client notices: its own connection stays open."""
+        with self._guard:
+            self._target = target
+            for startup, pool in self._pools.items():
+                for _ in range(SERVERS):
+                    pool.get().close()
+                for _ in range(SERVERS):
+                    upstream, _ = _connect(startup, target)
+                    self._open.append(upstream)
+                    pool.put(upstream)
 
     def close(self) -> None:
         self._listener.close()
@@ -77,18 +90,18 @@ class Pooler:
             if startup not in self._pools:
                 self._pools[startup] = queue.Queue()
                 for _ in range(SERVERS):
-                    upstream, greeting = _connect(startup)
+                    upstream, greeting = _connect(startup, self._target)
                     self._open.append(upstream)
                     self._pools[startup].put(upstream)
             else:
-                upstream, greeting = _connect(startup)
+                upstream, greeting = _connect(startup, self._target)
                 upstream.close()
             return self._pools[startup], greeting
 
 
-def _connect(startup: bytes) -> tuple[socket.socket, bytes]:
+def _connect(startup: bytes, target: Path) -> tuple[socket.socket, bytes]:
     upstream = socket.socket(socket.AF_UNIX)
-    upstream.connect(str(socket_of_server()))
+    upstream.connect(str(target))
     upstream.sendall(startup)
     greeting = b""
     while True:
@@ -108,9 +121,11 @@ def _relay(upstream: socket.socket, client: socket.socket) -> bytes:
 
 
 @contextlib.contextmanager
-def pooler() -> Iterator[Pooler]:
-    server.url()
-    proxy = Pooler()
+def pooler(target: Path | None = None) -> Iterator[Pooler]:
+    """A pooler before the server of the tests, or before another one."""
+    if target is None:
+        server.url()
+    proxy = Pooler(target)
     try:
         yield proxy
     finally:

@@ -31,7 +31,8 @@ VARIABLE = "NOTTWICE_TEST_POSTGRES"
 class Server:
     """A PostgreSQL of our own, which can be stopped and started."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, seed: Path | None = None) -> None:
+        """``seed``: the data of a server that was stopped, to begin with."""
         with warnings.catch_warnings():
             # It would like a folder that many machines do not have, and does without.
             warnings.simplefilter("ignore")
@@ -40,6 +41,8 @@ class Server:
 
         self._execute = pgexec.pgexec
         self.folder = Path(tempfile.mkdtemp(prefix="nottwice-postgres-"))
+        if seed is not None:
+            subprocess.run(["cp", "-a", str(seed), str(self.folder / "data")], check=True)
         for left in (2, 1, 0):
             try:
                 self._server = get_server(self.folder / "data", cleanup_mode="stop")

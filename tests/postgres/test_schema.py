@@ -12,13 +12,25 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError
+from nottwice.model.call import CallStatus
 from nottwice.store import postgres_schema
 from nottwice.store.postgres import PostgresStore
 from nottwice.store.postgres_place import Place, read_place
 from nottwice.store.postgres_schema import bring_forward, known_scripts, version_of
 from nottwice.store.sqlite_schema import Script
 from tests.postgres import server
-from tests.store.samples import NOW, note, noted
+from tests.store.samples import (
+    NOW,
+    RESULT,
+    claim,
+    follow,
+    identity,
+    intent,
+    note,
+    noted,
+    pending,
+    step,
+)
 
 MANY = """
 import os, sys
@@ -139,8 +151,6 @@ def test_commits_that_may_be_lost_are_refused_whenever_the_setting_changes(
     connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """A pooler may hand out another connection each time, so every transaction is asked."""
-    from nottwice.testing.conformance.samples import RESULT, claim, follow, intent, pending
-
     server.users()
     store = PostgresStore(server.LEDGERS.url("writer", tmp_path), now=NOW)
     fence = claim(store)
@@ -159,6 +169,54 @@ def test_commits_that_may_be_lost_are_refused_whenever_the_setting_changes(
     store.commit(follow(row.done(RESULT, now=NOW), row, fence))
     store._held.clear()
     store.close()
+
+
+def test_commits_that_may_be_lost_are_refused_in_every_way_to_commit(
+    connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Alone and in a batch, by one statement and by many; the setting comes and goes."""
+    store = PostgresStore(server.LEDGERS.url("writer", tmp_path), now=NOW)
+    runs = ["one", "two", "three"]
+    fences = {run: claim(store, run) for run in runs}
+    rows = {run: pending(identity(run=run)) for run in runs}
+    intents = [intent(rows[run], fences[run], unless_blocked=True) for run in runs]
+    receipts = [
+        follow(rows[run].done(RESULT, now=NOW), rows[run], fences[run], **more)
+        for run, more in zip(runs, ({}, {}, {"steps": (step("three"),)}), strict=True)
+    ]
+    batches = [intents, receipts, [*(note(2, run) for run in runs)]]
+    try:
+        for batch in batches:
+            for setting in (
+                "ROLE test_writer SET synchronous_commit = off",
+                "DATABASE postgres SET synchronous_commit = off",
+            ):
+                connection.execute(f"ALTER {setting}")
+                store._connections.close()
+                refused = [type(one) for one in store._commits.commit_many(batch)]
+                connection.execute(f"ALTER {setting.replace('SET', 'RESET').partition(' =')[0]}")
+                assert refused == [StoreError] * len(batch)
+            store._connections.close()
+            assert store._commits.commit_many(batch) == [None] * len(batch)
+    finally:
+        connection.execute("ALTER ROLE test_writer RESET synchronous_commit")
+        connection.execute("ALTER DATABASE postgres RESET synchronous_commit")
+    shown = [call.status for run in runs for call in store.calls(run)]
+    assert shown == [CallStatus.DONE] * len(runs)
+    store._held.clear()
+    store.close()
+
+
+def test_a_url_that_promises_synchronous_standbys_is_checked_against_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = server.ledger_url(tmp_path, standbys="synchronous")
+    PostgresStore(url, now=NOW).close()
+    assert "synchronous_standby_names is empty" in caplog.text
+    with pytest.raises(StoreError, match="standbys=synchronous.*Nothing was written"):  # noqa: RUF043
+        PostgresStore(server.with_words(url, options="-csynchronous_commit%3Dlocal"), now=NOW)
+    with pytest.raises(nt.UsageError, match="standbys=all"):
+        nt.open(server.ledger_url(tmp_path, standbys="all"))
 
 
 def test_a_server_whose_locks_do_not_lock_is_refused(

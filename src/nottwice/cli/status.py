@@ -56,7 +56,7 @@ def show_status(settings: Settings) -> None:
             ("reviews", count_text(waiting)),
             ("waiting", _waiting_text(overview.waiting)),
             ("in doubt", f"{doubts} {'call' if doubts == 1 else 'calls'}" if doubts else "nothing"),
-            ("a copy", _copy_text(overview.copied_at)),
+            ("failover" if overview.failover else "a copy", _copy_text(overview)),
         ),
     )
     show_line()
@@ -66,9 +66,14 @@ def show_status(settings: Settings) -> None:
         show_line(f"      {safe(reason)}", style="dim")
 
 
-def _copy_text(copied_at: float | None) -> str | None:
+def _copy_text(overview: Overview) -> str | None:
     """That the ledger has forgotten something; nothing where it is no copy."""
-    made = (utc_text(copied_at) or "").partition(".")[0]
+    made = (utc_text(overview.copied_at) or "").partition(".")[0]
+    if overview.failover:
+        return (
+            f"{overview.failover}; the last change that is here is of {made} UTC. Its runs are "
+            "held until the processes that worked on them vouch for them, or somebody decides"
+        )
     return f"made at {made} UTC; its runs are held until somebody decides" if made else None
 
 
@@ -181,6 +186,9 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
     found = found[:MOST_HINTS]
     if more > 0:
         found.append((settings.command("reviews"), f"… and {more} more that need somebody"))
+    if overview.failover:
+        account = settings.command("backup --accounted-for --why 'what you looked up'")
+        found.append((account, "says for all runs that what they did since is accounted for"))
     queued = overview.states.get(QUEUED, 0)
     if queued:
         many = "1 run is queued" if queued == 1 else f"{queued} runs are queued"

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, assert_never
 from nottwice.cli.output import shorten, utc_text
 from nottwice.engine.blocking import call_text, written_call
 from nottwice.engine.history import Version, history, load_whole
-from nottwice.engine.restored import mark_of
+from nottwice.engine.restored import is_failover, mark_of
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.graphs.outcome import NodeMark
 from nottwice.graphs.readiness import is_ready
@@ -118,6 +118,8 @@ class Overview:
     """How many runs wait for a review, a timer, an event, a child run."""
     copied_at: float | None = None
     """If the ledger is a copy that nobody has accounted for: when it was made."""
+    failover: str | None = None
+    """What is known about the failover, if one made that copy."""
 
     @property
     def open_cases(self) -> list[Case]:
@@ -178,6 +180,7 @@ def look_over(ledger: Ledger) -> Overview:
         ready=tuple(view for view in waiting if is_ready(store, view.run.workflow_id, now=now)),
         waiting={kind.value: kinds[kind] for kind in WaitKind},
         copied_at=None if mark is None else mark.at,
+        failover=mark.why if mark is not None and is_failover(mark) else None,
     )
 
 

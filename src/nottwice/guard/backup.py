@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from nottwice.engine.restored import ACCOUNTED_FOR, COPIED, mark_of
+from nottwice.engine.restored import mark_of
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import FOLDER, Ledger, ledger_of
 from nottwice.model.call import check_id
 from nottwice.model.records import frozen_record
-from nottwice.model.review import AuditEntry
+from nottwice.model.review import ACCOUNTED_FOR, COPIED, AuditEntry
 from nottwice.store.interface import LEDGER, Commit, Store
 
 BACKED_UP = "backup"

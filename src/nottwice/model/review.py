@@ -16,8 +16,23 @@ from nottwice.errors import DecisionConflict, UsageError
 from nottwice.model.call import CallIdentity, StoredResult
 from nottwice.model.records import frozen_record
 
+COPIED: Final = "copy"
+ACCOUNTED_FOR: Final = "account for copy"
+VOUCHED: Final = "vouch for run"
+"""What the audit calls it when a ledger is found to be a copy, when that no longer matters, and
+when it does not matter for one run."""
+HELD: Final = "hold run"
+"""What it is called when a run of a copy is first opened, and held: it says how it was found."""
+FAILOVER: Final = "failover"
+"""What the subject of a copy begins with that a failover made."""
 MIGRATE: Final = "migrate"
 """What the audit calls it when a run is bound to another version of its graph."""
+
+
+def found_text(epoch: int, updated_at: float) -> str:
+    """How a run was found that is held, so that its last holder can tell whether that was its own
+    last word."""
+    return f"epoch {epoch}, last changed at {round(updated_at * 1_000_000)}"
 
 
 class ReviewKind(enum.Enum):

@@ -21,7 +21,7 @@ import psycopg
 
 from nottwice.errors import Fenced
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.review import AuditEntry, Evidence, Review
+from nottwice.model.review import AuditEntry, Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import (
     CheckpointRecord,
     EventRecord,
@@ -36,7 +36,7 @@ from nottwice.model.run import (
 from nottwice.model.seal import Seals
 from nottwice.store import graph_rows, locks, postgres_lease, rows
 from nottwice.store import postgres_reads as reads
-from nottwice.store.interface import LEDGER, Commit
+from nottwice.store.interface import LEDGER, Commit, ReviewWrite
 from nottwice.store.postgres_commits import Commits
 from nottwice.store.postgres_connections import (
     Connections,
@@ -44,6 +44,7 @@ from nottwice.store.postgres_connections import (
     patiently,
     store_error,
 )
+from nottwice.store.postgres_failover import Elsewhere, Witness
 from nottwice.store.postgres_place import read_place
 from nottwice.store.postgres_schema import check_durable, in_schema, open_schema
 from nottwice.store.postgres_wanted import EVER
@@ -70,12 +71,6 @@ log = logging.getLogger("nottwice")
 
 _WALK = SealWalk(str)
 
-_REGISTER = (
-    "INSERT INTO nottwice.holders (" + rows.HOLDER_COLUMNS + ", lease_until)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp() + %s * interval '1 second')"
-    " ON CONFLICT (holder_id) DO UPDATE SET lease_until = excluded.lease_until"
-)
-
 
 class PostgresStore:
     """A ledger in one schema of a PostgreSQL database."""
@@ -83,6 +78,7 @@ class PostgresStore:
     _pid: int
     _connections: Connections
     _commits: Commits
+    _witness: Witness
     _shared: SharedCommits
     _record: HolderRecord
     _renewal: postgres_lease.Renewal | None
@@ -348,6 +344,11 @@ class PostgresStore:
                 busy_seconds = self._busy_seconds
                 open_schema(connection, self._place, create=create, busy_seconds=busy_seconds)
                 check_durable(connection, self._place)
+                record = locks.describe_this_process(self._now)
+                witness = Witness(
+                    connections, record, sealing=self._sealing, busy_seconds=self._busy_seconds
+                )
+                witness.look_once(connection)
         except (Lost, psycopg.Error) as error:
             connections.close()
             # Not the error itself, whose traceback shows what it was called with.
@@ -364,10 +365,13 @@ class PostgresStore:
             patience_seconds=self._patience_seconds,
             busy_seconds=self._busy_seconds,
             sealing=self._sealing,
+            witness=witness,
+            look=self._look_at_server,
         )
+        self._witness = witness
         self._sealing.forget()
         self._shared = SharedCommits(self._commit_many)
-        self._record = locks.describe_this_process(self._now)
+        self._record = record
         self._renewal = None
         self._held = set()
         # Last: whoever sees this process's number here finds everything in place.
@@ -387,9 +391,36 @@ class PostgresStore:
         return self._renewal is not None and self._renewal.works
 
     def _renew(self) -> None:
-        parameters = (*rows.holder_to_sql(self._record), self._place.lease_seconds)
+        if not self._renew_here():
+            self._look_at_server()
+            if not self._renew_here():
+                raise Lost(Elsewhere("the address leads to several servers"))
+
+    def _renew_here(self) -> bool:
+        """Renew the lease on the server that this process knows; False: it met another one."""
+        server, until, last = self._witness.renewing()
+        holder = rows.holder_to_sql(self._record)
+        parameters = (*holder, self._place.lease_seconds, server, until)
         with self._connections.use() as connection:
-            connection.execute(self._sql(_REGISTER), parameters)
+            renewed = connection.execute(self._sql(postgres_lease.RENEW), parameters).fetchone()
+        if renewed is None:
+            return False
+        until, had_run_out = renewed
+        self._witness.lease_renewed(until, had_run_out=had_run_out, after=last)
+        return True
+
+    def _look_at_server(self) -> None:
+        """Look at a server that this process does not know, before anything is written to it."""
+        with self._witness.committing:
+            found = self.open_reviews() if self._witness.look() else []
+            for review in found:
+                if review.kind is ReviewKind.RESTORED and review.status is ReviewStatus.OPEN:
+                    closed = review.closed("processes that vouched", now=review.opened_at)
+                    write = ReviewWrite(closed, review.version)
+                    # One that is decided at this moment frees its run, too.
+                    self._commits.commit_many(
+                        [Commit(workflow_id=review.identity.workflow_id, reviews=(write,))]
+                    )
 
     def _renew_lease(self) -> None:
         """In the background, every so often."""
@@ -444,9 +475,12 @@ class PostgresStore:
     # Writing
 
     def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
-        outcomes = self._commits.commit_many(commits)
-        for commit, outcome in zip(commits, outcomes, strict=True):
-            self._remember_holding(commit, outcome)
+        with self._witness.committing:
+            outcomes = self._commits.commit_many(commits)
+            for commit, outcome in zip(commits, outcomes, strict=True):
+                if outcome is None:
+                    self._witness.remember(commit)
+                self._remember_holding(commit, outcome)
         return outcomes
 
     def _remember_holding(self, commit: Commit, outcome: BaseException | None) -> None:
@@ -456,6 +490,8 @@ class PostgresStore:
         released = outcome is None and update is not None and update.release
         if released or isinstance(outcome, Fenced):
             self._held.discard(commit.workflow_id)
+        if isinstance(outcome, Fenced):
+            self._witness.overtaken(commit.workflow_id)
 
 
 _stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()

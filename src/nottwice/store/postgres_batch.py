@@ -14,12 +14,13 @@ from typing import Any
 from nottwice.model.records import frozen_record
 from nottwice.store import rows
 from nottwice.store.interface import Commit
-from nottwice.store.postgres_columns import BLOCKED_RUN, as_arrays, types_of
+from nottwice.store.postgres_columns import BLOCKED_RUN, HERE, as_arrays, types_of
 from nottwice.store.postgres_functions import INTENT, RECEIPT
 from nottwice.store.postgres_quick import quick
 from nottwice.store.postgres_writes import Statement
 
-_DURABLE = " current_setting('synchronous_commit') <> 'off'"
+_WITH_SERVER = "".join(("WITH server AS (SELECT ", HERE, " AS is_here) "))
+_DURABLE = " current_setting('synchronous_commit') <> 'off' AND (SELECT is_here FROM server)"
 # Locked in one order, so that two processes do not wait for each other. Whoever waited for a claim
 # sees the run as the claim has left it.
 _HELD = (
@@ -40,7 +41,8 @@ def _given(columns: str) -> str:
 _INTENT_VALUES = "w." + ", w.".join(rows.INTENT_COLUMNS.split(", "))
 _INTENTS = "".join(
     (
-        *("INSERT INTO nottwice.tool_call_results (", rows.INTENT_COLUMNS, ") SELECT "),
+        *(_WITH_SERVER, "INSERT INTO nottwice.tool_call_results (", rows.INTENT_COLUMNS),
+        ") SELECT ",
         *(_INTENT_VALUES, " FROM", _given(rows.INTENT_COLUMNS), _HELD),
         *(" WHERE held.in_doubt_from <= w.created_at AND", _DURABLE),
         *(" AND NOT EXISTS (SELECT 1 FROM nottwice.reviews WHERE ", BLOCKED_RUN),
@@ -51,7 +53,7 @@ _RECEIPT_COLUMNS = ", ".join((rows.RECEIPT_COLUMNS, rows.CALL_KEY, "attempt_id")
 _CHANGES = ", ".join(name + " = w." + name for name in rows.RECEIPT_COLUMNS.split(", "))
 _RECEIPTS = "".join(
     (
-        *("UPDATE nottwice.tool_call_results AS t SET ", _CHANGES),
+        *(_WITH_SERVER, "UPDATE nottwice.tool_call_results AS t SET ", _CHANGES),
         ", failure_json = NULL, retry_at = NULL, settled_by = NULL FROM",
         _given(_RECEIPT_COLUMNS),
         *(_HELD, " WHERE t.workflow_id = w.workflow_id AND t.node_id = w.node_id"),
@@ -67,6 +69,7 @@ class Fast:
     """One statement, and the members of the batch that it writes, by their numbers."""
 
     statement: Statement
+    """Without its first parameter: when the server started that it is meant for."""
     members: tuple[int, ...]
     names: tuple[tuple[str, str], ...] | None = None
     """By call and attempt, for members that share the statement."""

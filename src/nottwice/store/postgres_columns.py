@@ -47,6 +47,8 @@ def _element(value: str | float | None) -> str:
     return '"' + value + '"'
 
 
+# Whether this is the server that a commit is meant for, by when it started (postgres_failover.py).
+HERE = "pg_postmaster_start_time() = %s::timestamptz"
 # A commit that another one overtook may still carry the mark of before: what is done stays done.
 STEP_KNOWN = (
     " ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE SET status = excluded.status,"

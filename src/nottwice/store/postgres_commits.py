@@ -10,7 +10,7 @@ not, that is CommitUnknown. Promises kept here: P5, P7, P56.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
 
@@ -25,6 +25,7 @@ from nottwice.store.postgres_connections import (
     store_error,
     together,
 )
+from nottwice.store.postgres_failover import Elsewhere, Witness
 from nottwice.store.postgres_schema import commits_may_be_lost, in_schema
 from nottwice.store.postgres_writes import BEGIN, KNOWN_AUDIT, Plan, once, storable
 from nottwice.store.sealing import Sealing
@@ -51,12 +52,17 @@ class Commits:
         patience_seconds: float,
         busy_seconds: float,
         sealing: Sealing,
+        witness: Witness,
+        look: Callable[[], None],
     ) -> None:
+        """``look``: look at a server that ``witness`` does not know."""
         self._connections = connections
         self._place = connections.place
         self._patience_seconds = patience_seconds
         self._busy_seconds = busy_seconds
         self._sealing = sealing
+        self._witness = witness
+        self._look = look
 
     def commit_many(self, commits: Sequence[Commit]) -> list[Outcome]:
         """One transaction for all, if that is possible. Durable: what is told None."""
@@ -146,7 +152,7 @@ class Commits:
         planned = [commits[number] for number in slow]
         try:
             told, written = patiently(
-                lambda: self._once(fast, planned), patience_seconds=self._patience_seconds
+                lambda: self._here_or_look(fast, planned), patience_seconds=self._patience_seconds
             )
         except (Lost, psycopg.Error, UnicodeEncodeError, NottwiceError) as error:
             raise _NothingWritten(error) from error
@@ -156,6 +162,20 @@ class Commits:
         for number, is_written in written:
             outcomes[number] = None if is_written else _LOOK
         return outcomes
+
+    def _here_or_look(
+        self, fast: Sequence[Fast], commits: Sequence[Commit]
+    ) -> tuple[list[Outcome], list[tuple[int, bool]]]:
+        """Try a transaction; on a server that this process does not know, look at that first."""
+        try:
+            return self._once(fast, commits)
+        except Elsewhere:
+            self._look()
+        try:
+            return self._once(fast, commits)
+        except Elsewhere as again:
+            # The address leads to several servers, one after the other.
+            raise Lost(again) from again
 
     def _once(
         self, fast: Sequence[Fast], commits: Sequence[Commit]
@@ -168,15 +188,23 @@ class Commits:
         last_words = False
         told: list[Outcome] = []
         writes: list[Statement] = []
-        statements = [one.statement for one in fast]
+        server = self._witness.server
+        statements = [(sql, (server, *given)) for sql, given in (one.statement for one in fast)]
         try:
             with self._connections.use() as connection:
                 if commits:
                     schema, busy_seconds = self._place.schema, self._busy_seconds
                     plan = Plan(
-                        commits, schema=schema, busy_seconds=busy_seconds, sealing=self._sealing
+                        commits,
+                        schema=schema,
+                        busy_seconds=busy_seconds,
+                        sealing=self._sealing,
+                        server=server,
                     )
                     plan.hear(together(connection, self._here(plan.reads)))
+                    if not plan.is_here:
+                        connection.execute("ROLLBACK")
+                        raise Elsewhere("another server, or one that has restarted")
                     if plan.synchronous_commit == "off":
                         raise commits_may_be_lost(self._place)
                     told, writes = plan.decide()

@@ -25,6 +25,7 @@ from nottwice.store import graph_rows, rows
 from nottwice.store.postgres_columns import (
     BLOCKED_RUN,
     CHECKPOINT_KNOWN,
+    HERE,
     STEP_KNOWN,
     marks,
     types_of,
@@ -110,13 +111,19 @@ _HOLDS_RUN = _call("holds_run", _FENCE, "workflow_id")
 _WRITE_INTENT = _call("write_intent", _FENCE, rows.INTENT_COLUMNS)
 _WRITE_CALL = _call("write_call", _FENCE, rows.CALL_COLUMNS)
 _WRITE_RECEIPT = _call("write_receipt", _FENCE, _RECEIPT)
-# One row if everything was written, none if not.
-_IF = "SELECT 1 WHERE "
-HOLDS_RUN = _IF + _HOLDS_RUN
-INTENT = _IF + _WRITE_INTENT
-CALL = _IF + _WRITE_CALL
-RECEIPT = _IF + _WRITE_RECEIPT
+
+
+def _if_here(call: str) -> str:
+    """One row if everything was written, none if not. Another server than the one that is meant
+    calls nothing (postgres_failover.py)."""
+    return "".join(("SELECT 1 WHERE CASE WHEN ", HERE, " THEN ", call, " ELSE false END"))
+
+
+HOLDS_RUN = _if_here(_HOLDS_RUN)
+INTENT = _if_here(_WRITE_INTENT)
+CALL = _if_here(_WRITE_CALL)
+RECEIPT = _if_here(_WRITE_RECEIPT)
 WITH_RIDERS = {
-    _IF + call: _IF + _riding(call)
+    _if_here(call): _if_here(_riding(call))
     for call in (_HOLDS_RUN, _WRITE_INTENT, _WRITE_CALL, _WRITE_RECEIPT)
 }

@@ -1,8 +1,9 @@
 """Where is a ledger on PostgreSQL, and how is that said without its password?
 
 A ledger is named by a URL of the database, ``postgresql://user@host/database``, with whatever libpq
-knows behind the question mark, and three words of our own: ``schema``, ``lease_seconds`` and
-``connections``. Nothing here needs a driver, so that a command can print the name of a ledger.
+knows behind the question mark, and four words of our own: ``schema``, ``lease_seconds``,
+``connections`` and ``standbys``. Nothing here needs a driver, so that a command can print the name
+of a ledger.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ DEFAULT_SCHEMA = "nottwice"
 LEASE_SECONDS = 30.0
 MOST_CONNECTIONS = 8
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "passfile")
-_OWN = ("schema", "lease_seconds", "connections")
+_OWN = ("schema", "lease_seconds", "connections", "standbys")
+_STANDBYS = ("any", "synchronous")
 # Also a limit of PostgreSQL: a longer name would be cut off in silence.
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -39,6 +41,8 @@ class Place:
     schema: str = DEFAULT_SCHEMA
     lease_seconds: float = LEASE_SECONDS
     most_connections: int = MOST_CONNECTIONS
+    only_synchronous: bool = False
+    """Whether only standbys are ever promoted that had confirmed every commit (P122)."""
 
     def __repr__(self) -> str:
         return f"Place({self.location!r})"
@@ -81,6 +85,7 @@ def read_place(url: str) -> Place:
         schema=_schema(own.get("schema", DEFAULT_SCHEMA)),
         lease_seconds=_number(own, "lease_seconds", LEASE_SECONDS, least=1.0),
         most_connections=int(_number(own, "connections", MOST_CONNECTIONS, least=2)),
+        only_synchronous=_standbys(own.get("standbys", "any")) == "synchronous",
     )
 
 
@@ -136,6 +141,15 @@ def _schema(name: str) -> str:
             "first. Nothing was opened."
         )
     return name
+
+
+def _standbys(word: str) -> str:
+    if word not in _STANDBYS:
+        raise UsageError(
+            f"standbys={word} in the URL of the ledger must be one of {', '.join(_STANDBYS)}. "
+            "Nothing was opened."
+        )
+    return word
 
 
 def _number(own: dict[str, str], name: str, default: float, *, least: float) -> float:

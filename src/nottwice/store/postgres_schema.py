@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS nottwice.schema_version (
 _FUNCTION = "SELECT to_regproc(%s) IS NOT NULL"
 _APPLIED = "INSERT INTO nottwice.schema_version (version) VALUES (%s)"
 SYNCHRONOUS_COMMIT = "SELECT current_setting('synchronous_commit')"
+_STANDBYS = "SELECT current_setting('synchronous_standby_names') <> ''"
 _DISK = "SELECT current_setting('fsync'), current_setting('full_page_writes')"
 _SERVER = "SELECT version()"
 
@@ -202,6 +203,8 @@ def check_durable(connection: psycopg.Connection, place: Place) -> None:
     assert found is not None
     if found[0] == "off":
         raise commits_may_be_lost(place)
+    if place.only_synchronous:
+        _check_synchronous(connection, place, found[0])
     server = connection.execute(_SERVER).fetchone()
     if server is not None and "CockroachDB" in server[0]:
         raise StoreError(
@@ -215,6 +218,22 @@ def check_durable(connection: psycopg.Connection, place: Place) -> None:
             "%s runs with fsync=%s and full_page_writes=%s: a power cut there can lose receipts",
             place.location,
             *(disk or ("?", "?")),
+        )
+
+
+def _check_synchronous(connection: psycopg.Connection, place: Place, waits_for: str) -> None:
+    """Compare what a URL says about standbys with what the server does (P122)."""
+    if waits_for == "local":
+        raise StoreError(
+            f"{place.location} says standbys=synchronous, and runs with synchronous_commit=local: "
+            "no commit waits for a standby. Nothing was written. Switch it on: "
+            "ALTER ROLE ... SET synchronous_commit = on"
+        )
+    if connection.execute(_STANDBYS).fetchone() != (True,):
+        log.warning(
+            "%s says standbys=synchronous, and synchronous_standby_names is empty: no commit waits "
+            "for a standby",
+            place.location,
         )
 
 

@@ -26,6 +26,7 @@ from nottwice.store.interface import Blocked, CallWrite, Commit, Outdated, Remov
 from nottwice.store.postgres_columns import (
     BLOCKED_RUN,
     CHECKPOINT_KNOWN,
+    HERE,
     STEP_KNOWN,
     marks,
 )
@@ -174,7 +175,7 @@ PICKED = "00"
 _LIMITS = (
     "SELECT set_config('lock_timeout', %s, true),"
     " set_config('idle_in_transaction_session_timeout', '20s', true),"
-    " current_setting('synchronous_commit')"
+    " current_setting('synchronous_commit'), " + HERE
 )
 _TAKE_TURNS = "SELECT pg_advisory_xact_lock(number) FROM unnest(%s::bigint[]) AS number"
 _HELD_RUNS = (
@@ -241,7 +242,13 @@ class Plan:
     """Some commits as one transaction: ``reads`` first, then ``decide``, then what it returns."""
 
     def __init__(
-        self, commits: Sequence[Commit], *, schema: str, busy_seconds: float, sealing: Sealing
+        self,
+        commits: Sequence[Commit],
+        *,
+        schema: str,
+        busy_seconds: float,
+        sealing: Sealing,
+        server: str | None,
     ) -> None:
         self.commits = [_as_stored(commit) for commit in commits]
         self._sealing = sealing
@@ -250,6 +257,8 @@ class Plan:
         self._found: dict[CallIdentity, rows.Row] = {}
         self._newest_kept: dict[str, int] = {}
         self.synchronous_commit = ""
+        self.is_here = False
+        """Whether it met the server that it is meant for."""
         self._schema = schema
         self._data = MemoryData()
         self._in_doubt_from: dict[str, int] = {}
@@ -264,7 +273,7 @@ class Plan:
         )
         self._steps: list[tuple[Statement, Any]] = [
             ((BEGIN, ()), None),
-            ((_LIMITS, (f"{busy_seconds * 1000:.0f}ms",)), self._take_setting),
+            ((_LIMITS, (f"{busy_seconds * 1000:.0f}ms", server)), self._take_setting),
             ((_TAKE_TURNS, (turns,)), None),
         ]
         if keys:
@@ -322,7 +331,7 @@ class Plan:
         return outcomes, statements
 
     def _take_setting(self, row: Any) -> None:
-        self.synchronous_commit = row[2]
+        self.synchronous_commit, self.is_here = row[2], bool(row[3])
 
     def _take_run(self, row: Any) -> None:
         run = rows.run_from_sql(row)

@@ -41,6 +41,9 @@ GRANT SELECT ON ALL TABLES IN SCHEMA nottwice
 GRANT UPDATE (status, version, decision_json, closed_by, closed_at, seal)
   ON nottwice.reviews TO nottwice_operator, nottwice_writer;
 GRANT INSERT ON nottwice.audit, nottwice.events TO nottwice_operator, nottwice_writer;
+-- Each of them may be the first to meet a database that was failed over to.
+GRANT INSERT ON nottwice.lineage TO nottwice_operator, nottwice_writer;
+GRANT UPDATE (asked) ON nottwice.holders TO nottwice_operator, nottwice_writer;
 GRANT UPDATE (ready_at) ON nottwice.runs TO nottwice_operator;
 
 -- Driving runs.

@@ -1,0 +1,24 @@
+-- Where the ledger has lived, schema version 5: a database that was failed over to, or restored, may
+-- have forgotten commits that were called durable. postgres_failover.py notices that by these.
+--
+-- lineage         one row for each database that the ledger has lived in, newest last
+--   origin        the system identifier and the timeline of the server
+-- holders.asked   the mark of a copy (an audit entry) for which this holder has not vouched yet
+
+CREATE TABLE nottwice.lineage (
+  arrival  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  origin   text COLLATE "C" NOT NULL,
+  seen_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+ALTER TABLE nottwice.holders ADD COLUMN asked text COLLATE "C";
+
+DO $$
+BEGIN
+  INSERT INTO nottwice.lineage (origin)
+    SELECT system_identifier || '/' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
+      FROM pg_control_system();
+EXCEPTION WHEN insufficient_privilege OR undefined_function OR feature_not_supported THEN
+  -- Some hosted databases do not tell. Then only living processes can notice.
+  NULL;
+END
+$$;
