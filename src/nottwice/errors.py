@@ -163,6 +163,9 @@ class NewEffectInFork(UsageError):
 class StoreError(NottwiceError):
     """The ledger could not do what was asked."""
 
+    is_away: bool = False
+    """Whether its database cannot be reached now, and may come back by itself."""
+
 
 class CommitUnknown(StoreError):
     """A commit may or may not be durable."""

@@ -2,7 +2,7 @@
 
 ``NOTTWICE_TEST_POSTGRES`` is a URL of a server on which the tests may make schemas, databases and
 roles. Without it a server of our own is started, from a wheel, in a folder that is removed at the
-end; each process that runs tests has one.
+end; each process that runs tests has one. It ends with that process, however that ends.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -26,6 +27,26 @@ from nottwice.store.postgres import PostgresStore
 from nottwice.store.postgres_schema import roles_script
 
 VARIABLE = "NOTTWICE_TEST_POSTGRES"
+
+
+# Nothing of a test process runs when it is killed. This process hears that its pipe is closed, ends
+# every server in the folder, and removes it. One that was about to start may come up meanwhile.
+_WATCH = """
+import glob, os, shutil, signal, sys, time
+sys.stdin.read()
+folder = sys.argv[1]
+for _ in range(150):
+    if not os.path.exists(folder):
+        break
+    for file in glob.glob(os.path.join(folder, "*", "postmaster.pid")):
+        try:
+            os.kill(int(open(file).readline()), signal.SIGQUIT)
+        except (OSError, ValueError):
+            pass
+    time.sleep(0.2)
+    if not glob.glob(os.path.join(folder, "*", "postmaster.pid")):
+        shutil.rmtree(folder, ignore_errors=True)
+"""
 
 
 class Server:
@@ -41,6 +62,14 @@ class Server:
 
         self._execute = pgexec.pgexec
         self.folder = Path(tempfile.mkdtemp(prefix="nottwice-postgres-"))
+        # In a session of its own, so that Ctrl-C does not end it before the server.
+        self._watch = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _WATCH, str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         if seed is not None:
             subprocess.run(["cp", "-a", str(seed), str(self.folder / "data")], check=True)
         for left in (2, 1, 0):
@@ -65,6 +94,9 @@ class Server:
         with contextlib.suppress(subprocess.CalledProcessError):
             self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
+        assert self._watch.stdin is not None
+        self._watch.stdin.close()
+        self._watch.wait()
 
     def _control(self, *words: str) -> None:
         self._execute(
@@ -75,13 +107,17 @@ class Server:
         )
 
 
+_own: Server | None = None
+
+
 @functools.cache
 def url() -> str:
     """The URL of the server that the tests share; children find it in the environment."""
     if not os.environ.get(VARIABLE):
-        own = Server()
-        atexit.register(own.end)
-        os.environ[VARIABLE] = own.url
+        global _own
+        _own = Server()
+        atexit.register(_own.end)
+        os.environ[VARIABLE] = _own.url
     return os.environ[VARIABLE]
 
 

@@ -31,12 +31,17 @@ from nottwice.cli.output import (
 )
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.views import count_text
+from nottwice.engine.clock import SystemClock
 from nottwice.engine.said import Said
-from nottwice.errors import InvalidTool
+from nottwice.errors import InvalidTool, StoreError
+from nottwice.graphs.app import App
+from nottwice.guard.ledger import Ledger
 from nottwice.worker.worker import MOST_CONCURRENCY, Tally, Worker
 
 GAVE_UP = 1
 _SHOW_SECONDS = 0.5
+MOST_WAIT_SECONDS = 120.0
+_ASK_AGAIN_SECONDS = 3.0
 
 
 @click.command(cls=Command, short_help="Advance runs as they become ready.")
@@ -89,6 +94,9 @@ def worker(
     It runs only graphs whose version it has, and leaves all others to other workers. A run that
     fails stays failed until somebody puts it down again: nottwice run GRAPH --detach --retry.
 
+    A database that is away when it starts, restarting for example, is waited for, two minutes at
+    most.
+
     SIGTERM or Ctrl-C: it takes nothing new, lets every run finish the node that is under way, hands
     it back, and ends. A second one ends it at once; that is no worse than a crash. Your graphs are
     found through --app, as for `nottwice run`, and the ledger is created if it is not there.
@@ -106,7 +114,7 @@ def worker(
       nottwice worker --log-json 2>> worker.log
     """
     deployed = need_app(settings, what_for="worker")
-    with ledger_for(settings, deployed.app, create=True) as ledger:
+    with _ledger_when_there(settings, deployed.app) as ledger:
         try:
             work = Worker(
                 deployed.in_ledger(ledger),
@@ -132,6 +140,21 @@ def worker(
             )
             _end_now(GAVE_UP)
     context.exit(0)
+
+
+def _ledger_when_there(settings: Settings, app: App) -> Ledger:
+    """Open the ledger of an app; a database that restarts at this moment is waited for (P123)."""
+    clock = SystemClock()
+    until = clock.now() + MOST_WAIT_SECONDS
+    while True:
+        try:
+            return ledger_for(settings, app, create=True)
+        except StoreError as error:
+            left = until - clock.now()
+            if not error.is_away or left <= 0:
+                raise
+            show_note(f"{error} The worker waits for it, for {left:.0f} s at most.")
+        clock.pause(_ASK_AGAIN_SECONDS)
 
 
 def _figures(tally: Tally) -> str:

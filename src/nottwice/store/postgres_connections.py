@@ -35,6 +35,9 @@ _DEFAULTS = {
 }
 
 
+_SOON = ("starting up", "shutting down", "recovery", "not yet accept", "too many", "administrator")
+
+
 class Lost(Exception):
     """The connection broke, or there is none to be had. What was under way may be durable or not.
 
@@ -150,10 +153,13 @@ def store_error(error: BaseException, place: Place) -> StoreError:
             "nottwice_keeper, too."
         )
     if isinstance(error, Lost):
-        return StoreError(
+        away = StoreError(
             f"{place.location} cannot be reached ({text}). Nothing was written. Check that the "
             "server runs and accepts this user, then do the same again."
         )
+        # A server that answers "FATAL" is there. It will let this user in later, or never.
+        away.is_away = "FATAL" not in text or any(word in text for word in _SOON)
+        return away
     return StoreError(f"{place.location} refused ({text}). Nothing was written.")
 
 
