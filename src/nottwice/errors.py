@@ -67,6 +67,7 @@ class NottwiceError(Exception):
     """Base of every error raised by nottwice; named facts become attributes."""
 
     non_retryable = False
+    """Whether a queue should give up on it. The recipes of the guide go by this alone (P129)."""
 
     def __init__(self, message: str = "", **facts: Any) -> None:
         super().__init__(message)
