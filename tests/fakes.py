@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import nottwice as nt
 from nottwice.engine.clock import SystemClock
+from nottwice.guard import registry
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import Review, Verb
 from nottwice.reviews.decide import decide
@@ -17,6 +18,17 @@ from nottwice.store.memory import MemoryData, MemoryStore
 
 class Killed(BaseException):
     """Stands for SIGKILL in a test that kills inside one process; nothing may catch it."""
+
+
+@contextmanager
+def another_program() -> Iterator[None]:
+    """Tools that are declared inside are those of another program, and end with it."""
+    declared = registry.remember_tools()
+    registry.forget_tools()
+    try:
+        yield
+    finally:
+        registry.forget_tools(known=declared)
 
 
 class FakeClock:

@@ -62,11 +62,15 @@ def load_program() -> click.Command:
 
 
 def run_page(path: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Execute the blocks of one page in order, in one namespace and one folder; count them."""
+    """Execute the blocks of one page in order, in one namespace and one folder; count them.
+
+    As `python page.py` would: what stands behind `if __name__ == "__main__":` is executed.
+    """
     monkeypatch.chdir(folder)
-    module = ModuleType("page_" + Path(path).stem.replace("-", "_"))
+    module = ModuleType("__main__")
     # Dataclasses and annotations look their module up by name.
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for name in ("__main__", "page"):
+        monkeypatch.setitem(sys.modules, name, module)
     # What a page puts into the environment is gone when it ends.
     with patch.dict(os.environ):
         return _run_blocks(path, text, module)
@@ -80,6 +84,8 @@ def _run_blocks(path: str, text: str, module: ModuleType) -> int:
             source = "\n" * (block.line - 1) + block.code
             code = compile(source, str(ROOT / path), "exec", dont_inherit=True)
             if block.verb != "no-run":
+                name = "page" if block.verb == "import" else "__main__"
+                module.__dict__["__name__"] = name
                 exec(code, module.__dict__)
                 executed += 1
         elif block.language == "console" and block.verb == "run":
@@ -110,6 +116,12 @@ def test_the_code_on_the_page_runs(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_page(path, PAGES[path], tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("path", sorted(PAGES))
+def test_code_that_declares_and_starts_can_be_imported_without_starting(path: str) -> None:
+    """What is pasted into a file can be given to `nottwice check` (P141)."""
+    assert_clean(documents.unguarded_starts(documents.blocks(path, PAGES[path])))
 
 
 @pytest.mark.parametrize("path", sorted(PAGES))
@@ -181,6 +193,44 @@ def test_blocks_of_a_page_share_a_namespace_and_a_folder_of_their_own(
     assert (tmp_path / "made").read_text() == "2"
 
 
+def test_code_behind_the_guard_of_a_program_is_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded = 'if __name__ == "__main__":\n    open("made", "w").close()'
+    imported = fenced("python", guarded, "<!-- import: it kills itself -->")
+    assert run_page("a.md", imported, tmp_path, monkeypatch) == 1
+    assert not (tmp_path / "made").exists()
+    assert run_page("a.md", fenced("python", guarded), tmp_path, monkeypatch) == 1
+    assert (tmp_path / "made").exists()
+
+
+DECLARES = '@nt.tool("pure")\ndef look() -> int:\n    return 1\n'
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [
+        'with nt.run("r"):\n    look()',
+        'with nt.open("a.db") as ledger, ledger.run("r"):\n    look()',
+        'outcome = flow.run("r", {})',
+        'app.enqueue("flow", "r")',
+        "asyncio.run(main())",
+        "for name in names:\n    app.enqueue('flow', name)",
+    ],
+)
+def test_code_that_starts_what_it_declares_without_the_guard_is_found(starts: str) -> None:
+    def check(code: str, directive: str = "") -> list[str]:
+        blocks = documents.blocks("a.md", fenced("python", code, directive))
+        return places(documents.unguarded_starts(blocks))
+
+    indented = "    " + starts.replace("\n", "\n    ")
+    line = 9 if starts.startswith("for") else 8
+    assert check(DECLARES + starts) == [f"a.md:{line}"]
+    assert check(f'{DECLARES}if __name__ == "__main__":\n{indented}') == []
+    assert check(f"{DECLARES}def test_it():\n{indented}") == []
+    assert check(starts) == [], "a part of a file that is shown alone"
+
+
 def test_an_error_on_a_page_names_the_line_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,11 +249,12 @@ def test_a_block_marked_no_run_is_compiled_but_not_executed(
 
 
 def test_a_block_that_is_not_run_without_a_reason_is_found() -> None:
-    text = fenced("python", "1 / 0", "<!-- no-run -->") + fenced(
-        "python", "1 / 0", "<!-- no-run: it fails -->"
-    )
-    found = documents.unexplained_exceptions(documents.blocks("a.md", text))
-    assert places(found) == ["a.md:5"]
+    for verb in ("no-run", "import"):
+        text = fenced("python", "1 / 0", f"<!-- {verb} -->") + fenced(
+            "python", "1 / 0", f"<!-- {verb}: it fails -->"
+        )
+        found = documents.unexplained_exceptions(documents.blocks("a.md", text))
+        assert places(found) == ["a.md:5"]
 
 
 @click.group(name="nottwice", invoke_without_command=True)

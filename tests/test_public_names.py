@@ -89,6 +89,7 @@ PUBLIC_NAMES = [
     "UsageError",
     "Verification",
     "VersionError",
+    "WorkDuringImport",
     "Worker",
     "WorkflowVersionMismatch",
     "ask",

@@ -75,6 +75,7 @@ from nottwice.errors import (
     UnsafeFilesystem,
     UsageError,
     VersionError,
+    WorkDuringImport,
     WorkflowVersionMismatch,
 )
 from nottwice.graphs.app import App
@@ -184,6 +185,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "VersionError",
+    "WorkDuringImport",
     "Worker",
     "WorkflowVersionMismatch",
     "ask",

@@ -5,6 +5,7 @@
     │   ├─ UnclassifiedTool      a tool was declared without a replay class (T1)
     │   ├─ InvalidTool           a tool declaration contradicts itself (T1, T2)
     │   ├─ NotInRun              a protected tool was called outside a run
+    │   ├─ WorkDuringImport      a module starts work although a command only looks at it
     │   ├─ InvalidArguments      the arguments do not fit the tool's signature (T4)
     │   ├─ NotPlainData          a value cannot be represented; ``path`` says where (T4)
     │   ├─ InvalidKey            an idempotency key is missing, too long or not stable (T2)
@@ -101,6 +102,10 @@ class InvalidTool(UsageError):
 
 class NotInRun(UsageError):
     """A protected tool was called outside a run."""
+
+
+class WorkDuringImport(UsageError):
+    """A module starts work at its top level, and a command imports it only to look at it."""
 
 
 class InvalidArguments(UsageError):

@@ -2,7 +2,8 @@
 
 It is loaded into every suite of an environment that has nottwice, so it does nothing until a test
 asks for one of them: not even nottwice itself is imported, and no hook slows a suite down. That is
-why it is a package of its own.
+why it is a package of its own. The one exception costs a look into ``sys.modules``: tools that a
+test declares end with it, because a name belongs to one tool until its process ends (P140).
 """
 
 from __future__ import annotations
@@ -133,6 +134,27 @@ class KillEverywhere:
             aside = capture.global_and_fixture_disabled()
         with aside, progress_bar(sys.stderr) as report:
             yield report
+
+
+@pytest.fixture(autouse=True)
+def _nottwice_tools_end_with_the_test() -> Iterator[None]:
+    """Forget the tools that a test has declared, unless a module that it imported has them.
+
+    Fixtures of a wider scope are made before this one, so what they declare stays.
+    """
+    registry = sys.modules.get("nottwice.guard.registry")
+    before = {} if registry is None else registry.remember_tools()
+    yield
+    registry = sys.modules.get("nottwice.guard.registry")
+    if registry is not None:
+        declared = registry.remember_tools()
+        imported = {name: tool for name, tool in declared.items() if _is_in_its_module(tool)}
+        registry.forget_tools(known=imported | before)
+
+
+def _is_in_its_module(tool: Any) -> bool:
+    place = sys.modules.get(tool.__module__)
+    return vars(place or object).get(tool.__name__) is tool
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from nottwice.agent.messages import Role
 from nottwice.agent.providers.scripted import scripted
 from nottwice.engine.drivers import drive
 from tests.agent.workshop import GOAL, Workshop
+from tests.fakes import another_program
 
 SCRIPT: list[Any] = [
     {"send_mail": {"to": "ann", "text": "hello"}},
@@ -53,10 +54,11 @@ def test_the_same_words_are_said_twice_with_another_id() -> None:
 
 
 def points() -> int:
-    shop = Workshop(SCRIPT)
-    shop.finish()
-    shop.finish(goal=None, message="And again?")
-    return shop.host.points
+    with another_program():
+        shop = Workshop(SCRIPT)
+        shop.finish()
+        shop.finish(goal=None, message="And again?")
+        return shop.host.points
 
 
 @pytest.mark.parametrize("dies_at", range(1, points() + 1))

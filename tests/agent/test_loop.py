@@ -13,6 +13,7 @@ from nottwice.agent.provider import ModelReply, StopReason, Usage
 from nottwice.agent.state import RunState
 from nottwice.model.review import Verb
 from tests.agent.workshop import GOAL, Workshop
+from tests.fakes import another_program
 
 SCRIPT: list[Any] = [
     ["I will look first.", {"make_plan": {"steps": ["look", "pay"]}, "get_order": {"order_id": 7}}],
@@ -64,7 +65,8 @@ def uninterrupted() -> tuple[Workshop, nt.Outcome[RunState]]:
 
 
 def points() -> int:
-    return uninterrupted()[0].host.points
+    with another_program():
+        return uninterrupted()[0].host.points
 
 
 @pytest.mark.parametrize("dies_at", range(1, points() + 1))

@@ -9,6 +9,7 @@ import nottwice as nt
 from nottwice.agent.provider import ModelReply, ModelRequest, Price
 from nottwice.agent.providers.scripted import ScriptedProvider
 from nottwice.agent.state import RunState
+from nottwice.testing import forget_tools
 from tests.fakes import Host
 
 GOAL = "close ticket 7"
@@ -96,6 +97,9 @@ class Workshop:
         price: Price | None = Price(1.0, 5.0),  # noqa: B008
         **options: Any,
     ) -> nt.Agent:
+        if tools is None:
+            # Another workshop of the same test is another program.
+            forget_tools()
         self.kept = list(self.world.tools()) if tools is None else list(tools)
         provider = CountingProvider(self.world, script, price)
         return nt.Agent(name, version="1.0.0", provider=provider, tools=self.kept, **options)

@@ -13,6 +13,7 @@ from typing import Any
 
 import nottwice as nt
 from nottwice.model.run import StepStatus
+from nottwice.testing import forget_tools
 from tests.fakes import Host
 
 State = dict[str, Any]
@@ -37,6 +38,7 @@ class Everything:
         self.effects: Counter[str] = Counter()
         self.visited: Counter[str] = Counter()
         known: dict[str, str] = {}
+        forget_tools()
 
         def found(call: nt.Call) -> nt.Verification:
             return nt.happened(known[call.id]) if call.id in known else nt.did_not_happen()

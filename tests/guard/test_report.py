@@ -18,6 +18,7 @@ from nottwice.guard import registry
 from nottwice.guard.clients import Retries
 from nottwice.guard.report import Finding, Level, ToolReport, duration_text, report_on
 from nottwice.model.call import ReplayClass
+from nottwice.testing import forget_tools
 
 session = requests.Session()
 retrying_session = requests.Session()
@@ -33,6 +34,7 @@ def no_other_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def report(function: Callable[..., Any], **declared: Any) -> ToolReport:
     """Report on a tool that is declared like this; unsafe unless said otherwise."""
+    forget_tools()
     declared.setdefault("replay_class", "unsafe_on_replay")
     declared.setdefault("name", "a_tool")
     return report_on(nt.tool(declared.pop("replay_class"), **declared)(function))

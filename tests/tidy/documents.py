@@ -3,6 +3,7 @@
 A fenced block may be preceded by a comment that says how to treat it:
 
     <!-- no-run: why -->   a `python` block is compiled, not executed
+    <!-- import: why -->   a `python` block is executed as by an import, not as a program
     <!-- run -->           a `console` block's `$ nottwice …` lines are executed
     <!-- run: exit 1 -->   the same, and the last of them ends with this exit code
 
@@ -23,11 +24,13 @@ import click
 from tests.tidy.source import Finding, Tree, parse
 
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,})(?P<language>[\w+-]*)")
-DIRECTIVE = re.compile(r"^\s*<!--\s*(?P<verb>no-run|run)\s*(?::\s*(?P<rest>.*?))?\s*-->\s*$")
+DIRECTIVE = re.compile(r"^\s*<!--\s*(?P<verb>no-run|import|run)\s*(?::\s*(?P<rest>.*?))?\s*-->\s*$")
 PROMISE_HEADING = re.compile(r"^### P(?P<number>\d+)\. (?P<title>\S.*)$")
 PROMISE_NUMBER = re.compile(r"\bP(\d{1,3})\b")
 # The suite for stores is shipped, and `tests/store/test_conformance.py` holds every store to it.
 PROOF = re.compile(r"(?:tests|src/nottwice/testing/conformance)/[\w./-]+\.py(?:::\w+)*")
+DECLARES = re.compile(r"^@nt\.tool|\bnt\.(Graph|Agent|App|Scratchpad|recipes\.\w+)\(", re.MULTILINE)
+STARTS = re.compile(r"(?<!subprocess)\.(run|arun|enqueue|enqueue_all|migrate|migrate_all|send)$")
 SHELL_STOPS = {"|", "||", "&&", ";", ">", ">>", "<", "&", "2>&1"}
 
 
@@ -95,10 +98,41 @@ def blocks(path: str, text: str) -> Iterator[Block]:
 def unexplained_exceptions(found: Iterable[Block]) -> Iterator[Finding]:
     """A block that is not executed says why."""
     for block in found:
-        if block.language == "python" and block.verb == "no-run" and not block.rest:
+        if block.language == "python" and block.verb in ("no-run", "import") and not block.rest:
             yield Finding(
-                block.path, block.line, "a block is not executed", "Write <!-- no-run: why -->"
+                block.path,
+                block.line,
+                "a block is not executed as a program",
+                f"Write <!-- {block.verb}: why -->",
             )
+
+
+def unguarded_starts(found: Iterable[Block]) -> Iterator[Finding]:
+    """A block that declares something and starts it can be pasted, and imported by a command."""
+    for block in found:
+        if block.language != "python" or not DECLARES.search(block.code):
+            continue
+        for statement in ast.parse(block.code).body:
+            line = _first_start(statement)
+            if line is not None:
+                yield Finding(
+                    block.path,
+                    block.line + line - 1,
+                    "importing this code starts something",
+                    'Write if __name__ == "__main__": above it',
+                )
+
+
+def _first_start(statement: ast.stmt) -> int | None:
+    """The line in which a statement at the top level starts something, unless it is guarded."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return None
+    if isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test):
+        return None
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and STARTS.search(ast.unparse(node.func)):
+            return node.lineno
+    return None
 
 
 def commands(block: Block) -> list[Command]:

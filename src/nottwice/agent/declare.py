@@ -30,6 +30,7 @@ from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.declare import AnyStore, Graph
 from nottwice.graphs.fingerprint import print_tool
 from nottwice.graphs.outcome import Outcome
+from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import ledger_of
 from nottwice.model.body import hash_of_bytes
 from nottwice.model.call import check_id
@@ -136,6 +137,7 @@ class Agent(Graph[RunState]):
         it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
         run is finished or waits; ``stay`` as for graphs. ``input`` is all of it as one dict.
         """
+        check_not_importing(f"Run {run_id!r} is opened")
         running.check_no_loop(self, "await agent.arun(...)")
         with self._told(run_id, input, goal, done_when, plan) as told:
             ledger = ledger_of(store)
@@ -158,6 +160,7 @@ class Agent(Graph[RunState]):
         stay: str | float = 0,
     ) -> Outcome[RunState]:
         """The same without blocking the event loop; the model and async tools run in it."""
+        check_not_importing(f"Run {run_id!r} is opened")
         with self._told(run_id, input, goal, done_when, plan) as told:
             ledger = ledger_of(store)
             asked = running.Asked(_AsyncTwin(self), run_id, told, wait_seconds, patience, stay)

@@ -1,7 +1,8 @@
 """Where is the user's code, and what does importing it bring?
 
 Importing runs a module, so everything it prints goes to stderr: a script that reads our output must
-not find it there. What it raises is reported, never shown as a traceback of ours.
+not find it there. What it raises is reported, never shown as a traceback of ours. What it would
+start is refused: a command that only looks must not send anything (P141).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from types import ModuleType
 from typing import Any
 
 from nottwice.cli.settings import Settings
-from nottwice.errors import NottwiceError, UsageError
+from nottwice.errors import NottwiceError, UsageError, WorkDuringImport
 from nottwice.guard import registry
+from nottwice.guard.importing import importing
 from nottwice.model.records import frozen_record
 
 
@@ -36,15 +38,16 @@ class Application:
 def load_application(target: str) -> Application:
     """Import a module, a module's attribute or a .py file.
 
-    UsageError if that does not work; its ``__cause__`` is what was raised.
+    UsageError if that does not work; its ``__cause__`` is what was raised. WorkDuringImport if the
+    module opens a run, or starts something else, at its top level.
     """
     path, _, attribute = target.partition(":")
     known = set(map(id, registry.declared_tools()))
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), importing():
             module = _import_file(Path(path)) if path.endswith(".py") else _import_module(path)
             named = _find(module, attribute)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, WorkDuringImport):
         raise
     except BaseException as error:
         raise UsageError(_why(target, error), target=target) from error

@@ -116,7 +116,6 @@ def recheck(settings: Settings, tool: str | None) -> None:
       nottwice recheck --app agent
       nottwice recheck --app agent.py --tool send_email
     """
-    # The application keeps the tools alive: the registry only knows them while somebody else does.
     application = need_application(settings, what_for="recheck")
     with named_ledger(settings) as ledger:
         answers: list[Rechecked] = []

@@ -16,6 +16,7 @@ from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.running import load
 from nottwice.graphs.undeployed import parking, version_mismatch
+from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.model.graph import split_graph_id
@@ -68,6 +69,7 @@ class App:
 
     def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
         """Start a run, resume it, or return its finished result (see ``Graph.run``)."""
+        check_not_importing(f"Run {run_id!r} is opened")
         ledger = self.ledger
         chosen = self._choose(graph, ledger.store.load_run(run_id))
         if isinstance(chosen, RunRecord):
@@ -78,6 +80,7 @@ class App:
         self, graph: str, run_id: str, input: Any = None, **options: Any
     ) -> Outcome[Any]:
         """The same without blocking the event loop."""
+        check_not_importing(f"Run {run_id!r} is opened")
         ledger = self.ledger
         chosen = self._choose(graph, await drive_async(_loading(run_id), ledger))
         if isinstance(chosen, RunRecord):
@@ -91,6 +94,7 @@ class App:
         ``retry`` a run that failed is put down again, to go on where it failed.
         Durable: when it returns.
         """
+        check_not_importing(f"Run {run_id!r} is enqueued")
         ledger = self.ledger
         self.check_versions()
         return enqueue(ledger, self.newest(graph), run_id, input, retry=retry)
@@ -101,6 +105,7 @@ class App:
         All of them are checked before the first one is written. Durable: when it returns; whoever
         is interrupted asks for the same again.
         """
+        check_not_importing("Runs are enqueued")
         ledger = self.ledger
         self.check_versions()
         return enqueue_all(ledger, self.newest(graph), inputs, retry=retry)
@@ -115,6 +120,7 @@ class App:
 
     def cancel(self, run_id: str, *, by: str, why: str) -> bool:
         """Abort a run and its children; False: somebody drives it, and was told to stop."""
+        check_not_importing(f"Run {run_id!r} is cancelled")
         return cancel(ledger_of(self.store, create=False), run_id, by=by, why=why)
 
     def newest(self, name: str) -> Graph[Any]:

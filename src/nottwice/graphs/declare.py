@@ -22,6 +22,7 @@ from nottwice.graphs.binding import find_place
 from nottwice.graphs.fingerprint import check_tools, take_fingerprint
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.state import StateType
+from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model import values
 from nottwice.model.call import check_id
@@ -177,6 +178,7 @@ class Graph(Generic[S]):
         on as soon as what it waits for has come. A node's own exception is raised, after it was
         recorded as the failure of the run; the same call then tries that node again.
         """
+        check_not_importing(f"Run {run_id!r} is opened")
         asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
         return running.run(ledger_of(store), asked)
 
@@ -191,6 +193,7 @@ class Graph(Generic[S]):
         stay: str | float = 0,
     ) -> Outcome[S]:
         """The same without blocking the event loop; sync nodes run in threads."""
+        check_not_importing(f"Run {run_id!r} is opened")
         asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
         return await running.arun(ledger_of(store), asked)
 
@@ -230,6 +233,7 @@ class Graph(Generic[S]):
         It has the receipts of the run it came from and makes no new effects. ``at=None``: the
         newest checkpoint. ``update`` changes the state that it begins with.
         """
+        check_not_importing(f"Run {run_id!r} is forked")
         forking.fork(ledger_of(store, create=False), self, run_id, to=to, at=at, update=update)
 
     def _name(self, function: Any, name: str | None, phase: str | None) -> str:

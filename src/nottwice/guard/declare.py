@@ -21,6 +21,7 @@ from nottwice.engine.session import current_attempt
 from nottwice.errors import InvalidTool, UnclassifiedTool
 from nottwice.guard import registry
 from nottwice.guard.declaration import Duration, VerifyHook, read_declaration
+from nottwice.guard.definition import Definition
 from nottwice.guard.request import Requests
 from nottwice.model.call import ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
@@ -210,6 +211,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
     )
     requests.tool = record
     protected = (_async_twin if record.is_async else _sync_twin)(function, requests)
+    protected.definition = Definition(function, {**words, "replay_class": kind})
     registry.register(protected, record)
     return protected
 
@@ -218,6 +220,7 @@ def _check_function(function: Any, name: str) -> None:
     """Refuse what is no function, has no name, or does its work after it has returned."""
     if not callable(function):
         raise InvalidTool(f"nt.tool protects functions, and {function!r} is not one.")
+    _check_kind(function, name)
     if name in ("?", "<lambda>"):
         raise InvalidTool(
             f"{function!r} was not declared: it has no name of its own, and two such tools would "
@@ -235,6 +238,30 @@ def _check_function(function: Any, name: str) -> None:
             f"Tool {name!r} was not declared: it yields, so it would do its work after its "
             "receipt was written. Return a list, or protect what it calls."
         )
+
+
+def _check_kind(function: Any, name: str) -> None:
+    """Refuse what holds an object of its own: two of a kind would be one tool."""
+    if inspect.isclass(function):
+        raise InvalidTool(
+            f"{function.__qualname__!r} is a class and was not declared: calling it makes an "
+            "object, and a resume gets plain data. Protect a function that does the work: "
+            f"@nt.tool(...) above `def {_verb(name)}(order_id: int) -> dict:`."
+        )
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not inspect.ismodule(owner):
+        what = "class" if inspect.isclass(owner) else "object"
+        raise InvalidTool(
+            f"{name!r} is bound to one {what} and was not declared: the same method of another "
+            f"{what} would be the same tool, and get its receipts. Declare it in the class, with "
+            "what tells its objects apart: @nt.tool(..., bound_by=('account',)). Or protect a "
+            f"function that takes it as an argument: def {_verb(name)}(account: str, ...).",
+            tool=name,
+        )
+
+
+def _verb(name: str) -> str:
+    return name if name.isidentifier() and name.islower() else "refund"
 
 
 def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:

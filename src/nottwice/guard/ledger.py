@@ -16,6 +16,7 @@ from typing import Any
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.session import Policy
 from nottwice.errors import StoreError, UsageError
+from nottwice.guard.importing import check_not_importing
 from nottwice.guard.keyring import KeySource, find_keyring
 from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.guard.run import Run
@@ -91,6 +92,7 @@ class Ledger:
 
         ``policy`` is asked as well as those of the ledger; the strictest counts.
         """
+        check_not_importing(f"Run {run_id!r} is opened")
         return Run(
             self.store,
             self.clock,
@@ -121,6 +123,7 @@ class Ledger:
 
         Durable: when it returns.
         """
+        check_not_importing(f"Run {run_id!r} is sent the event {name!r}")
         event = tell(self, run_id, name, payload, event_id=event_id, by=by)
         return event.event_id
 
@@ -183,6 +186,8 @@ def run(
     how long a ``verify`` hook may be asked again before a person is. ``policy``: a function, or
     several, that see every call of this run before it is made, and may refuse it.
     """
+    # Before the ledger is opened, which would make its file.
+    check_not_importing(f"Run {run_id!r} is opened")
     ledger = ledger_of(store)
     return ledger.run(run_id, wait_seconds=wait_seconds, patience=patience, policy=policy)
 
@@ -202,6 +207,7 @@ def send(
     that the run was told before is that event, and is not delivered again. Returns the id.
     Durable: when it returns.
     """
+    check_not_importing(f"Run {run_id!r} is sent the event {name!r}")
     return ledger_of(store).send(run_id, name, payload, event_id=event_id, by=by)
 
 

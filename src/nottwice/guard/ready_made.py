@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from nottwice.guard.declare import tool
+from nottwice.guard.definition import DEFINITION
 from nottwice.model import values
 from nottwice.store.confined_files import check_relative
 
@@ -32,9 +33,9 @@ def declare(
     """The protected tool; ``works_on`` is what tells it from others that are made alike."""
     parts = {part: _spelt(value) for part, value in works_on.items()}
     function.__name__ = name
-    # The registry tells tools apart by their place in the code. These share theirs, so it says
-    # what they work on, too; as a hash, because an address may hold a secret.
-    function.__qualname__ = f"{recipe} ({values.hash_of(parts)[:12]})"
+    # The registry tells tools apart by their code and closure. These are made anew in each call of
+    # a recipe, so they say what they work on; as a hash, because an address may hold a secret.
+    setattr(function, DEFINITION, (recipe, values.hash_of(parts)))
     return tool(replay_class, name=name, **declared)(function)
 
 

@@ -1,64 +1,86 @@
 """Which tools this process has declared, by name (T1).
 
-A name belongs to one tool. Declaring the same function again (a notebook cell, a reload, a factory
-that is called twice) replaces it; another function of that name is refused, because a call in doubt
-must find its own tool.
+A name belongs to one tool, from its declaration to the end of the process, because a call in doubt
+must find its own tool and a receipt must be handed out to its own calls. The same definition may be
+declared again, and then the newest counts; `guard/definition.py` says what that is. Promise kept
+here: P140.
 """
 
 from __future__ import annotations
 
-import gc
-import weakref
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nottwice.errors import InvalidTool
+from nottwice.guard.definition import Definition
 from nottwice.model.tool import Tool
 
-_tools: dict[str, weakref.ref[Callable[..., Any]]] = {}
+_tools: dict[str, Callable[..., Any]] = {}
+_guard = threading.RLock()
 
 
 def register(protected: Callable[..., Any], tool: Tool) -> None:
-    """Remember a tool for as long as its function lives."""
-    known = find_protected(tool.name)
-    if known is not None and not _same_place(known, protected):
-        # A function that is only kept by its own attributes is not in use any more.
-        del known
-        gc.collect()
-        known = find_protected(tool.name)
-        if known is not None:
-            raise InvalidTool(
-                f"A tool named {tool.name!r} is already declared in {_place(known)}; the one in "
-                f"{_place(protected)} was not declared. Give it a name of its own with name=..."
-            )
-    _tools[tool.name] = weakref.ref(protected)
+    """Remember a tool; InvalidTool if its name belongs to another one."""
+    with _guard:
+        known = _tools.get(tool.name)
+        if known is not None and not _definition(protected).same_as(_definition(known)):
+            raise _taken(tool.name, known, protected)
+        _tools[tool.name] = protected
 
 
 def find_protected(name: str) -> Callable[..., Any] | None:
     """The protected function of a name, if it is declared in this process."""
-    reference = _tools.get(name)
-    return reference() if reference is not None else None
+    return _tools.get(name)
 
 
 def find_tool(name: str) -> Tool | None:
     """The declaration of a name, if it is declared in this process."""
-    protected = find_protected(name)
-    return getattr(protected, "tool", None)
+    return getattr(_tools.get(name), "tool", None)
 
 
 def declared_tools() -> list[Callable[..., Any]]:
-    """All protected functions alive, by name."""
-    alive = ((name, reference()) for name, reference in sorted(_tools.items()))
-    return [protected for _, protected in alive if protected is not None]
+    """All protected functions, by name."""
+    return [protected for _, protected in sorted(_tools.items())]
 
 
-def _same_place(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    bare, other_bare = getattr(one, "fn", one), getattr(other, "fn", other)
-    if getattr(bare, "__name__", "<lambda>") == "<lambda>":
-        # A lambda, a partial or a callable object: its place in the code says nothing.
-        return bare is other_bare
-    return _place(one) == _place(other)
+def forget_tools(*, known: Mapping[str, Callable[..., Any]] | None = None) -> None:
+    """Forget all tools that this process has declared, as a new process would. For tests.
+
+    A test that makes its tools anew, with a client of its own, calls it first. The pytest plugin
+    does it after every test.
+    """
+    with _guard:
+        kept = dict(known or {})
+        _tools.clear()
+        _tools.update(kept)
 
 
-def _place(function: Callable[..., Any]) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
+def remember_tools() -> dict[str, Callable[..., Any]]:
+    """The tools that are declared now, by name, for `forget_tools`."""
+    return dict(_tools)
+
+
+def _definition(protected: Any) -> Definition:
+    found: Definition = protected.definition
+    return found
+
+
+def _taken(name: str, known: Any, refused: Any) -> InvalidTool:
+    first, second = _definition(known).place, _definition(refused).place
+    where = (
+        f"at {second} twice, with another closure, other defaults or another declaration"
+        if first == second
+        else f"at {first} and at {second}"
+    )
+    return InvalidTool(
+        f"Two tools are named {name!r}: {where}. The second one was not declared: a call of one "
+        "would be answered with the receipt of the other. Give it a name of its own: "
+        f"@nt.tool(..., name={_example(name)!r}). If it is the same tool, declare it once and use "
+        "that one everywhere.",
+        tool=name,
+    )
+
+
+def _example(name: str) -> str:
+    return f"{name}_2" if name.isidentifier() else "refund"

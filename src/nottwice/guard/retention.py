@@ -8,6 +8,7 @@ from pathlib import Path
 from nottwice.engine import retention as engine
 from nottwice.engine.retention import Removed, Sweep
 from nottwice.guard import registry
+from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model.call import check_id
 from nottwice.model.retention import Retention
@@ -29,6 +30,7 @@ def remove_expired(
     nobody knows what their ``keep=`` says, unless ``unknown_tools``. Others may work meanwhile.
     Durable: each part when it is done; it can be killed and repeated.
     """
+    check_not_importing("What has expired is removed")
     ledger = ledger_of(store, create=False)
     return engine.remove_expired(
         Sweep(

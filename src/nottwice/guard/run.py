@@ -18,6 +18,7 @@ from nottwice.engine.hiding import classify
 from nottwice.engine.session import FindKeys, Policy, Scope, Session, current_scope
 from nottwice.errors import UsageError
 from nottwice.guard import registry
+from nottwice.guard.importing import check_not_importing
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
 from nottwice.model.run import RunStatus
@@ -111,6 +112,7 @@ class Run:
             raise
 
     def _check_fresh(self) -> None:
+        check_not_importing(f"Run {self.id!r} is opened")
         if self._session is not None:
             raise UsageError(
                 f"This block of run {self.id!r} is entered already. Nothing happened. Make a new "

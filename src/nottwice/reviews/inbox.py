@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nottwice.guard import registry
+from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, open_ledger
 from nottwice.model.review import Review
 from nottwice.reviews import decide as decisions
@@ -63,6 +64,7 @@ class Reviews:
         Durable: when it returns. If the tool is declared in this process, the result is checked
         against its return type first. Raises DecisionConflict if somebody decided otherwise.
         """
+        check_not_importing(f"Review {review_id!r} is decided")
         case = self.find(review_id)
         meant, option = decisions.read_verb(case.review, verb)
         if option is not None and result is _NOTHING:
@@ -86,9 +88,11 @@ class Reviews:
 
         Durable: when it returns.
         """
+        check_not_importing(f"The decision of review {review_id!r} is taken back")
         return decisions.undo(self._ledger.store, self._ledger.clock, review_id, by=by, why=why)
 
     def recheck(self, tool: str | None = None) -> list[Rechecked]:
         """Ask ``verify`` again about everything open, or about one tool. Nothing is fired."""
+        check_not_importing("Hooks are asked about open reviews")
         store, clock = self._ledger.store, self._ledger.clock
         return list(recheck(store, clock, registry.find_tool, tool_name=tool))

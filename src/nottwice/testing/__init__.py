@@ -5,6 +5,7 @@ Everything here is public and meant for tests; production code never imports it.
 
 from __future__ import annotations
 
+from nottwice.guard.registry import forget_tools
 from nottwice.testing.crash.entry import crash_test
 from nottwice.testing.crash.scenario import (
     Asking,
@@ -43,4 +44,5 @@ __all__ = [
     "WorldNotStarted",
     "WorldRefused",
     "crash_test",
+    "forget_tools",
 ]

@@ -27,6 +27,7 @@ from nottwice.graphs.admins import check_admin
 from nottwice.graphs.app import App
 from nottwice.graphs.binding import check_unchanged
 from nottwice.guard import registry
+from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model.graph import split_graph_id
 from nottwice.model.run import Life, RunRecord
@@ -65,6 +66,7 @@ def migrate(
     MigrationRefused says what speaks against it, and everything is left as it was.
     Durable: when it returns.
     """
+    check_not_importing("Runs are migrated")
     order = order_of(
         app,
         to=to,
@@ -97,6 +99,7 @@ def migrate_all(
     Each has a commit of its own, and one that is refused does not stop the others: its ``error``
     says why. Migrating again takes those that are left.
     """
+    check_not_importing("Runs are migrated")
     order = order_of(
         app,
         to=to,

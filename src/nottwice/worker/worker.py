@@ -23,6 +23,7 @@ from nottwice.errors import LedgerCorrupt, RunBusy, SchemaTooNew, StoreError, Us
 from nottwice.graphs.app import App
 from nottwice.graphs.readiness import is_ready
 from nottwice.graphs.undeployed import parking
+from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger
 from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewKind, ReviewStatus
@@ -95,10 +96,12 @@ class Worker:
         Returns what was done. A node's own exception is the failure of its run, and no reason to
         stop.
         """
+        check_not_importing("A worker is started")
         return self._run(None, until_idle=until_idle)
 
     async def arun(self, *, until_idle: bool = False) -> Tally:
         """The same beside other tasks: graphs with async nodes run in this very event loop."""
+        check_not_importing("A worker is started")
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(None, lambda: self._run(loop, until_idle=until_idle))
         while not work.done():

@@ -15,6 +15,7 @@ import nottwice as nt
 from nottwice.agent import providers
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
+from nottwice.testing import forget_tools
 from tests.agent.providers.bodies import REASONING, THINKING, claude_says, gpt_says
 from tests.agent.wire_server import Wire
 from tests.kill.stores import KillingStore
@@ -68,6 +69,7 @@ class Shop:
 
     def __init__(self, api: str, wire: Wire, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
+        forget_tools()
         self.folder = folder
         self.pad = nt.Scratchpad(folder / "notes")
         save = nt.recipes.write_file(folder / "files", name="save", settles="10ms")

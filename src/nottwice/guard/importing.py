@@ -1,0 +1,77 @@
+"""Is the user's code only being looked at? Then importing it must not start anything.
+
+A command such as `nottwice check` imports a module to see what it declares, and importing runs the
+module's top level. A run that is opened there would make effects that nobody asked for. So while a
+command imports, everything that starts or changes a run is refused, in every thread; and in the
+threads that the module has started, afterwards as well. Promise kept here: P141.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from types import FrameType
+
+from nottwice.errors import WorkDuringImport
+
+_OWN = "nottwice"
+_BETWEEN = {"contextlib", "asyncio", "threading", "concurrent", "importlib", "runpy"}
+_refused: list[WorkDuringImport] | None = None
+"""What was refused during the import that is under way; None: there is none."""
+_started: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+"""Threads that modules started while they were imported."""
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Refuse all work inside; afterwards raise what was refused, even if the module caught it."""
+    global _refused
+    before = set(threading.enumerate())
+    refused = _refused = []
+    try:
+        yield
+    finally:
+        _refused = None
+        _started.update(each for each in threading.enumerate() if each not in before)
+    if refused:
+        raise refused[0]
+
+
+def check_not_importing(what: str) -> None:
+    """Raise WorkDuringImport if this code runs only because a command imports it."""
+    if _refused is None and threading.current_thread() not in _started:
+        return
+    error = WorkDuringImport(
+        f"{what} at {_line()}, while a command imports that code only to look at it. Nothing was "
+        "started, and nothing was sent. Put what starts your program behind this line: "
+        'if __name__ == "__main__":'
+    )
+    if _refused is not None:
+        _refused.append(error)
+    raise error
+
+
+def _line() -> str:
+    """The line at the top level that leads here; in a thread, the innermost line of the user."""
+    frame: FrameType | None = sys._getframe(1)
+    innermost = None
+    while frame is not None:
+        if not _is_ours(frame):
+            innermost = innermost or _place(frame)
+            if frame.f_code.co_name == "<module>":
+                return _place(frame)
+        frame = frame.f_back
+    return innermost or "an unknown line"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return top == _OWN or top in _BETWEEN
+
+
+def _place(frame: FrameType) -> str:
+    return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
