@@ -6,6 +6,7 @@ becomes a second effect, or is silently turned into something else.
 
 from __future__ import annotations
 
+import copy
 import io
 import itertools
 import logging
@@ -546,3 +547,19 @@ def test_a_command_about_a_child_run_is_safe_to_paste(what: str) -> None:
     assert command[:2] == ["nottwice", "show"]
     assert command[2].startswith(IDS[what])
     assert len(command) == 3
+
+
+def test_no_exception_of_ours_carries_control_characters() -> None:
+    """Printed as it is, by a traceback or by print(error), it must not steer a terminal."""
+    evil = "gone\x1b[2J\x07\r\u202e\x9b\x00\ud800"
+
+    @nt.tool("unsafe_on_replay", name="hostile_text")
+    def act(x: str) -> None:
+        raise nt.Poison(evil)
+
+    with nt.open(":memory:").run("r"), pytest.raises(nt.Poison) as caught:
+        act("x")
+    for error in (caught.value, nt.UsageError(evil), copy.copy(nt.Denied(evil))):
+        for text in (str(error), error.message):
+            assert "gone" in text
+            assert all(each.isprintable() or each in "\n\t" for each in text)

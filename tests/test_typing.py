@@ -38,7 +38,7 @@ def get_order(order_id: int) -> dict[str, int]:
 def refund(order_id: int, cents: int, *, note: str = "") -> dict[str, str]:
     return {"key": nt.current_call().key or ""}
 
-@nt.tool("idempotent_with_key", key=nt.key_per_call, window=3600, retry=nt.RetryPolicy(attempts=2))
+@nt.tool("idempotent_with_key", key=nt.key_per_call, window="1h", retry=nt.RetryPolicy(attempts=2))
 def charge(cents: int) -> None: ...
 
 @nt.tool("idempotent_with_key", key=lambda cents: f"k{cents}", window="7d")

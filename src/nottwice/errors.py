@@ -71,6 +71,7 @@ class NottwiceError(Exception):
     """Whether a queue should give up on it. The recipes of the guide go by this alone (P129)."""
 
     def __init__(self, message: str = "", **facts: Any) -> None:
+        message = message if message.isprintable() else _visible(message)
         super().__init__(message)
         self.message = message
         self.facts = facts
@@ -80,6 +81,19 @@ class NottwiceError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Queue runners carry exceptions between processes; facts must travel with them.
         return (_rebuild, (type(self), self.message, self.facts))
+
+
+def _visible(text: str) -> str:
+    """The text with everything spelled out that could steer a terminal (P143).
+
+    A message may repeat what a model, an upstream or a caller wrote. Ends of lines stay.
+    """
+    return "".join(
+        each
+        if each.isprintable() or each in "\n\t"
+        else each.encode("unicode_escape", "backslashreplace").decode("ascii")
+        for each in text
+    )
 
 
 def _rebuild(kind: type[NottwiceError], message: str, facts: dict[str, Any]) -> NottwiceError:

@@ -72,7 +72,7 @@ class KillEverywhere:
         effects: bool = True,
         store: Callable[[Path], Store] | None = None,
         levels: Iterable[str] | None = None,
-        budget: str | float | None = None,
+        budget: Any = None,
         seed: int | None = None,
     ) -> Verdict:
         """Kill ``work`` everywhere and resume it; fail the test if anything differs.

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+import nottwice as nt
 from nottwice.agent.budget import (
     Amount,
     Budget,
+    Overrun,
     Taken,
     find_overrun,
     raised_by,
@@ -68,3 +70,24 @@ def test_a_raise_adds_to_the_limit() -> None:
 def test_what_is_no_limit_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="is no limit"):
         Budget(**limits)
+
+
+def test_the_text_says_what_is_used_what_is_reserved_and_what_is_needed() -> None:
+    agent = nt.Agent(
+        "frugal",
+        version="1.0.0",
+        provider=nt.providers.scripted(["done"]),
+        budget=Budget(tokens=100),
+    )
+    outcome = agent.run("r", goal="Close ticket 9", store=nt.open(":memory:"))
+    (review,) = outcome.reviews
+    assert review.summary.startswith(
+        "the budget does not allow what comes next: it may use 100 tokens and has used 0; its "
+        "next request needs a reserve of "
+    )
+    assert "used up" not in review.summary
+    lost = Overrun("tokens", 100, 90, 50, 60)
+    assert lost.text == (
+        "it may use 100 tokens and has used 90, 60 of them reserved for requests that were not "
+        "answered; its next request needs a reserve of 50"
+    )

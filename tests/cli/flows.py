@@ -35,7 +35,7 @@ def look_up(order_id: int) -> int:
     return order_id * 100
 
 
-@nt.tool("unsafe_on_replay", verify=lambda call: nt.did_not_happen(), settles=0.001)
+@nt.tool("unsafe_on_replay", verify=lambda call: nt.did_not_happen(), settles="1ms")
 def send(to: str) -> str:
     if os.environ.get("FLOW_KILL") == "send":
         os.kill(os.getpid(), signal.SIGKILL)

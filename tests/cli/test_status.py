@@ -41,6 +41,9 @@ def test_a_decided_run_is_suggested_for_resuming(workplace: Workplace) -> None:
     workplace.cli("decide", review_id, "did-not-happen", "--why", "looked")
     shown = workplace.cli().stdout
     assert "2 open, 1 decided" in shown
+    assert "2 for a person, 1 for you to resume it: a person has decided" in shown
+    listed = next(x for x in workplace.cli("runs").stdout.splitlines() if x.startswith("ticket-9"))
+    assert listed.endswith(f"review {review_id}, decided: resume it")
     assert "run 'ticket-9' was decided: run your program, it continues by itself" in shown
 
 
@@ -161,7 +164,7 @@ def test_runs_are_chosen_by_graph(
 
 
 def test_waiting_runs_are_counted_by_what_they_wait_for(graph_runs: Workplace) -> None:
-    waiting = {"review": 1, "timer": 1, "event": 1, "child": 1}
+    waiting = {"review": 1, "timer": 1, "event": 1, "child": 1, "decided": 0}
     assert graph_runs.json()["waiting"] == waiting
     shown = graph_runs.cli().stdout
     assert "waiting   1 for a person, 1 for time, 1 for an event, 1 for a child run" in shown

@@ -137,7 +137,7 @@ def test_what_fits_together_is_declared_as_it_was_said() -> None:
         verify=verify,
         settles="500ms",
         retry=nt.RetryPolicy(attempts=2),
-        time_limit=90,
+        time_limit="90s",
         verify_limit="1m",
         volatile=["note"],
         tags=("money",),
@@ -166,7 +166,7 @@ def tool_of(name: str, replay_class: str, **declared: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("approve", "expected"),
-    [(False, (False, None)), (True, (True, None)), ("24h", (True, 86400.0)), (90, (True, 90.0))],
+    [(False, (False, None)), (True, (True, None)), ("24h", (True, 86400.0))],
 )
 def test_an_approval_is_needed_or_not_and_may_expire(approve: Any, expected: Any) -> None:
     tool = tool_of("refund with approval", "unsafe_on_replay", approve=approve)

@@ -6,9 +6,12 @@ import asyncio
 import contextvars
 import inspect
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -438,3 +441,32 @@ def test_two_waits_of_one_call_at_once_are_both_remembered() -> None:
         session.enter(waits.identity, quick)
         for each in (waits, slow, quick):
             session.leave(each)
+
+
+UNKNOWN_CLASS = "import nottwice as nt\n\n@nt.tool('unsafe')\ndef pay(x: int) -> None: ...\n"
+CALLED = "import nottwice as nt\n\n@nt.tool('pure')\ndef pay(x: int) -> None: ...\n\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        (UNKNOWN_CLASS, "UnclassifiedTool: Tool 'pay' has the unknown replay class 'unsafe'"),
+        (UNKNOWN_CLASS.replace("'unsafe'", "'pure', windw=1"), "InvalidTool: Tool 'pay' was not"),
+        (CALLED + "pay(1)\n", "NotInRun: Tool 'pay' was called outside a run"),
+        (
+            CALLED + "with nt.open(':memory:').run('r'):\n    pay('x')\n",
+            "InvalidArguments: Tool 'pay'",
+        ),
+    ],
+)
+def test_the_users_line_and_one_of_ours_stand_above_the_sentence_that_helps(
+    program: str, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.py").write_text(program)
+    words = [sys.executable, "agent.py"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    frames = [line for line in ended.stderr.splitlines() if line.startswith("  File ")]
+    assert len(frames) == 2, ended.stderr
+    assert "agent.py" in frames[0]
+    assert "During handling" not in ended.stderr
+    assert says in ended.stderr

@@ -84,3 +84,23 @@ def test_a_file_that_is_not_there_is_an_error_and_not_the_absence_of_a_key(
     (elsewhere / "pyproject.toml").write_text('[tool.nottwice]\nkey_file = "none.key"\n')
     with pytest.raises(nt.UsageError, match=r"none\.key, which .*pyproject.* cannot be read"):
         find_keyring()
+
+
+@pytest.mark.parametrize("variable", ["NOTTWICE_KEY", "NOTTWICE_KEY_FILE"])
+@pytest.mark.parametrize("text", ["", " ", "\n"])
+def test_a_variable_that_is_set_and_empty_is_an_error(
+    variable: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret that could not be fetched must not switch the seals off."""
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(nt.KeyMissing, match=f"{variable} is set and empty.*unset {variable}"):
+        find_keyring()
+
+
+def test_no_ledger_is_opened_with_an_empty_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTTWICE_KEY", "")
+    with pytest.raises(nt.KeyMissing), nt.run("ticket-7", store=tmp_path / "agent.db"):
+        pytest.fail("the run was opened")
+    assert list(tmp_path.iterdir()) == []

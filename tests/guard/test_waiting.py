@@ -108,11 +108,11 @@ def test_the_schema_of_an_answer_is_shown_where_the_name_says_too_little(host: H
         lambda: nt.ask("Go?", about=object()),
         lambda: nt.ask("Go?", about={"f": lambda: 1}),
         lambda: nt.ask("Go?", label=""),
-        lambda: nt.sleep(0),
+        lambda: nt.sleep(1),  # type: ignore[arg-type]
         lambda: nt.sleep("soon"),
         lambda: nt.sleep("1h", label="\n"),
         lambda: nt.receive(""),
-        lambda: nt.receive("paid", within=-1),
+        lambda: nt.receive("paid", within="0s"),
     ],
 )
 def test_a_bad_wish_is_refused_before_anything_happens(host: Host, work: Callable[[], Any]) -> None:
@@ -123,7 +123,7 @@ def test_a_bad_wish_is_refused_before_anything_happens(host: Host, work: Callabl
 
 
 @pytest.mark.parametrize(
-    "work", [lambda: nt.ask("Go?"), lambda: nt.sleep(1), lambda: nt.receive("paid")]
+    "work", [lambda: nt.ask("Go?"), lambda: nt.sleep("1s"), lambda: nt.receive("paid")]
 )
 def test_outside_of_a_run_nobody_waits(work: Callable[[], Any]) -> None:
     with pytest.raises(nt.NotInRun):
@@ -132,7 +132,7 @@ def test_outside_of_a_run_nobody_waits(work: Callable[[], Any]) -> None:
 
 def test_outside_of_steps_timers_and_events_need_a_label(host: Host) -> None:
     with host.process() as ledger, ledger.run("r"):
-        for work in (lambda: nt.sleep(1), lambda: nt.receive("paid")):
+        for work in (lambda: nt.sleep("1s"), lambda: nt.receive("paid")):
             with pytest.raises(nt.UsageError, match="label='a name'"):
                 work()
     assert host.calls == []
@@ -148,7 +148,7 @@ def test_outside_of_steps_timers_and_events_need_a_label(host: Host) -> None:
 def test_an_effect_cannot_wait_in_its_middle(host: Host) -> None:
     works: list[Callable[[], Any]] = [
         lambda: nt.ask("Go?"),
-        lambda: nt.sleep(1, label="x"),
+        lambda: nt.sleep("1s", label="x"),
         lambda: nt.receive("paid"),
     ]
 

@@ -30,7 +30,7 @@ class FleetWork(Work):
     def _flow(self) -> nt.Graph[Any]:
         self.child: nt.Graph[Any] = nt.Graph("fleet-child", version="1.0.0")
         self.child.node(name="begin")(lambda state: {"mail": self.mail("child")})
-        self.child.node(name="rest")(lambda state: nt.sleep(0.005))
+        self.child.node(name="rest")(lambda state: nt.sleep("5ms"))
         self.child.node(name="end")(lambda state: {"charge": self.charge("child")})
         flow = super()._flow()
         flow.node(name="spawn")(lambda state: {"child": nt.spawn(self.child).status})

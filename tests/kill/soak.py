@@ -77,7 +77,7 @@ class Work:
 
         add("begin", lambda state: {"log": [self.look(at=1), self.mail("begin")]})
         add("charge", lambda state: {"log": [self.charge("first")]})
-        add("rest", lambda state: nt.sleep(0.005))
+        add("rest", lambda state: nt.sleep("5ms"))
         add("loop", self._loop, then={"again": "loop", "on": "ask"})
         add("ask", lambda state: {"answer": nt.ask("Go on?", options=["yes", "no"])})
         add("split", lambda state: None, then=["left", "right"], join="meet")

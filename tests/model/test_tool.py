@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -30,13 +31,11 @@ from nottwice.model.tool import (
         ("24h", 86400),
         ("7d", 604800),
         ("2w", 1209600),
-        (90, 90),
-        (0.25, 0.25),
+        (timedelta(hours=24), 86400),
+        (timedelta(milliseconds=250), 0.25),
     ],
 )
-def test_a_duration_is_a_number_with_a_unit_or_of_seconds(
-    text: str | float, seconds: float
-) -> None:
+def test_a_duration_is_a_number_with_a_unit_or_a_timedelta(text: Any, seconds: float) -> None:
     assert parse_duration(text, what="window") == pytest.approx(seconds)
 
 
@@ -48,15 +47,29 @@ def test_text_that_is_no_duration_is_refused_with_examples(text: str) -> None:
     assert "'24h'" in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [0, -1, 0.0, "0s", 1e11, float("inf"), float("nan")])
+@pytest.mark.parametrize("value", ["0s", "99999999999s", timedelta(0), timedelta(seconds=-1)])
 def test_a_duration_is_longer_than_zero_and_finite(value: Any) -> None:
     with pytest.raises(InvalidTool, match="longer than zero and finite"):
         parse_duration(value, what="window")
 
 
+@pytest.mark.parametrize("value", [24, 0, -1, 0.5, 1e11, float("inf"), float("nan")])
+def test_a_number_without_a_unit_is_refused_with_the_ways_to_write_it(value: Any) -> None:
+    """``window=24`` was meant as hours, and was 24 seconds."""
+    with pytest.raises(InvalidTool, match=r"window=.* has no unit\.") as caught:
+        parse_duration(value, what="window")
+    assert "'24h' or '7d', or give a datetime.timedelta" in str(caught.value)
+
+
+def test_a_number_of_thousands_of_digits_is_refused_without_being_spelled() -> None:
+    given: Any = 10**5000
+    with pytest.raises(InvalidTool, match="window=a huge number has no unit"):
+        parse_duration(given, what="window")
+
+
 @pytest.mark.parametrize("value", [True, None, [1], b"1s"])
-def test_a_duration_is_text_or_a_number(value: Any) -> None:
-    with pytest.raises(InvalidTool, match="window must be a duration such as"):
+def test_a_duration_is_text_or_a_timedelta(value: Any) -> None:
+    with pytest.raises(InvalidTool, match="window must be a duration, not"):
         parse_duration(value, what="window")
 
 

@@ -36,12 +36,12 @@ def do(what: str, order: str) -> str:
     return "done"
 
 
-@nt.tool("unsafe_on_replay", verify=happened, settles=0.001)
+@nt.tool("unsafe_on_replay", verify=happened, settles="1ms")
 def pay(order: str) -> str:
     return do("pay", order)
 
 
-@nt.tool("unsafe_on_replay", verify=happened, settles=0.001)
+@nt.tool("unsafe_on_replay", verify=happened, settles="1ms")
 def mail(order: str) -> str:
     return do("mail", order)
 

@@ -623,7 +623,7 @@ def _parent_and_child(done: list[str]) -> nt.Graph[Any]:
     child = one_node(lambda state: act("inside") and None, "child")
     parent = one_node(lambda state: act("before") and None, "parent")
     parent.node(name="b")(lambda state: nt.spawn(child) and None)
-    parent.node(name="c")(lambda state: nt.sleep(1))
+    parent.node(name="c")(lambda state: nt.sleep("1s"))
     parent.node(name="d")(lambda state: act("after") and None)
     return parent
 

@@ -259,6 +259,7 @@ def _within_budget(
         now = asking.session.clock.now()
         taken = Taken(
             spent=spent,
+            unanswered=lost,
             reserve=reserve,
             beats=state.turn - 1,
             seconds=max(0.0, now - began) if began is not None else 0.0,
@@ -268,7 +269,7 @@ def _within_budget(
         if overrun is None:
             return raised
         question = Question(
-            text=f"the budget is used up: {overrun.text}",
+            text=f"the budget does not allow what comes next: {overrun.text}",
             about=overrun.to_plain(),
             answer_type='an object such as {"usd": 2}',
             kind=ReviewKind.BUDGET,

@@ -83,6 +83,8 @@ class Taken:
     beats: int
     seconds: float
     repeats: int
+    unanswered: Amount = Amount(0, 0.0)
+    """The part of ``spent`` that is only reserved: requests whose answer never came."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -94,20 +96,25 @@ class Overrun:
     taken: float
     following: float
     """What the next request may take at most."""
+    unanswered: float = 0
+    """The part of ``taken`` that is only reserved: requests whose answer never came."""
 
     @property
     def text(self) -> str:
         limit, taken, following = (f"{amount:,.6g}" for amount in self._amounts())
+        lost = ""
+        if self.unanswered:
+            lost = f", {self.unanswered:,.6g} of them reserved for requests that were not answered"
         match self.name:
             case "usd":
                 return (
-                    f"it may spend {limit} dollars, has spent {taken}, and its next request may "
-                    f"take {following}"
+                    f"it may spend {limit} dollars and has spent {taken}{lost}; its next request "
+                    f"needs a reserve of {following}"
                 )
             case "tokens":
                 return (
-                    f"it may use {limit} tokens, has used {taken}, and its next request may take "
-                    f"{following}"
+                    f"it may use {limit} tokens and has used {taken}{lost}; its next request "
+                    f"needs a reserve of {following}"
                 )
             case "beats":
                 return f"it may ask its model {limit} times, and has done so"
@@ -139,20 +146,20 @@ class Overrun:
 def find_overrun(budget: Budget, raised: Mapping[str, float], taken: Taken) -> Overrun | None:
     """The first limit that the next request does not fit under, raised as it was."""
     rows = (
-        ("usd", taken.spent.usd, taken.reserve.usd),
-        ("tokens", taken.spent.tokens, taken.reserve.tokens),
-        ("beats", taken.beats, 1),
-        ("seconds", taken.seconds, 0),
-        ("repeats", taken.repeats, 0),
+        ("usd", taken.spent.usd, taken.reserve.usd, taken.unanswered.usd),
+        ("tokens", taken.spent.tokens, taken.reserve.tokens, taken.unanswered.tokens),
+        ("beats", taken.beats, 1, 0),
+        ("seconds", taken.seconds, 0, 0),
+        ("repeats", taken.repeats, 0, 0),
     )
-    for name, so_far, following in rows:
+    for name, so_far, following, unanswered in rows:
         limit = budget.limit(name)
         if limit is None:
             continue
         limit += raised.get(name, 0)
         over = so_far + following > limit if following else so_far >= limit
         if over:
-            return Overrun(name, limit, so_far, following)
+            return Overrun(name, limit, so_far, following, unanswered)
     return None
 
 

@@ -37,7 +37,7 @@ from nottwice.model.call import check_id
 from nottwice.model.failure import RetryPolicy
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import GraphDefinition
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 
 BODY = "nottwice.agent 1"
 """What the beats say, as far as versions are concerned: they are not the user's to bump."""
@@ -78,7 +78,7 @@ class Agent(Graph[RunState]):
         cadence: str | int = "effects",
         done_when: Iterable[Check] = (),
         retry: RetryPolicy | None = None,
-        time_limit: str | float | None = None,
+        time_limit: Duration | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         offered = list(tools)
@@ -126,8 +126,8 @@ class Agent(Graph[RunState]):
         message_id: str | None = None,
         store: AnyStore = None,
         wait_seconds: float = 0.0,
-        patience: str | float = 60,
-        stay: str | float = 0,
+        patience: Duration = "60s",
+        stay: Duration | None = None,
     ) -> Outcome[RunState]:
         """Work on a task: start it, resume it, or tell how it ended; there is no difference.
 
@@ -156,8 +156,8 @@ class Agent(Graph[RunState]):
         message_id: str | None = None,
         store: AnyStore = None,
         wait_seconds: float = 0.0,
-        patience: str | float = 60,
-        stay: str | float = 0,
+        patience: Duration = "60s",
+        stay: Duration | None = None,
     ) -> Outcome[RunState]:
         """The same without blocking the event loop; the model and async tools run in it."""
         check_not_importing(f"Run {run_id!r} is opened")

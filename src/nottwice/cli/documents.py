@@ -29,7 +29,8 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "runs": "how many runs are in each state",
         "reviews": "how many reviews are `open`, and `decided` but not used yet",
         "calls_in_doubt": "how many calls may or may not have taken effect",
-        "waiting": "how many runs wait for a `review`, a `timer`, an `event`, a `child` run",
+        "waiting": "how many runs wait for a `review`, a `timer`, an `event`, a `child` run; "
+        "`decided`: for being opened again, because their review is decided",
         "next": "commands worth typing now",
         "copied_at": "if the ledger is a copy that nobody has accounted for: when it was made",
     },

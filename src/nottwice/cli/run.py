@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from datetime import timedelta
 from typing import Any
 
 import click
@@ -294,7 +295,7 @@ def _advance(errand: Errand, settings: Settings) -> None:
                 errand.run_id,
                 errand.input,
                 wait_seconds=errand.stay_seconds,
-                stay=errand.stay_seconds,
+                stay=timedelta(seconds=errand.stay_seconds) if errand.stay_seconds else None,
                 **errand.options,
             )
     except Exception as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import click
 
 from nottwice.cli.by_version import show_versions
@@ -19,11 +21,13 @@ from nottwice.cli.output import (
 )
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.views import (
+    DECIDED,
     QUEUED,
     STATES,
     Overview,
     RunView,
     count_text,
+    decided_reviews,
     list_runs,
     look_over,
     subject_text,
@@ -77,7 +81,13 @@ def _copy_text(overview: Overview) -> str | None:
     return f"made at {made} UTC; its runs are held until somebody decides" if made else None
 
 
-_WAITED_FOR = {"review": "a person", "timer": "time", "event": "an event", "child": "a child run"}
+_WAITED_FOR = {
+    "review": "a person",
+    "timer": "time",
+    "event": "an event",
+    "child": "a child run",
+    DECIDED: "you to resume it: a person has decided",
+}
 
 
 def _waiting_text(waiting: dict[str, int]) -> str | None:
@@ -136,6 +146,7 @@ def runs(
     with named_ledger(settings) as ledger:
         found = list_runs(ledger, prefix=prefix, states=states, graph=graph)
         now, location = ledger.clock.now(), ledger.location
+        decided = decided_reviews(ledger.store)
     shown = found if show_all else found[:MOST_ROWS]
     omitted = len(found) - len(shown)
     if settings.as_json:
@@ -152,7 +163,7 @@ def runs(
             view.run.graph_id,
             age_text(now - view.run.updated_at),
             view.holder,
-            _waits_text(view.run.waits),
+            _waits_text(view.run.waits, decided),
         )
         for view in shown
     ]
@@ -161,8 +172,8 @@ def runs(
         show_line(f"… and {omitted} more: {safe(settings.command('runs --all', prefix))}")
 
 
-def _waits_text(waits: tuple[Wait, ...]) -> str | None:
-    shown = [shorten(wait_text(wait), 60) for wait in waits[:MOST_WAITS]]
+def _waits_text(waits: tuple[Wait, ...], decided: Collection[str]) -> str | None:
+    shown = [shorten(wait_text(wait, decided=decided), 60) for wait in waits[:MOST_WAITS]]
     more = [f"{len(waits) - MOST_WAITS} more"] if len(waits) > MOST_WAITS else []
     return ", ".join([*shown, *more]) or None
 

@@ -73,7 +73,11 @@ class _Progress:
 def _show(verified: Verified, settings: Settings, *, whole: bool) -> None:
     count = len(verified.heads)
     if not verified.flaws:
-        show_line(f"Every row of {_runs(count)} is as nottwice wrote it, and none is gone.")
+        show_line(f"Every row of {_runs(count)} carries a seal that fits, and no call is missing.")
+        show_line(
+            "Not covered: reviews, events, charges and audit entries that were deleted, or put "
+            "back to what they said before."
+        )
         return
     shown = verified.flaws[:MOST_ROWS]
     show_table(("run", "what does not fit"), [(flaw.run_id, flaw.text) for flaw in shown])

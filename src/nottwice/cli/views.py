@@ -7,7 +7,7 @@ by the call whose attempt never came back.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar, assert_never
 
 from nottwice.cli.output import shorten, utc_text
@@ -43,6 +43,8 @@ from nottwice.store.interface import Store
 T = TypeVar("T")
 INTERRUPTED = "interrupted"
 QUEUED = "queued"
+DECIDED = "decided"
+"""What a run waits for whose review is decided: that it is opened again."""
 _ABORTING = ("cancel", f"decide {Verb.ABORT.value}")
 """What the audit calls the two ways of aborting a run."""
 STATES = (
@@ -169,19 +171,28 @@ def look_over(ledger: Ledger) -> Overview:
     counts = Counter(view.state for view in runs)
     doubts = sum(len(store.calls_in_doubt(view.run.workflow_id)) for view in runs)
     waiting = [view for view in runs if view.run.status is RunStatus.WAITING]
-    kinds = Counter(kind for view in waiting for kind in {wait.kind for wait in view.run.waits})
+    cases, decided = tuple(open_cases(store)), decided_reviews(store)
+    kinds = Counter(
+        kind for view in waiting for kind in {kind_of(wait, decided) for wait in view.run.waits}
+    )
     now, mark = ledger.clock.now(), mark_of(store)
     return Overview(
         location=ledger.location,
         states={state: counts[state] for state in STATES},
-        cases=tuple(open_cases(store)),
+        cases=cases,
         calls_in_doubt=doubts,
         interrupted=tuple(view for view in runs if view.state == INTERRUPTED),
         ready=tuple(view for view in waiting if is_ready(store, view.run.workflow_id, now=now)),
-        waiting={kind.value: kinds[kind] for kind in WaitKind},
+        waiting={kind: kinds[kind] for kind in (*(kind.value for kind in WaitKind), DECIDED)},
         copied_at=None if mark is None else mark.at,
         failover=mark.why if mark is not None and is_failover(mark) else None,
     )
+
+
+def decided_reviews(store: Store) -> frozenset[str]:
+    """The ids of reviews whose decision no run has used yet."""
+    reviews = store.open_reviews()
+    return frozenset(each.review_id for each in reviews if each.status is ReviewStatus.DECIDED)
 
 
 def list_runs(
@@ -365,12 +376,19 @@ def subject_text(review: Review, row: CallRow | None) -> str:
             assert_never(shown)
 
 
-def wait_text(wait: Wait) -> str:
+def kind_of(wait: Wait, decided: Collection[str]) -> str:
+    """What a run waits for; a review that is decided waits for the run to be opened again."""
+    is_decided = wait.kind is WaitKind.REVIEW and wait.subject in decided
+    return DECIDED if is_decided else wait.kind.value
+
+
+def wait_text(wait: Wait, *, decided: Collection[str] = ()) -> str:
     """One reason why a run waits, in words."""
     until = "" if wait.until is None else f" until {utc_text(wait.until)} UTC"
     match wait.kind:
         case WaitKind.REVIEW:
-            return f"review {wait.subject}"
+            is_decided = wait.subject in decided
+            return f"review {wait.subject}" + (", decided: resume it" if is_decided else "")
         case WaitKind.TIMER:
             return f"timer {wait.subject}{until}"
         case WaitKind.EVENT:

@@ -122,10 +122,10 @@ def _look_at(sweep: Sweep, family: Sequence[RunRecord], removed: Removed, now: f
         removed.still_open += 1
         return
     failed = any(run.status is RunStatus.FAILED for run in family)
-    if not failed or now >= ended_at + float(sweep.retention.failed):
+    if not failed or now >= ended_at + sweep.retention.seconds_of("failed"):
         family = [_thinned(sweep, run, removed) for run in family]
         parts = [_part(sweep, run, removed, now, ended_at) for run in family]
-        is_old = now >= ended_at + float(sweep.retention.pure)
+        is_old = now >= ended_at + sweep.retention.seconds_of("pure")
         if any(part.due for part in parts) or (is_old and not any(part.left for part in parts)):
             _remove(sweep, parts, removed, now)
 

@@ -38,6 +38,7 @@ from nottwice.model.graph import (
     parse_version,
 )
 from nottwice.model.records import frozen_record
+from nottwice.model.tool import Duration
 from nottwice.store.interface import Store
 
 S = TypeVar("S", default=dict[str, Any])
@@ -169,8 +170,8 @@ class Graph(Generic[S]):
         *,
         store: AnyStore = None,
         wait_seconds: float = 0.0,
-        patience: str | float = 60,
-        stay: str | float = 0,
+        patience: Duration = "60s",
+        stay: Duration | None = None,
     ) -> Outcome[S]:
         """Start a run, resume it, or return its finished result; there is no difference.
 
@@ -189,8 +190,8 @@ class Graph(Generic[S]):
         *,
         store: AnyStore = None,
         wait_seconds: float = 0.0,
-        patience: str | float = 60,
-        stay: str | float = 0,
+        patience: Duration = "60s",
+        stay: Duration | None = None,
     ) -> Outcome[S]:
         """The same without blocking the event loop; sync nodes run in threads."""
         check_not_importing(f"Run {run_id!r} is opened")

@@ -43,7 +43,7 @@ from nottwice.model.run import (
     StepStatus,
     Wait,
 )
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 from nottwice.store.interface import Store, check_not_removed
 
 POLL_SECONDS = 0.2
@@ -80,8 +80,8 @@ class Asked:
     run_id: str
     input: Any
     wait_seconds: float = 0.0
-    patience: str | float = 60
-    stay: str | float = 0
+    patience: Duration = "60s"
+    stay: Duration | None = None
     parent: RunRecord | None = None
     told_to_stop: Callable[[], bool] | None = None
     """Whether to hand the run back at the end of the node that is under way."""
@@ -112,7 +112,7 @@ def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
     clock, graph = seat.clock, asked.graph
     run_id = check_id(asked.run_id, what="The run id")
     stay_seconds = 0.0
-    if asked.stay != 0:
+    if asked.stay is not None:
         stay_seconds = parse_duration(asked.stay, what="stay")
     deadline = clock.now() + stay_seconds
     while True:

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from nottwice.errors import InvalidTool
 from nottwice.model.call import Call, ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
-from nottwice.model.tool import Verification, parse_duration
+from nottwice.model.tool import Duration, Verification, parse_duration
 
-Duration = str | float
+__all__ = ["Declaration", "Duration", "VerifyHook", "read_declaration"]
 VerifyHook = Callable[[Call], Verification] | Callable[[Call], Awaitable[Verification]]
 
 
@@ -31,7 +31,7 @@ class Declaration:
         classify: Classifier | None = None,
         retry: RetryPolicy | None = None,
         time_limit: Duration | None = None,
-        verify_limit: Duration = 30,
+        verify_limit: Duration = "30s",
         volatile: Iterable[str] | Literal["*"] = (),
         bound_by: Iterable[str] | None = None,
         tags: Iterable[str] = (),

@@ -18,7 +18,7 @@ from nottwice.engine.dispatch import Receipt, Request, perform
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import current_attempt
-from nottwice.errors import InvalidTool, UnclassifiedTool
+from nottwice.errors import InvalidTool, UnclassifiedTool, UsageError
 from nottwice.guard import registry
 from nottwice.guard.declaration import Duration, VerifyHook, read_declaration
 from nottwice.guard.definition import Definition
@@ -123,7 +123,7 @@ def tool(
     classify: Classifier | None = None,
     retry: RetryPolicy | None = None,
     time_limit: Duration | None = None,
-    verify_limit: Duration = 30,
+    verify_limit: Duration = "30s",
     volatile: Iterable[str] = (),
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
@@ -144,7 +144,7 @@ def tool(
     classify: Classifier | None = None,
     retry: RetryPolicy | None = None,
     time_limit: Duration | None = None,
-    verify_limit: Duration = 30,
+    verify_limit: Duration = "30s",
     volatile: Iterable[str] = (),
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
@@ -165,7 +165,10 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
         _refuse_unclassified(getattr(replay_class, "__name__", "?"), None)
 
     def protect(function: Callable[..., Any]) -> Any:
-        return _protect(function, replay_class, declared)
+        try:
+            return _protect(function, replay_class, declared)
+        except UsageError as error:
+            raise _shown_to_users(error) from None
 
     return protect
 
@@ -214,6 +217,11 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
     protected.definition = Definition(function, {**words, "replay_class": kind})
     registry.register(protected, record)
     return protected
+
+
+def _shown_to_users(error: UsageError) -> UsageError:
+    """The error without the frames in which we found it: the line that is wrong is the caller's."""
+    return error.with_traceback(None)
 
 
 def _check_function(function: Any, name: str) -> None:
@@ -265,8 +273,7 @@ def _verb(name: str) -> str:
 
 
 def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:
-    def call(args: tuple[Any, ...], kwargs: dict[str, Any], **how: Any) -> Receipt[Any]:
-        request = requests.make(args, kwargs, **how)
+    def call(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Receipt[Any]:
         made = drive(perform(request, current_attempt.get()), request.scope.session)
         if not made.replayed:
             requests.look_after(request, args, kwargs)
@@ -274,29 +281,32 @@ def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:
 
     @functools.wraps(function)
     def protected(*args: Any, **kwargs: Any) -> Any:
-        return call(args, kwargs).value
+        try:
+            request = requests.make(args, kwargs)
+        except UsageError as error:
+            raise _shown_to_users(error) from None
+        return call(request, args, kwargs).value
 
     def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
-        return call(args, kwargs)
+        return call(requests.make(args, kwargs), args, kwargs)
 
     def again(label: str) -> Callable[..., Any]:
         label = check_id(label, what="The label of a deliberate repeat")
 
         @functools.wraps(function)
         def repeated(*args: Any, **kwargs: Any) -> Any:
-            return call(args, kwargs, label=label).value
+            return call(requests.make(args, kwargs, label=label), args, kwargs).value
 
         return repeated
 
     def retry(*args: Any, **kwargs: Any) -> Any:
-        return call(args, kwargs, retry=True).value
+        return call(requests.make(args, kwargs, retry=True), args, kwargs).value
 
     return _dress(protected, function, requests, receipt=receipt, again=again, retry=retry)
 
 
 def _async_twin(function: Callable[..., Any], requests: Requests) -> Any:
-    async def call(args: tuple[Any, ...], kwargs: dict[str, Any], **how: Any) -> Receipt[Any]:
-        request = requests.make(args, kwargs, **how)
+    async def call(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Receipt[Any]:
         made = await call_async(request)
         if not made.replayed:
             requests.look_after(request, args, kwargs)
@@ -304,22 +314,26 @@ def _async_twin(function: Callable[..., Any], requests: Requests) -> Any:
 
     @functools.wraps(function)
     async def protected(*args: Any, **kwargs: Any) -> Any:
-        return (await call(args, kwargs)).value
+        try:
+            request = requests.make(args, kwargs)
+        except UsageError as error:
+            raise _shown_to_users(error) from None
+        return (await call(request, args, kwargs)).value
 
     async def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
-        return await call(args, kwargs)
+        return await call(requests.make(args, kwargs), args, kwargs)
 
     def again(label: str) -> Callable[..., Any]:
         label = check_id(label, what="The label of a deliberate repeat")
 
         @functools.wraps(function)
         async def repeated(*args: Any, **kwargs: Any) -> Any:
-            return (await call(args, kwargs, label=label)).value
+            return (await call(requests.make(args, kwargs, label=label), args, kwargs)).value
 
         return repeated
 
     async def retry(*args: Any, **kwargs: Any) -> Any:
-        return (await call(args, kwargs, retry=True)).value
+        return (await call(requests.make(args, kwargs, retry=True), args, kwargs)).value
 
     return _dress(protected, function, requests, receipt=receipt, again=again, retry=retry)
 

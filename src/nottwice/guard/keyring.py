@@ -1,7 +1,8 @@
 """Where does the key come from? ``nt.open(key=…)``, the environment, a file, the project (L9).
 
-The first of these that says something counts. That there is no key is an answer, too: None.
-Whoever needs one then says so, before anything happens.
+The first of these that is set counts. That there is no key is an answer, too: None. Whatever needs
+one then says so, before anything happens. A variable that is set and empty is no such answer: a
+secret that could not be fetched would switch the seals off. Promise kept here: P142.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from nottwice.errors import UsageError
+from nottwice.errors import KeyMissing, UsageError
 from nottwice.guard.project import project_text
 from nottwice.model.keyring import Keyring, make_key, make_keyring, parse_keyring
 
@@ -28,15 +29,26 @@ def find_keyring(given: KeySource = None) -> Keyring | None:
     if given is not None:
         return _given(given() if callable(given) else given)
     text = os.environ.get(KEY_VARIABLE)
-    if text:
+    if text is not None:
+        _check_not_empty(text, KEY_VARIABLE)
         return parse_keyring(text, where=KEY_VARIABLE)
     path = os.environ.get(KEY_FILE_VARIABLE)
-    if path:
+    if path is not None:
+        _check_not_empty(path, KEY_FILE_VARIABLE)
         return _read(Path(path).expanduser(), KEY_FILE_VARIABLE)
     folder, name = project_text(PROJECT_KEY_FILE)
     if name:
         return _read(folder / Path(name).expanduser(), str(folder / "pyproject.toml"))
     return None
+
+
+def _check_not_empty(text: str, variable: str) -> None:
+    if not text.strip():
+        raise KeyMissing(
+            f"{variable} is set and empty, so there is no key, and without one nothing would be "
+            "sealed or kept secret. Nothing happened. Set it to the key of this ledger (nottwice "
+            f"key makes a new one), or do without one: unset {variable}"
+        )
 
 
 def _given(key: GivenKey) -> Keyring:

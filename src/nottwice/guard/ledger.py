@@ -23,7 +23,7 @@ from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
 from nottwice.model.keyring import Keyring
 from nottwice.model.seal import Seals
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 from nottwice.store.interface import Store
 from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
 from nottwice.store.memory import MemoryStore
@@ -85,7 +85,7 @@ class Ledger:
         run_id: str,
         *,
         wait_seconds: float = 0.0,
-        patience: str | float = 60,
+        patience: Duration = "60s",
         policy: Policies = None,
     ) -> Run:
         """A run of this ledger, to be entered with ``with`` or ``async with``.
@@ -175,7 +175,7 @@ def run(
     *,
     store: str | Path | Ledger | Store | None = None,
     wait_seconds: float = 0.0,
-    patience: str | float = 60,
+    patience: Duration = "60s",
     policy: Policies = None,
 ) -> Run:
     """Open a run: tools called inside are recorded, and never done twice.

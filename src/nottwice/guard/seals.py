@@ -39,7 +39,7 @@ class Verified:
 def verify(
     ledger: Ledger, run_id: str | None = None, *, on_progress: OnProgress | None = None
 ) -> Verified:
-    """Check every row of a run, or of the whole ledger, and that none is gone."""
+    """Check the seal of every row of a run, or of the ledger, and that no call is missing."""
     key_id, runs = _runs(ledger, run_id)
     flaws: list[Flaw] = []
     heads: dict[str, str | None] = {}

@@ -21,7 +21,7 @@ from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.asked import SIMPLE_TYPES, Question, check_options
 from nottwice.model.call import check_id
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 
 
 def ask(
@@ -60,7 +60,7 @@ def ask(
     return drive(waiting.ask(request, asked, parent), scope.session)
 
 
-def sleep(duration: str | float, *, label: str | None = None) -> None:
+def sleep(duration: Duration, *, label: str | None = None) -> None:
     """Wait, for days if need be, without a process.
 
     The first time it records when it is due, and raises RunWaits, whose ``until`` says when to open
@@ -72,7 +72,7 @@ def sleep(duration: str | float, *, label: str | None = None) -> None:
     drive(waiting.sleep(request, seconds, parent), scope.session)
 
 
-def receive(name: str, *, within: str | float | None = None, label: str | None = None) -> Any:
+def receive(name: str, *, within: Duration | None = None, label: str | None = None) -> Any:
     """Take the oldest event of this name that nobody took, and return what was sent with it.
 
     As long as there is none, RunWaits ends the block. With ``within``, an event that is not sent in

@@ -16,7 +16,7 @@ from typing import Any
 from nottwice.errors import UsageError
 from nottwice.model.call import CallIdentity, ReplayClass, check_id
 from nottwice.model.records import frozen_record
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 
 MOST_AMOUNT = 10**12
 _MILLIONTHS = 1_000_000
@@ -99,7 +99,7 @@ class ProposedCall:
         """Whether it would change the world."""
         return ReplayClass(self.replay_class).effectful
 
-    def charged(self, meter: str, *, per: str | float | None = None) -> float:
+    def charged(self, meter: str, *, per: Duration | None = None) -> float:
         """What was charged to a meter so far, by all runs of the ledger: the cost so far.
 
         ``per``: how far back to look, ``"1h"`` for example; None: to the beginning.
@@ -127,7 +127,7 @@ def new_charge(
     amount: object,
     *,
     at_most: object = None,
-    per: str | float | None = None,
+    per: Duration | None = None,
     otherwise: object = "deny",
     if_failed: bool = False,
 ) -> Charge:

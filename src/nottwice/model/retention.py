@@ -9,11 +9,12 @@ also outlives the upstream's memory of it. Promise kept here: P87.
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import timedelta
 
 from nottwice.errors import InvalidTool, UsageError
 from nottwice.model.call import CallRow, ReplayClass, stricter
 from nottwice.model.records import frozen_record
-from nottwice.model.tool import Tool, parse_duration
+from nottwice.model.tool import Duration, Tool, parse_duration
 
 LONGEST_PAUSE_SECONDS = 14 * 86_400.0
 """A run that waits on people may rest this long, and nobody has to say so."""
@@ -25,21 +26,21 @@ class Retention:
 
     ``checkpoints``: all versions but the last; ``pure``, ``keyed``, ``unsafe``: the rows of a
     class, where their tool does not say ``keep=``; ``failed``: anything of a run that failed and
-    could be resumed. Durations such as ``"90d"``, or seconds.
+    could be resumed. Durations such as ``"90d"``, or timedeltas.
     """
 
-    checkpoints: str | float = "30d"
-    pure: str | float = "60d"
-    keyed: str | float = "180d"
-    unsafe: str | float = "365d"
-    failed: str | float = "90d"
+    checkpoints: Duration = "30d"
+    pure: Duration = "60d"
+    keyed: Duration = "180d"
+    unsafe: Duration = "365d"
+    failed: Duration = "90d"
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            object.__setattr__(self, field.name, _period(field.name, getattr(self, field.name)))
-        shortest = min((float(self.pure), "pure"), (float(self.keyed), "keyed"))
-        shortest = min(shortest, (float(self.unsafe), "unsafe"))
-        if float(self.checkpoints) > shortest[0]:
+            seconds = _period(field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, timedelta(seconds=seconds))
+        shortest = min((self.seconds_of(name), name) for name in ("pure", "keyed", "unsafe"))
+        if self.shortest_seconds > shortest[0]:
             raise UsageError(
                 f"Checkpoints would be kept longer than rows ({shortest[1]}), and a checkpoint "
                 "without its receipts would make effects a second time. Nothing was removed. Keep "
@@ -47,17 +48,19 @@ class Retention:
             )
 
     @staticmethod
-    def of(period: str | float) -> Retention:
+    def of(period: Duration) -> Retention:
         """The same for everything, whatever its class."""
-        seconds = _period("older than", period)
-        return Retention(
-            checkpoints=seconds, pure=seconds, keyed=seconds, unsafe=seconds, failed=seconds
-        )
+        same = timedelta(seconds=_period("older than", period))
+        return Retention(checkpoints=same, pure=same, keyed=same, unsafe=same, failed=same)
+
+    def seconds_of(self, name: str) -> float:
+        """How long one of these is kept."""
+        return parse_duration(getattr(self, name), what=name)
 
     @property
     def shortest_seconds(self) -> float:
         """Before this nothing at all is due."""
-        return float(self.checkpoints)
+        return self.seconds_of("checkpoints")
 
     def due_at(self, row: CallRow, *, tool: Tool | None, ended_at: float) -> float:
         """From when on a row may go, if its family ended then."""
@@ -71,12 +74,12 @@ class Retention:
         return max(ended_at + seconds, _window_closes_at(row, tool))
 
     def _seconds_of(self, kind: ReplayClass) -> float:
-        periods = {
-            ReplayClass.PURE: self.pure,
-            ReplayClass.IDEMPOTENT_WITH_KEY: self.keyed,
-            ReplayClass.UNSAFE_ON_REPLAY: self.unsafe,
+        names = {
+            ReplayClass.PURE: "pure",
+            ReplayClass.IDEMPOTENT_WITH_KEY: "keyed",
+            ReplayClass.UNSAFE_ON_REPLAY: "unsafe",
         }
-        return float(periods[kind])
+        return self.seconds_of(names[kind])
 
 
 def _window_closes_at(row: CallRow, tool: Tool | None) -> float:
@@ -87,7 +90,7 @@ def _window_closes_at(row: CallRow, tool: Tool | None) -> float:
     return max(row.key_since or 0.0, row.started_at) + max(row.window_seconds or 0.0, declared)
 
 
-def _period(name: str, given: str | float) -> float:
+def _period(name: str, given: Duration) -> float:
     try:
         seconds = parse_duration(given, what=name)
     except InvalidTool as error:

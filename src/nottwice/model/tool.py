@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from nottwice.errors import InvalidTool
@@ -18,6 +19,8 @@ from nottwice.model.records import frozen_record
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*")
+Duration = str | timedelta
+"""How long: ``"24h"``, or a timedelta. A bare number would be read as hours and mean seconds."""
 OWN_PREFIX = "nottwice."
 """What the names of rows begin with that nottwice makes itself: answers, timers, events, values."""
 LEAST_WINDOW_MARGIN_SECONDS = 60.0
@@ -100,23 +103,30 @@ class Tool:
         return key_since + max(window - margin, window / 2)
 
 
-def parse_duration(text: str | float, *, what: str) -> float:
-    """Seconds from ``"30s"``, ``"24h"``, ``"7d"`` or a number of seconds."""
-    if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise InvalidTool(f"{what} must be a duration such as '30s' or '24h', not {text!r}.")
-    if isinstance(text, str):
-        match = _DURATION.fullmatch(text)
+def parse_duration(duration: Duration, *, what: str) -> float:
+    """Seconds from ``"30s"``, ``"24h"``, ``"7d"`` or a timedelta; a number has no unit."""
+    given: Any = duration
+    if isinstance(given, timedelta):
+        seconds = given.total_seconds()
+    elif isinstance(given, str):
+        match = _DURATION.fullmatch(given)
         if match is None:
-            raise InvalidTool(
-                f"{what}={text!r} is not a duration. Write a number and a unit: "
-                "'500ms', '30s', '15m', '24h' or '7d'."
-            )
+            raise InvalidTool(f"{what}={_shown(given)} is not a duration. {_UNITS_NEEDED}")
         seconds = float(match[1]) * _UNITS[match[2]]
+    elif isinstance(given, int | float) and not isinstance(given, bool):
+        raise InvalidTool(f"{what}={_shown(given)} has no unit. {_UNITS_NEEDED}")
     else:
-        # Whoever compares first never has to turn a number of a thousand digits into a double.
-        seconds = float(text) if 0 < text < 1e10 else 0.0
+        raise InvalidTool(f"{what} must be a duration, not {given!r}. {_UNITS_NEEDED}")
     if not 0 < seconds < 1e10:
-        # More digits than a person reads are not even spelled: Python refuses thousands of them.
-        shown = "a huge number" if isinstance(text, int) and abs(text) > 1e20 else repr(text)
-        raise InvalidTool(f"{what}={shown} must be longer than zero and finite.")
+        raise InvalidTool(f"{what}={given!r} must be longer than zero and finite.")
     return seconds
+
+
+_UNITS_NEEDED = (
+    "Write a number and a unit, '500ms', '30s', '15m', '24h' or '7d', or give a datetime.timedelta."
+)
+
+
+def _shown(given: str | float) -> str:
+    # More digits than a person reads are not even spelled: Python refuses thousands of them.
+    return "a huge number" if isinstance(given, int) and abs(given) > 1e20 else repr(given)

@@ -20,14 +20,14 @@ from nottwice.model.policy import (
     read_kind,
 )
 from nottwice.model.records import frozen_record
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 from nottwice.policy.choosing import Choosing
 
 
 def rate(
     at_most: int,
     *,
-    per: str | float,
+    per: Duration,
     tool: str | None = None,
     tag: str | None = None,
     rate_class: str | None = None,
@@ -49,7 +49,7 @@ def spend(
     argument: str,
     at_most: object,
     *,
-    per: str | float | None = None,
+    per: Duration | None = None,
     tool: str | None = None,
     tag: str | None = None,
     rate_class: str | None = None,
@@ -73,7 +73,7 @@ class Rate:
 
     choosing: Choosing
     at_most: int
-    per: str | float
+    per: Duration
     each_run: bool
     otherwise: str
 
@@ -106,7 +106,7 @@ class Spend:
     choosing: Choosing
     argument: str
     at_most: object
-    per: str | float | None
+    per: Duration | None
     each_run: bool
     otherwise: str
 

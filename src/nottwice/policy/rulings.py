@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nottwice.errors import UsageError
 from nottwice.model.policy import Ruling, RulingKind, new_charge
+from nottwice.model.tool import Duration
 
 
 def allow() -> Ruling:
@@ -32,7 +33,7 @@ def charge(
     amount: object,
     *,
     at_most: object = None,
-    per: str | float | None = None,
+    per: Duration | None = None,
     otherwise: str = "deny",
     if_failed: bool = False,
 ) -> Ruling:

@@ -20,7 +20,7 @@ from typing import Any
 from nottwice.errors import UsageError
 from nottwice.model.call import ReplayClass
 from nottwice.model.records import frozen_record
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 from nottwice.testing.smoke_caller import Caller, Order, key_of
 
 KILL_AT = (0.1, 0.5, 0.9)
@@ -43,7 +43,7 @@ class Sandbox:
     arguments: Callable[[str], Mapping[str, Any]]
     count: Callable[..., int]
     changed: Mapping[str, Any] | None = None
-    settles: str | float = "1s"
+    settles: Duration = "1s"
 
     def __post_init__(self) -> None:
         for what in ("arguments", "count"):

@@ -28,7 +28,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewKind, ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 from nottwice.worker.choice import Choice, Task
 from nottwice.worker.crew import Crew, Report
 
@@ -71,8 +71,8 @@ class Worker:
         app: App,
         *,
         concurrency: int = 8,
-        drain: str | float = "60s",
-        undeployable_after: str | float = "10m",
+        drain: Duration = "60s",
+        undeployable_after: Duration = "10m",
     ) -> None:
         if not isinstance(app, App):
             raise UsageError(f"A worker needs an nt.App, and {app!r} is none. Nothing was started.")

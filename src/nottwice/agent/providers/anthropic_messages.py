@@ -31,6 +31,7 @@ from nottwice.agent.messages import (
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.providers.prices import Prices, price_of
 from nottwice.agent.providers.sdk import Api, SdkProvider, count
+from nottwice.model.tool import Duration
 
 ANTHROPIC = "anthropic"
 SENT_BEFORE = "anthropic_sent_before"
@@ -54,7 +55,7 @@ def anthropic(
     base_url: str | None = None,
     max_tokens: int | None = None,
     prices: Prices | None = None,
-    time_limit: str | float = "10m",
+    time_limit: Duration = "10m",
     binds_thinking: bool | None = None,
 ) -> SdkProvider:
     """A model of Anthropic: ``nt.providers.anthropic("claude-sonnet-5-5")``.

@@ -27,6 +27,7 @@ from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.providers.prices import Prices, price_of
 from nottwice.agent.providers.sdk import Api, SdkProvider, count
 from nottwice.errors import Ambiguous, Poison, Refused, Retryable, ToolFailure
+from nottwice.model.tool import Duration
 
 OPENAI = "openai"
 _ITEM, _PART = "item", "part"
@@ -48,7 +49,7 @@ def openai(
     base_url: str | None = None,
     max_tokens: int | None = None,
     prices: Prices | None = None,
-    time_limit: str | float = "10m",
+    time_limit: Duration = "10m",
 ) -> SdkProvider:
     """A model of OpenAI: ``nt.providers.openai("gpt-5.4-mini")``.
 

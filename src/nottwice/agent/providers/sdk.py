@@ -31,7 +31,7 @@ from nottwice.errors import (
     UsageError,
 )
 from nottwice.model.single_request import Sign, read_sign
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 
 _KEYLIKE = re.compile(r"\bsk-[\w*.-]{6,}")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -71,7 +71,7 @@ class SdkProvider:
         api_key: str | None,
         base_url: str | None,
         max_tokens: int | None,
-        time_limit: str | float,
+        time_limit: Duration,
         price: Price | None,
     ) -> None:
         _check(api, model, max_tokens)

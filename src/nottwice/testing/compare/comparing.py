@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -261,7 +262,7 @@ def _sweep(task: Task, seed: int, budget_seconds: float | None) -> Verdict:
     return crash_test(
         lambda: run_graph(task, task.name, "compare.db"),
         tools={f"compare.{tool}": _canned(tool) for tool in TOOLS},
-        budget=budget_seconds,
+        budget=None if budget_seconds is None else timedelta(seconds=budget_seconds),
         seed=seed,
         name=task.name,
     )

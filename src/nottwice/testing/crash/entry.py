@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nottwice.errors import UsageError
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 from nottwice.store.interface import Store
 from nottwice.testing.crash.levels import Numbers
 from nottwice.testing.crash.scenario import Raises, Scenario
@@ -30,7 +30,7 @@ def crash_test(
     effects: bool = True,
     store: Callable[[Path], Store] | None = None,
     levels: Iterable[str] = DEFAULT_LEVELS,
-    budget: str | float | None = DEFAULT_BUDGET,
+    budget: Duration | None = DEFAULT_BUDGET,
     points: Iterable[Numbers] = (),
     seed: int | None = None,
     name: str = "the work",
