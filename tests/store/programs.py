@@ -23,6 +23,7 @@ from typing import Any
 import nottwice as nt
 from nottwice.errors import CommitUnknown, StoreError
 from nottwice.store import locks
+from nottwice.store.ofd import ByteLocks
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sqlite import SqliteStore
 from tests.fakes import UnhurriedClock
@@ -82,9 +83,18 @@ def replace_itself(path: str) -> None:
 def exclude(lock_path: str, place: str) -> None:
     """Keep everybody else out until the end of the input."""
     lock = locks.hold(Path(lock_path), now=NOW)
-    with lock.exclusively(int(place), wait_seconds=30):
+
+    def stay() -> None:
         say(excluding=True)
         sys.stdin.read()
+
+    lock.exclusively(int(place), stay, wait_seconds=30)
+
+
+def is_free(lock_path: str, place: str) -> None:
+    """Say whether a byte of a lock file is free for this process."""
+    descriptor = os.open(lock_path, os.O_RDWR)
+    say(free=ByteLocks(descriptor).is_free(int(place)))
 
 
 # Opening
@@ -345,6 +355,7 @@ PROGRAMS: dict[str, Callable[..., None]] = {
         fork_inside_a_read,
         guarded,
         hold,
+        is_free,
         outlive_parent,
         probe,
         replace_itself,

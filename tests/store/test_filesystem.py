@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nottwice.errors import StoreError, UnsafeFilesystem
-from nottwice.store.filesystem import NETWORK, check_filesystem, filesystem_of
+from nottwice.store.filesystem import NETWORK, SHARED_BY_MACHINES, check_filesystem, filesystem_of
 from tests.store.machine import mounted
 
 ROOT = "1 0 254:0 / / rw,relatime - ext4 /dev/vda rw"
@@ -27,6 +27,18 @@ def test_a_network_drive_is_refused(kind: str) -> None:
     with pytest.raises(UnsafeFilesystem, match=f"/mnt/team/agent.db .*{kind}.*local disk"):
         check_filesystem(Path("/mnt/team/agent.db"), mountinfo=table)
     assert issubclass(UnsafeFilesystem, StoreError)
+
+
+@pytest.mark.parametrize("kind", sorted(SHARED_BY_MACHINES))
+def test_a_folder_that_a_virtual_machine_shares_with_its_host_is_refused(kind: str) -> None:
+    table = mountinfo(mount(2, "/mnt/host", kind, source="share"))
+    with pytest.raises(UnsafeFilesystem, match=f"/mnt/host/agent.db .*{kind}.*Nothing was opened"):
+        check_filesystem(Path("/mnt/host/agent.db"), mountinfo=table)
+
+
+@pytest.mark.parametrize("kind", ["virtiofs", "9p", "vboxsf", "vmhgfs", "prl_fs", "fuse.sshfs"])
+def test_the_usual_shares_of_virtual_machines_are_known(kind: str) -> None:
+    assert kind in NETWORK | SHARED_BY_MACHINES
 
 
 @pytest.mark.parametrize("kind", ["overlay", "aufs"])

@@ -470,8 +470,7 @@ def test_a_writer_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> 
     store = JsonFileStore(tmp_path / "runs", now=NOW, busy_seconds=0.05)
     work = (
         "import os, sys; from nottwice.store import jsonfile\n"
-        "with store._writing():\n"
-        "    print('in', flush=True); sys.stdin.read()\n"
+        "store._exclusively(lambda: [print('in', flush=True), sys.stdin.read()])\n"
     )
     head = (
         "import sys; from nottwice.store.jsonfile import JsonFileStore\n"
@@ -494,10 +493,13 @@ def test_a_writer_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> 
 def test_readers_are_never_kept_waiting(folder: JsonFileStore) -> None:
     folder.commit(note(1))
     seen: list[list[int]] = []
-    with folder._writing():
+
+    def read_meanwhile() -> None:
         reader = threading.Thread(target=lambda: seen.append(noted(folder)))
         reader.start()
         reader.join(timeout=30)
+
+    folder._exclusively(read_meanwhile)
     assert seen == [[1]]
 
 

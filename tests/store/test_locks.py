@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nottwice.errors import StoreError
 from nottwice.model.run import HolderRecord, Life
 from nottwice.store import locks
-from nottwice.store.locks import _life_by_process_table, _place_of, hold
+from nottwice.store.locks import _place_of, hold
 from nottwice.store.sqlite import SqliteStore
 from tests.store.children import Child
 from tests.store.machine import python, run
@@ -186,41 +187,86 @@ def test_programs_that_a_holder_starts_do_not_keep_it_alive(
             os.kill(grandchild, 9)
 
 
-# What is believed when the lock is free
+# What is believed where the process table does not tell
 
 HERE = HolderRecord("here", "ant", "machine", "boot", "pid:[1]", os.getpid(), "1", NOW)
 THERE = replace(HERE, holder_id="there", pid=2**22 + 7)
 
 
-@pytest.mark.parametrize(
-    ("record", "life"),
-    [
-        (THERE, Life.DEAD),
-        (replace(THERE, boot_id="earlier"), Life.DEAD),
-        (replace(THERE, boot_id="earlier", host="renamed"), Life.DEAD),
-        (replace(THERE, boot_id="other", machine_id="another"), Life.NOT_PROVEN),
-        (replace(THERE, boot_id="other", machine_id=""), Life.NOT_PROVEN),
-        (replace(THERE, boot_id=""), Life.DEAD),
-        (replace(THERE, boot_id="", host="bee"), Life.NOT_PROVEN),
-        (replace(THERE, pid_namespace="pid:[2]"), Life.DEAD),
-        (replace(THERE, pid=os.getpid(), pid_started="an earlier process"), Life.DEAD),
-        (replace(THERE, pid=os.getpid(), pid_namespace="pid:[2]"), Life.DEAD),
-    ],
-)
-def test_a_free_lock_proves_death_only_on_this_machine(record: HolderRecord, life: Life) -> None:
-    assert _life_by_process_table(record, here=HERE) is life
+@pytest.fixture
+def lock(tmp_path: Path) -> locks.HolderLock:
+    return hold(tmp_path / "lock", now=NOW)
 
 
-def test_two_machines_without_an_id_are_not_the_same_machine() -> None:
-    nameless = replace(HERE, machine_id="")
-    record = replace(THERE, machine_id="", boot_id="earlier")
-    assert _life_by_process_table(record, here=nameless) is Life.NOT_PROVEN
+ELSEWHERE: dict[str, Any] = {"pid_namespace": "pid:[another]"}
 
 
 @linux_only
-def test_a_process_of_the_same_start_is_believed_to_live(tmp_path: Path) -> None:
-    mine = hold(tmp_path / "lock", now=NOW).record
-    assert _life_by_process_table(replace(mine, holder_id="there"), here=mine) is Life.ALIVE
+@pytest.mark.parametrize(
+    ("differs", "life"),
+    [
+        ({}, Life.DEAD),
+        ({"lock_file": "1:2"}, Life.NOT_PROVEN),
+        ({"lock_file": None}, Life.NOT_PROVEN),
+        ({"boot_id": "a new boot of this machine"}, Life.NOT_PROVEN),
+        ({"boot_id": "other", "machine_id": "another"}, Life.NOT_PROVEN),
+        ({"boot_id": "other", "machine_id": ""}, Life.NOT_PROVEN),
+        ({"boot_id": ""}, Life.NOT_PROVEN),
+        ({"host": "renamed"}, Life.DEAD),
+    ],
+)
+def test_a_free_lock_proves_death_in_a_container_only_by_the_same_file_and_boot(
+    lock: locks.HolderLock, differs: dict[str, Any], life: Life
+) -> None:
+    there = replace(lock.record, holder_id="there", **ELSEWHERE)
+    assert lock.life_of(replace(there, **differs)) is life
+
+
+@pytest.mark.parametrize(
+    ("differs", "life"),
+    [({}, Life.DEAD), ({"host": "bee"}, Life.NOT_PROVEN), ({"lock_file": "1:2"}, Life.NOT_PROVEN)],
+)
+def test_without_a_boot_id_the_host_and_the_file_decide(
+    lock: locks.HolderLock, differs: dict[str, Any], life: Life
+) -> None:
+    """On macOS there is neither a boot id nor a process table to read."""
+    lock.record = replace(lock.record, boot_id="", pid_namespace="", pid_started="")
+    assert lock.life_of(replace(lock.record, holder_id="there", **differs)) is life
+
+
+@linux_only
+def test_the_process_table_outweighs_a_lock_that_a_child_has_inherited(
+    path: Path, witness: SqliteStore
+) -> None:
+    """A fork outside of Python keeps the descriptor, and with it the lock of the dead."""
+    code = (
+        "import ctypes, os, sys; from tests.store.programs import become_holder, open_ledger\n"
+        "print(become_holder(open_ledger(sys.argv[1])), flush=True)\n"
+        "child = ctypes.CDLL(None).fork()\n"
+        "if child == 0: os.read(0, 1); os._exit(0)\n"
+        "print(child, flush=True); sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        assert it.stdout is not None
+        holder, child = it.stdout.readline().strip(), int(it.stdout.readline())
+        try:
+            assert witness.life_of(holder) is Life.ALIVE
+            it.kill()
+            it.wait()
+            assert not witness._lock._bytes.is_free(_place_of(holder))
+            assert witness.life_of(holder) is Life.DEAD
+        finally:
+            os.kill(child, 9)
+
+
+@linux_only
+def test_a_living_holder_that_reads_its_lock_file_keeps_its_lock(tmp_path: Path) -> None:
+    lock = hold(tmp_path / "lock", now=NOW)
+    (tmp_path / "lock").read_bytes()
+    place = str(_place_of(lock.record.holder_id))
+    with Child(python("is_free", tmp_path / "lock", place)) as other:
+        assert other.hear() == {"free": False}
 
 
 def test_nothing_is_proven_without_a_record(tmp_path: Path) -> None:
@@ -234,6 +280,8 @@ def test_a_record_says_who_where_and_since_when(tmp_path: Path) -> None:
     assert record.host
     assert record.pid_started.isdigit()
     assert record.pid_namespace.startswith("pid:[")
+    status = (tmp_path / "lock").stat()
+    assert record.lock_file == f"{status.st_dev}:{status.st_ino}"
     assert record.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -270,46 +318,52 @@ def test_every_place_is_a_file_offset_and_none_is_reserved() -> None:
 PLACE = (1 << 62) + 9
 
 
+def nothing() -> None:
+    pass
+
+
+def fail() -> None:
+    pytest.fail("two at a time")
+
+
 def test_others_are_kept_out_of_a_section_and_do_not_wait_forever(tmp_path: Path) -> None:
     lock = hold(tmp_path / "lock", now=NOW)
     with Child(python("exclude", tmp_path / "lock", str(PLACE))) as child:
         assert child.hear() == {"excluding": True}
         child.stop()
         with pytest.raises(StoreError, match=r"locked for 0\.05 s.*Nothing was done"):
-            with lock.exclusively(PLACE, wait_seconds=0.05):
-                pytest.fail("two at a time")
-        with lock.exclusively(PLACE + 1, wait_seconds=0):
-            pass
+            lock.exclusively(PLACE, fail, wait_seconds=0.05)
+        lock.exclusively(PLACE + 1, nothing, wait_seconds=0)
         child.kill_unreaped()
-        with lock.exclusively(PLACE, wait_seconds=0):
-            pass
+        lock.exclusively(PLACE, nothing, wait_seconds=0)
 
 
-def test_other_threads_are_kept_out_of_a_section_too(tmp_path: Path) -> None:
+def test_other_threads_wait_until_a_section_is_left(tmp_path: Path) -> None:
     lock = hold(tmp_path / "lock", now=NOW)
-    refused = []
+    order: list[str] = []
+    waiting = threading.Event()
 
     def intrude() -> None:
-        try:
-            with lock.exclusively(PLACE, wait_seconds=0.01):
-                pytest.fail("two at a time")
-        except StoreError as error:
-            refused.append(error)
+        waiting.set()
+        lock.exclusively(PLACE, lambda: order.append("the other"), wait_seconds=0)
 
-    with lock.exclusively(PLACE, wait_seconds=0):
-        thread = threading.Thread(target=intrude)
+    thread = threading.Thread(target=intrude)
+
+    def work() -> None:
         thread.start()
-        thread.join()
-    assert len(refused) == 1
-    with lock.exclusively(PLACE, wait_seconds=0):
-        pass
+        waiting.wait()
+        order.append("the first")
+
+    lock.exclusively(PLACE, work, wait_seconds=0)
+    thread.join()
+    assert order == ["the first", "the other"]
 
 
 def test_a_section_that_fails_is_left(tmp_path: Path) -> None:
     lock = hold(tmp_path / "lock", now=NOW)
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), lock.exclusively(PLACE, wait_seconds=0):
-            _ = 1 / 0
+        with pytest.raises(ZeroDivisionError):
+            lock.exclusively(PLACE, lambda: 1 / 0, wait_seconds=0)
 
 
 def test_a_lock_that_was_forgotten_after_a_fork_is_not_used_again(tmp_path: Path) -> None:
@@ -317,4 +371,4 @@ def test_a_lock_that_was_forgotten_after_a_fork_is_not_used_again(tmp_path: Path
     lock = locks.HolderLock(tmp_path / "lock", now=NOW)
     lock.forget_after_fork()
     with pytest.raises(ValueError, match="negative"):
-        lock.life_of(THERE)
+        lock.life_of(replace(THERE, boot_id="another"))

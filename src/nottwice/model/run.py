@@ -101,6 +101,8 @@ class HolderRecord:
     pid: int
     pid_started: str
     since: float
+    lock_file: str | None = None
+    """The file in which it keeps a byte locked, by device and inode; None: there is none."""
 
     def describe(self) -> str:
         return f"pid {self.pid} on {self.host}"

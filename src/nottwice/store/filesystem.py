@@ -1,6 +1,8 @@
 """Where a ledger may live: a local disk, not a network drive, preferably not a container layer.
 
-SQLite and our proof of death both rely on file locks, and those lie on network file systems.
+SQLite and our proof of death both rely on file locks. Network file systems do not keep them, and a
+folder that a virtual machine shares with its host shows neither of them the locks of the other.
+Promise kept here: P115.
 """
 
 from __future__ import annotations
@@ -13,10 +15,17 @@ from typing import NamedTuple
 from nottwice.errors import UnsafeFilesystem
 
 NETWORK = frozenset(
-    "9p afs beegfs ceph cifs coda fuse.blobfuse2 fuse.ceph fuse.ceph-fuse fuse.gcsfuse "
-    "fuse.glusterfs fuse.juicefs fuse.rclone fuse.s3fs fuse.sshfs glusterfs gpfs lustre ncpfs nfs "
-    "nfs4 ocfs2 orangefs pvfs2 smb2 smb3 smbfs vboxsf".split()
+    "afs beegfs ceph cifs coda davfs fuse.blobfuse2 fuse.ceph fuse.ceph-fuse fuse.davfs2 "
+    "fuse.gcsfuse fuse.glusterfs fuse.goofys fuse.juicefs fuse.mfs fuse.mount-s3 fuse.rclone "
+    "fuse.s3fs fuse.seaweedfs fuse.sshfs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs "
+    "pvfs2 smb2 smb3 smbfs wekafs".split()
 )
+SHARED_BY_MACHINES = frozenset(
+    "9p drvfs fakeowner fuse.grpcfuse fuse.osxfs fuse.portal fuse.prl_fsd fuse.virtiofs "
+    "fuse.vmhgfs-fuse grpcfuse osxfs prl_fs vboxsf virtiofs vmhgfs".split()
+)
+"""Folders that a virtual machine has from its host: of VirtualBox, VMware, Parallels, QEMU, WSL and
+Docker Desktop."""
 CONTAINER_LAYER = frozenset({"overlay", "aufs"})
 
 
@@ -33,6 +42,12 @@ def check_folder(path: Path, *, mountinfo: str | None = None) -> str | None:
         raise UnsafeFilesystem(
             f"{path} lies on a network file system ({kind}), where file locks cannot be trusted: "
             "two machines could drive one run. Nothing was opened. Put the ledger on a local disk."
+        )
+    if kind in SHARED_BY_MACHINES:
+        raise UnsafeFilesystem(
+            f"{path} lies in a folder that a virtual machine shares with its host ({kind}), and "
+            "neither sees the file locks of the other: both could drive one run. Nothing was "
+            "opened. Put the ledger on a disk of the machine itself, such as a Docker volume."
         )
     if kind in CONTAINER_LAYER:
         return (

@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -108,8 +108,7 @@ class JsonFileStore:
         record = self._lock.record
         if not self._registered:
             line = json.dumps(document.HOLDERS.to_plain(record), ensure_ascii=False).encode()
-            with self._writing():
-                disk.append(self._own / "holders.jsonl", line)
+            self._exclusively(lambda: disk.append(self._own / "holders.jsonl", line))
             self._registered = True
         return record
 
@@ -251,16 +250,20 @@ class JsonFileStore:
                 "Without a key nothing can be sealed. Nothing was changed. Make one: nottwice key"
             )
         self._in_this_process()
-        with self._writing():
+
+        def seal() -> None:
             file = self._load(disk.name_of(workflow_id), vouched=True) or RunFile(workflow_id)
             said = Commit(workflow_id=workflow_id, audit=(entry,))
             self._replace(document.as_stored(said), file)
+
+        self._exclusively(seal)
 
     def copy_to(self, destination: Path, *, mark: AuditEntry, on_progress: OnProgress) -> None:
         """Make a whole copy of one moment, for which others wait. Durable: when it returns."""
         self._in_this_process()
         said = document.as_stored(Commit(workflow_id=mark.workflow_id, audit=(mark,)))
-        with self._writing():
+
+        def copy() -> None:
             number = self._run(mark.workflow_id).folded + 1
             journal = disk.name_of(mark.workflow_id) + disk.INBOX
             line = document.write_line(said, number, self._seals)
@@ -271,6 +274,8 @@ class JsonFileStore:
                 mark=(journal, line),
                 on_progress=on_progress,
             )
+
+        self._exclusively(copy)
 
     def close(self) -> None:
         """Give back what is held open. What was reported durable stays so."""
@@ -307,8 +312,11 @@ class JsonFileStore:
             )
         disk.make_folder(self._own)
         lock = locks.hold(self._own / "holders.lock", now=self._now)
-        with lock.exclusively(_WRITING_PLACE, wait_seconds=self._busy_seconds):
-            disk.replace(self._own / "format.json", document.write_mark())
+        lock.exclusively(
+            _WRITING_PLACE,
+            lambda: disk.replace(self._own / "format.json", document.write_mark()),
+            wait_seconds=self._busy_seconds,
+        )
 
     def _no_ledger(self) -> NoLedger:
         return NoLedger(
@@ -446,14 +454,17 @@ class JsonFileStore:
 
     # Writing
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _exclusively(self, write: Callable[[], None]) -> None:
+        """Write while no other process and no other thread writes to this ledger."""
+
+        def write_in_place() -> None:
+            if not self._lock.is_in_place():
+                # Another process may have made a new one, and then both would write together.
+                raise self._gone()
+            write()
+
         with self._reading():
-            with self._lock.exclusively(_WRITING_PLACE, wait_seconds=self._busy_seconds):
-                if not self._lock.is_in_place():
-                    # Another process may have made a new one, and then both would write at once.
-                    raise self._gone()
-                yield
+            self._lock.exclusively(_WRITING_PLACE, write_in_place, wait_seconds=self._busy_seconds)
 
     def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
         return [self._commit(commit) for commit in commits]
@@ -461,8 +472,7 @@ class JsonFileStore:
     def _commit(self, commit: Commit) -> BaseException | None:
         try:
             commit = document.as_stored(commit)
-            with self._writing():
-                self._write(commit)
+            self._exclusively(lambda: self._write(commit))
         except (NottwiceError, Blocked, Outdated) as refusal:
             return refusal
         except (ValueError, OverflowError, RecursionError) as error:

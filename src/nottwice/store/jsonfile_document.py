@@ -86,7 +86,12 @@ REVIEWS = _kind("reviews", rows.REVIEW_COLUMNS, rows.review_to_sql, rows.review_
 EVIDENCE = _kind("evidence", rows.EVIDENCE_COLUMNS, rows.evidence_to_sql, rows.evidence_from_sql)
 AUDIT = _kind("audit", rows.AUDIT_COLUMNS, rows.audit_to_sql, rows.audit_from_sql)
 CHARGES = _kind("charges", rows.CHARGE_COLUMNS, rows.charge_to_sql, rows.charge_from_sql)
-HOLDERS = _kind("holders", rows.HOLDER_COLUMNS, rows.holder_to_sql, rows.holder_from_sql)
+HOLDERS = _kind(
+    "holders",
+    rows.LOCKING_HOLDER_COLUMNS,
+    rows.locking_holder_to_sql,
+    rows.locking_holder_from_sql,
+)
 CHECKPOINTS = _kind(
     "checkpoints",
     graph_rows.CHECKPOINT_COLUMNS,

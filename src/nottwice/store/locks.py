@@ -1,31 +1,36 @@
 """Proof of life and death on one host: a lock that the kernel drops when its process dies.
 
-Every process takes one byte of a lock file beside the ledger, at a place of its own, and keeps it
-for as long as it lives. A byte that can be locked proves its holder dead, at once and without a
-heartbeat. POSIX locks are not inherited by forked children, and closing *any* descriptor of the
-file drops them, so the file is opened once a process and never closed.
+Every process locks one byte of a lock file beside the ledger, at a place of its own, for as long as
+it lives. A free byte proves its holder dead, immediately and without a heartbeat, if it is a byte
+of the very file that the holder locked: the file may have been deleted and made anew since. So the
+record of a holder says which file it has locked. A living holder keeps that file open, and its
+inode cannot become another file's.
 
-A free byte alone is not believed: someone may have deleted the lock file under a living holder,
-or copied the ledger to another machine. The process table and the boot id have a say, too.
-Promise kept here: P8 (a live holder, even a stopped one, is never taken for dead).
+Where the process table can tell, it decides first, because a forked child can inherit the lock of
+a holder that is gone. Another boot proves nothing: images share machine ids, and a volume can move
+to another host while the old one is cut off and alive. Promises kept here: P8 (a live holder, even
+a stopped one, is never taken for dead), P115, P118 (an interrupt leaves nothing locked).
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import socket
-import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from nottwice.errors import StoreError
 from nottwice.model.run import HolderRecord, Life
+from nottwice.store import process_table
+from nottwice.store.ofd import ByteLocks
 
+T = TypeVar("T")
 POLL_SECONDS = 0.01
 
 
@@ -35,13 +40,13 @@ class HolderLock:
     def __init__(self, path: Path, *, now: float) -> None:
         self.path = path
         self._guard = threading.Lock()
-        self.record = describe_this_process(now)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._descriptor = descriptor
         self.inode = _inode(descriptor)
-        place = _place_of(self.record.holder_id)
+        self.record = replace(describe_this_process(now), lock_file=_text_of(self.inode))
+        self._bytes = ByteLocks(descriptor)
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            self._bytes.take(_place_of(self.record.holder_id))
         except OSError as error:
             os.close(descriptor)
             raise StoreError(
@@ -55,23 +60,24 @@ class HolderLock:
             return Life.NOT_PROVEN
         if record.holder_id == self.record.holder_id:
             return Life.ALIVE
-        if not self._byte_is_free(record.holder_id):
-            return Life.ALIVE
-        life = _life_by_process_table(record, here=self.record)
+        life = process_table.life_of(record, here=self.record)
+        if life is None:
+            return self._life_by_lock(record)
         if life is Life.ALIVE and record.pid == self.record.pid and self._is_all_we_hold():
             # This very process was that holder before it replaced its program (exec).
             return Life.DEAD
         return life
 
-    def _byte_is_free(self, holder_id: str) -> bool:
-        place = _place_of(holder_id)
-        try:
-            # Shared, so that two who look at once do not take each other for the holder.
-            fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, place)
-        except OSError:
-            return False
-        fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
-        return True
+    def _life_by_lock(self, record: HolderRecord) -> Life:
+        """The verdict where the process table does not tell."""
+        if not self._bytes.is_free(_place_of(record.holder_id)):
+            return Life.ALIVE
+        here = self.record
+        # Without a boot id (macOS) the name of the host has to do.
+        same_system = record.boot_id == here.boot_id if here.boot_id else record.host == here.host
+        if same_system and record.lock_file is not None and record.lock_file == here.lock_file:
+            return Life.DEAD
+        return Life.NOT_PROVEN
 
     def _is_all_we_hold(self) -> bool:
         """Whether this process has no other descriptor of the lock file, deleted or not."""
@@ -87,25 +93,28 @@ class HolderLock:
         except OSError:
             return False
 
-    @contextlib.contextmanager
-    def exclusively(self, place: int, *, wait_seconds: float) -> Iterator[None]:
-        """Keep other processes, and other threads of this one, out of a short section."""
-        if not self._guard.acquire(timeout=wait_seconds):
-            raise self._taken(wait_seconds)
-        try:
-            # Inside the block: an interrupt right after the lock was taken must not keep it.
-            self._lock_within(place, wait_seconds)
-            yield
-        finally:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
-            self._guard.release()
+    def exclusively(self, place: int, work: Callable[[], T], *, wait_seconds: float) -> T:
+        """Do something while other processes, and other threads of this one, are kept out.
+
+        Not a context manager: an interrupt (Ctrl-C) could strike between its taking of a lock and
+        the block that gives it back. Here ``with`` takes the guard, and what unlocks the byte is
+        one call into C, so there is no such place.
+        """
+        unlock = self._bytes.unlocking(place)
+        with self._guard:
+            try:
+                self._lock_within(place, wait_seconds)
+                return work()
+            finally:
+                unlock()
 
     def _lock_within(self, place: int, wait_seconds: float) -> None:
-        # The kernel's own waiting has no end, and whoever has the lock may be stopped (D13).
+        # The kernel's own waiting has no end, and the process that has the lock may be stopped
+        # (D13).
         nobody = threading.Event()
         for _ in range(int(wait_seconds / POLL_SECONDS) + 1):
             try:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                self._bytes.take(place)
                 return
             except BlockingIOError:
                 nobody.wait(POLL_SECONDS)
@@ -114,12 +123,13 @@ class HolderLock:
     def _taken(self, wait_seconds: float) -> StoreError:
         return StoreError(
             f"Another process has kept {self.path} locked for {wait_seconds:g} s while it changes "
-            "the ledger. Nothing was done here. End that process, or let it go on."
+            "the ledger. Nothing was done here. End that process, or let it finish."
         )
 
     def forget_after_fork(self) -> None:
         """Drop the inherited descriptor; the parent's locks are not touched by that."""
         descriptor, self._descriptor = self._descriptor, -1
+        self._bytes.forget()
         with contextlib.suppress(OSError):
             os.close(descriptor)
 
@@ -166,45 +176,18 @@ def describe_this_process(now: float) -> HolderRecord:
     return HolderRecord(
         holder_id=uuid.uuid4().hex,
         host=socket.gethostname(),
-        machine_id=_read("/etc/machine-id"),
-        boot_id=_read("/proc/sys/kernel/random/boot_id"),
-        pid_namespace=_link("/proc/self/ns/pid"),
+        machine_id=process_table.read_text("/etc/machine-id"),
+        boot_id=process_table.boot_id(),
+        pid_namespace=process_table.pid_namespace(),
         pid=os.getpid(),
-        pid_started=start_of(os.getpid()),
+        pid_started=process_table.own_start(),
         since=now,
     )
 
 
-def _life_by_process_table(record: HolderRecord, *, here: HolderRecord) -> Life:
-    """The verdict when the lock byte is free."""
-    if not record.boot_id:
-        return Life.DEAD if record.host == here.host else Life.NOT_PROVEN
-    if record.boot_id != here.boot_id:
-        same_machine = bool(record.machine_id) and record.machine_id == here.machine_id
-        return Life.DEAD if same_machine else Life.NOT_PROVEN
-    if record.pid_namespace == here.pid_namespace:
-        started = start_of(record.pid)
-        if started and started == record.pid_started:
-            return Life.ALIVE
-    return Life.DEAD
-
-
-def start_of(pid: int) -> str:
-    """When a process started, as the kernel counts; empty if it is gone or cannot be told."""
-    if sys.platform != "linux":
-        return ""
-    text = _read(f"/proc/{pid}/stat")
-    fields = text.rpartition(")")[2].split()
-    if len(fields) < 20 or fields[0] in ("Z", "X"):
-        return ""
-    return fields[19]
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
+def _text_of(inode: tuple[int, int]) -> str:
+    """A file as a record names it: device and inode, which all containers of a host see alike."""
+    return f"{inode[0]}:{inode[1]}"
 
 
 def _link(path: str) -> str:

@@ -18,8 +18,7 @@ import weakref
 from collections.abc import Callable
 
 from nottwice.model.run import HolderRecord, Life
-from nottwice.store import rows
-from nottwice.store.locks import start_of
+from nottwice.store import process_table, rows
 from nottwice.store.postgres_columns import HERE
 
 log = logging.getLogger("nottwice")
@@ -46,10 +45,7 @@ def life_of(record: HolderRecord | None, *, leased: bool, here: HolderRecord) ->
 
 
 def _is_gone(record: HolderRecord, here: HolderRecord) -> bool:
-    seen_from_here = (record.boot_id, record.pid_namespace) == (here.boot_id, here.pid_namespace)
-    if not (seen_from_here and record.boot_id and record.pid_namespace and record.pid_started):
-        return False
-    return start_of(record.pid) != record.pid_started
+    return process_table.life_of(record, here=here) is Life.DEAD
 
 
 class Renewal:

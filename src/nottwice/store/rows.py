@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from nottwice.errors import LedgerCorrupt
@@ -79,6 +80,8 @@ CHARGE_COLUMNS = (
     "if_failed, seal"
 )
 HOLDER_COLUMNS = "holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since"
+LOCKING_HOLDER_COLUMNS = HOLDER_COLUMNS + ", lock_file"
+"""Of the stores whose holders prove their life by a lock on a file."""
 
 Row = Sequence[Any]
 _REST_OF_A_ROW = CallRow._fields.index("started_at") + 1
@@ -105,6 +108,7 @@ _check_evidence = check_of(EVIDENCE_COLUMNS, optional="result_kind result_json")
 _check_audit = check_of(AUDIT_COLUMNS)
 _check_charge = check_of(CHARGE_COLUMNS)
 _check_holder = check_of(HOLDER_COLUMNS)
+_check_locking_holder = check_of(LOCKING_HOLDER_COLUMNS, optional="lock_file")
 
 
 def micros(seconds: float) -> int:
@@ -506,6 +510,18 @@ def holder_from_sql(row: Row) -> HolderRecord:
         )
     except UNREADABLE as error:
         raise corrupt("a holder", row[:1], error) from error
+
+
+def locking_holder_to_sql(holder: HolderRecord) -> tuple[Any, ...]:
+    return (*holder_to_sql(holder), holder.lock_file)
+
+
+def locking_holder_from_sql(row: Row) -> HolderRecord:
+    try:
+        _check_locking_holder(row)
+    except UNREADABLE as error:
+        raise corrupt("a holder", row[:1], error) from error
+    return replace(holder_from_sql(row), lock_file=row[8])
 
 
 def _past(stored: str | None) -> tuple[PastAttempt, ...]:

@@ -142,7 +142,7 @@ class SqliteStore:
 
     def load_holder(self, holder_id: str) -> HolderRecord | None:
         found = self._read(reads.HOLDER, (holder_id,))
-        return rows.holder_from_sql(found[0]) if found else None
+        return rows.locking_holder_from_sql(found[0]) if found else None
 
     def life_of(self, holder_id: str) -> Life:
         record = self.load_holder(holder_id)
@@ -383,8 +383,11 @@ class SqliteStore:
         lock = locks.hold(self._path.with_name(self._path.name + ".holders"), now=self._now)
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         if version < known_scripts()[-1].number or mode != "wal":
-            with lock.exclusively(_OPENING_PLACE, wait_seconds=self._busy_seconds):
-                bring_forward(connection, self.location)
+            lock.exclusively(
+                _OPENING_PLACE,
+                lambda: bring_forward(connection, self.location),
+                wait_seconds=self._busy_seconds,
+            )
         check_durable(connection, self.location)
         return lock
 
@@ -481,7 +484,7 @@ class SqliteStore:
         try:
             connection.execute("BEGIN IMMEDIATE")
             if not self._registered:
-                connection.execute(reads.ADD_HOLDER, rows.holder_to_sql(self._lock.record))
+                connection.execute(reads.ADD_HOLDER, rows.locking_holder_to_sql(self._lock.record))
             refused = [_write(connection, commit, self._sealing) for commit in commits]
             if all(refused):
                 connection.execute("ROLLBACK")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +12,9 @@ from nottwice.engine import dispatch, reconcile
 from nottwice.engine.asks import Doing
 from nottwice.errors import Fenced, StoreError
 from nottwice.model.run import Life
-from nottwice.store import locks, sqlite, sqlite_connections, sqlite_writes
+from nottwice.store import locks, process_table, sqlite, sqlite_connections, sqlite_writes
 from nottwice.store.interface import Commit
+from nottwice.store.ofd import ByteLocks
 from nottwice.store.sealing import Sealing
 from nottwice.store.sqlite import SqliteStore
 from nottwice.store.sqlite_connections import Connections, Slot
@@ -45,23 +45,25 @@ def the_living_are_taken_for_dead() -> None:
 
 def the_lock_is_let_go_while_an_attempt_runs() -> None:
     """On a system without a process table to fall back on."""
-    swap(locks, "start_of", lambda pid: "")
+    swap(process_table, "life_of", lambda record, *, here: None)
     whole = attempts.attempt
 
     def broken(*given: Any, **named: Any) -> Doing[Any]:
-        _lock_all(fcntl.LOCK_UN)
+        for lock, place in _held():
+            lock.unlocking(place)()
         try:
             return (yield from whole(*given, **named))
         finally:
-            _lock_all(fcntl.LOCK_EX)
+            for lock, place in _held():
+                lock.take(place)
 
     swap(dispatch, "attempt", broken)
     swap(reconcile, "attempt", broken)
 
 
-def _lock_all(how: int) -> None:
-    for lock in locks._held.values():
-        fcntl.lockf(lock._descriptor, how, 1, locks._place_of(lock.record.holder_id))
+def _held() -> list[tuple[ByteLocks, int]]:
+    held = locks._held.values()
+    return [(lock._bytes, locks._place_of(lock.record.holder_id)) for lock in held]
 
 
 def a_failed_commit_is_taken_for_done() -> None:

@@ -1,0 +1,83 @@
+"""How does a process lock bytes of a file so that no other code in it can drop the lock?
+
+A POSIX lock belongs to the process: closing *any* descriptor of the file drops it, also one that a
+backup or a search through the folder opened for a moment. An OFD lock (open file description) ends
+with the last descriptor of the one ``open`` that it was taken through. A forked child inherits such
+a descriptor, so a lock that is held does not prove that the process which took it is alive.
+
+Only Linux has OFD locks. Elsewhere, and where the kernel refuses them, POSIX locks take their
+place. Both kinds respect each other. Promise kept here: P115.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import struct
+from collections.abc import Callable
+
+_FLOCK = struct.Struct("@hhqqi0q")
+"""Linux' ``struct flock``: type, whence, start, length, pid, and the padding at its end."""
+_SET: int | None = getattr(fcntl, "F_OFD_SETLK", None)
+_GET: int | None = getattr(fcntl, "F_OFD_GETLK", None)
+
+
+class ByteLocks:
+    """Locks of single bytes of a file, through one descriptor of it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.outlive_other_descriptors = _takes_ofd_locks(descriptor)
+        """Whether no ``close`` elsewhere in this process drops them."""
+
+    def forget(self) -> None:
+        """Use the descriptor no more: it was closed, and its number may mean another file."""
+        self._descriptor = -1
+
+    def take(self, place: int) -> None:
+        """Lock a byte without waiting. Raises BlockingIOError if it is locked already."""
+        if self.outlive_other_descriptors:
+            assert _SET is not None
+            fcntl.fcntl(self._descriptor, _SET, _flock(fcntl.F_WRLCK, place))
+        else:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+
+    def unlocking(self, place: int) -> Callable[[], object]:
+        """What unlocks a byte, without a line of Python in which an interrupt could strike."""
+        if self.outlive_other_descriptors:
+            assert _SET is not None
+            return functools.partial(
+                fcntl.fcntl, self._descriptor, _SET, _flock(fcntl.F_UNLCK, place)
+            )
+        return functools.partial(fcntl.lockf, self._descriptor, fcntl.LOCK_UN, 1, place)
+
+    def is_free(self, place: int) -> bool:
+        """Whether no lock is on a byte but those that were taken through this descriptor."""
+        if self.outlive_other_descriptors:
+            assert _GET is not None
+            found = fcntl.fcntl(self._descriptor, _GET, _flock(fcntl.F_RDLCK, place))
+            return bool(_FLOCK.unpack(found)[0] == fcntl.F_UNLCK)
+        try:
+            # Shared, so that two processes that look do not take each other for the holder.
+            fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, place)
+        except OSError:
+            return False
+        fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
+        return True
+
+
+def _takes_ofd_locks(descriptor: int) -> bool:
+    if _SET is None or _GET is None:
+        return False
+    try:
+        # Unlocking what is not locked changes nothing, and some sandboxes refuse it.
+        fcntl.fcntl(descriptor, _SET, _flock(fcntl.F_UNLCK, 0))
+    except OSError:
+        return False
+    return True
+
+
+def _flock(kind: int, place: int) -> bytes:
+    # The kernel wants 0 for the process id of an OFD lock.
+    return _FLOCK.pack(kind, os.SEEK_SET, place, 1, 0)
