@@ -92,3 +92,37 @@ def test_without_a_key_nothing_can_be_checked(
     ended = place.cli("audit", "--verify")
     assert ended.exit_code == 1
     assert "nottwice key" in ended.stderr
+
+
+@pytest.mark.parametrize("store", ["agent.db", "file:runs"])
+def test_an_event_for_a_run_that_is_not_there_yet_is_no_tampering(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    monkeypatch.setenv("NOTTWICE_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    place = Workplace(tmp_path)
+    nt.open(store, key=KEY).close()
+    for word in ("paid", "shipped"):
+        assert place.cli("send", "later-1", word, "--store", store).exit_code == 0
+    assert place.cli("audit", "--verify", "--store", store).exit_code == 0
+    with nt.open(store, key=KEY) as ledger, ledger.run("later-1"):
+        assert nt.receive("paid", label="payment") is None
+    assert place.cli("audit", "--verify", "--store", store).exit_code == 0
+
+
+def test_an_event_that_was_changed_or_whose_run_is_gone_is_named(place: Workplace) -> None:
+    assert place.cli("send", "later-1", "paid", "--data", "7").exit_code == 0
+    tamper(place, "UPDATE events SET event_json = '8'")
+    ended = place.cli("audit", "--verify")
+    assert ended.exit_code == 3
+    assert "a row of events is not believed" in ended.stdout
+    tamper(place, "UPDATE events SET event_json = '7', received_by = 'a call', received_at = 1")
+    assert "run 'later-1' is not there any more" in place.cli("audit", "--verify").stdout
+
+
+def test_events_from_before_the_key_are_sealed_by_adopt(place: Workplace) -> None:
+    assert place.cli("send", "later-1", "paid").exit_code == 0
+    tamper(place, "UPDATE events SET seal = NULL")
+    assert place.cli("audit", "--verify").exit_code == 3
+    assert place.cli("audit", "--adopt", "--by", "ann", "--why", "older").exit_code == 0
+    assert place.cli("audit", "--verify").exit_code == 0

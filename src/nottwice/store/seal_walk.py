@@ -19,6 +19,7 @@ from nottwice.store.sealing import (
     AUDIT,
     CALLS,
     COLUMNS,
+    EVENTS,
     GRAPHS,
     NAMES,
     RUNS,
@@ -41,7 +42,15 @@ _NEWEST = "SELECT max(version) FROM nottwice.checkpoints" + _OF_RUN
 _STRAYS = " UNION ".join(
     "".join(("SELECT workflow_id FROM nottwice.", table, " WHERE workflow_id NOT IN", _ALL_RUNS))
     for table in COLUMNS
-    if table != AUDIT
+    if table not in (AUDIT, EVENTS)
+)
+# A run may be told of an event before it exists; but only a run that exists takes one.
+_STRAYS += (
+    " UNION SELECT workflow_id FROM nottwice.events WHERE received_by IS NOT NULL"
+    " AND workflow_id NOT IN" + _ALL_RUNS
+)
+_EARLY_EVENTS = "".join(
+    ("SELECT ", COLUMNS[EVENTS], " FROM nottwice.events WHERE workflow_id NOT IN", _ALL_RUNS)
 )
 _GRAPHS = "SELECT " + graph_rows.GRAPH_COLUMNS + " FROM nottwice.graphs"
 _ROWS = {
@@ -82,6 +91,7 @@ class SealWalk:
         self.head = spell(_HEAD)
         self._run, self._totals, self._newest = spell(_RUN), spell(_TOTALS), spell(_NEWEST)
         self._strays, self._graphs = spell(_STRAYS), spell(_GRAPHS)
+        self._early_events = spell(_EARLY_EVENTS)
         self._rows = {table: spell(sql) for table, sql in _ROWS.items()}
         self._mark = {table: spell(sql) for table, sql in _MARK.items()}
 
@@ -95,6 +105,8 @@ class SealWalk:
             ]
             graphs = ask(self._graphs, ()) if thorough else []
             flaws += _flaws_in(sealing, GRAPHS, graphs)
+            early = ask(self._early_events, ()) if thorough else []
+            flaws += _flaws_in(sealing, EVENTS, early)
         else:
             flaws = self._flaws_of_run(ask, workflow_id, sealing)
         return flaws + list(self._flaws_of_rows(ask, workflow_id, sealing) if thorough else ())
@@ -110,6 +122,7 @@ class SealWalk:
             )
         if workflow_id == LEDGER:
             self._seal(ask, GRAPHS, ask(self._graphs, ()), sealing)
+            self._seal(ask, EVENTS, ask(self._early_events, ()), sealing)
         else:
             self._adopt_run(ask, workflow_id, sealing)
         for table in COLUMNS:
