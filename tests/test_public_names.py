@@ -41,6 +41,7 @@ PUBLIC_NAMES = [
     "KeyMissing",
     "Ledger",
     "LedgerCorrupt",
+    "LedgerDeleted",
     "LedgerTampered",
     "Migration",
     "MigrationRefused",

@@ -27,6 +27,7 @@
     │   │   └─ LedgerTampered      what is stored is not what nottwice wrote (L9)
     │   ├─ SchemaTooNew          the ledger was written by a newer nottwice
     │   ├─ NoLedger              there is no ledger at this path
+    │   ├─ LedgerDeleted         there was one, and a new one would do everything again
     │   └─ UnsafeFilesystem      file locks lie on this file system
     ├─ RunBlocked              the run waits for a person; never retry automatically
     │   ├─ ReplayUnsafeError     an effect may or may not have happened (D2)
@@ -217,6 +218,12 @@ class SchemaTooNew(StoreError):
 
 class NoLedger(StoreError):
     """There is no ledger at this path."""
+
+    non_retryable = True
+
+
+class LedgerDeleted(StoreError):
+    """A ledger was at this path and is gone; a new one would do everything a second time."""
 
     non_retryable = True
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice.cli.settings import Settings
 from nottwice.guard import ledger as ledger_module
 from nottwice.store.memory import MemoryStore
 from nottwice.store.sqlite import SqliteStore
@@ -132,16 +133,59 @@ def test_a_folder_of_something_else_is_no_ledger(folder: Path) -> None:
     assert [file.name for file in (folder / "a.db").iterdir()] == ["package.json"]
 
 
-@pytest.mark.parametrize("given", ["file:runs", "file:runs/", "file:deep/er/runs", "runs"])
+@pytest.mark.parametrize("given", ["file:runs", "file:runs/", "file:deep/er/runs"])
 def test_a_folder_holds_json_files(folder: Path, given: str) -> None:
-    if given == "runs":
-        (folder / given).mkdir()
     with nt.run("a run", store=given):
         pass
     with nt.open(given, create=False) as ledger:
         assert [run.workflow_id for run in ledger.store.runs()] == ["a run"]
     where = folder / given.removeprefix("file:")
     assert [file.suffix for file in where.iterdir() if file.is_file()] == [".json"]
+
+
+def test_a_folder_becomes_a_ledger_only_if_file_says_so(folder: Path) -> None:
+    (folder / "ledger").mkdir()
+    with pytest.raises(nt.StoreError, match=r"say so: file:ledger"):
+        nt.open("ledger")
+    assert list((folder / "ledger").iterdir()) == []
+    nt.open("file:ledger").close()
+    nt.open("ledger").close()
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [("sqlite:///x.db", "x.db"), ("sqlite:////abs/x.db", "/abs/x.db"), ("sqlite:x.db", "x.db")],
+)
+def test_a_url_of_sqlite_is_refused_with_the_path_it_means(url: str, path: str) -> None:
+    with pytest.raises(nt.UsageError, match=f"Give the path: '{path}'"):
+        nt.open(url)
+
+
+@pytest.mark.parametrize("given", ["\ud800.db", "file:\ud800", "postgresql://\ud800/x"])
+def test_half_a_character_names_no_ledger(given: str) -> None:
+    with pytest.raises(nt.UsageError, match="does not name a ledger"):
+        nt.open(given)
+    with pytest.raises(nt.UsageError, match="does not name a ledger"):
+        nt.run("r", store=given)
+
+
+@pytest.mark.parametrize("configured", ["ours.db", "file:ours"])
+def test_a_program_uses_the_ledger_of_its_project_like_the_commands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, configured: str
+) -> None:
+    (folder / "pyproject.toml").write_text(f'[tool.nottwice]\nstore = "{configured}"\n')
+    (folder / "deep").mkdir()
+    monkeypatch.chdir(folder / "deep")
+    monkeypatch.delenv("NOTTWICE_STORE", raising=False)
+    with nt.run("r"):
+        pass
+    with nt.open() as ledger:
+        assert ledger.location == str(folder / configured.removeprefix("file:"))
+        assert ledger.store.load_run("r") is not None
+    assert Settings().store_path().endswith(configured.removeprefix("file:"))
+    monkeypatch.setenv("NOTTWICE_STORE", str(folder / "other.db"))
+    with nt.open() as other:
+        assert other.location == str(folder / "other.db")
 
 
 def test_a_folder_is_opened_once_a_process(folder: Path) -> None:
@@ -183,7 +227,7 @@ def test_runs_that_name_one_file_share_one_store(folder: Path) -> None:
 def test_a_file_that_was_replaced_is_another_ledger(folder: Path, sender: Sender) -> None:
     with nt.run("r", store="a.db"):
         sender.send("ann")
-    for name in ("a.db", "a.db-wal", "a.db-shm"):
+    for name in ("a.db", "a.db-wal", "a.db-shm", "a.db.holders"):
         (folder / name).unlink(missing_ok=True)
     with nt.run("r", store="a.db"):
         sender.send("ann")

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+import nottwice as nt
 from nottwice.errors import (
     CommitUnknown,
     LedgerCorrupt,
@@ -31,6 +32,7 @@ from nottwice.errors import (
 from nottwice.model.run import Life
 from nottwice.store import filesystem
 from nottwice.store import jsonfile_disk as disk
+from nottwice.store import jsonfile_document as document
 from nottwice.store.interface import Claim, Commit, ReviewWrite
 from nottwice.store.jsonfile import JsonFileStore
 from tests.store.machine import ROOT
@@ -190,16 +192,16 @@ def test_a_run_that_somebody_damaged_is_not_believed(folder: JsonFileStore) -> N
     fence = claim(folder)
     claim(folder, "other")
     file_of(folder).write_text("{}")
-    for attempt in (
-        lambda: folder.load_run("run"),
-        lambda: folder.runs(),
-        lambda: folder.commit(intent(pending(), fence)),
-        lambda: folder.commit(note(1)),
-    ):
+    with pytest.raises(LedgerCorrupt, match=r"run\.json"):
+        folder.load_run("run")
+    for refused in (intent(pending(), fence), note(1)):
         with pytest.raises(LedgerCorrupt, match=r"run\.json"):
-            attempt()
+            folder.commit(refused)
     # The others are not concerned.
     assert folder.load_run("other") is not None
+    assert [run.workflow_id for run in folder.runs()] == ["other"]
+    (text,) = folder.unreadable()
+    assert "run.json cannot be read" in text
 
 
 def test_a_damaged_line_in_the_middle_is_not_passed_over(folder: JsonFileStore) -> None:
@@ -218,9 +220,10 @@ def test_a_file_under_the_name_of_another_run_is_not_believed(
     claim(folder, "theirs")
     folder.commit(note(1, "theirs"))
     shutil.copy(file_of(folder, f"theirs.{ending}"), file_of(folder, f"mine.{ending}"))
-    for attempt in (lambda: folder.load_run("mine"), lambda: folder.runs()):
-        with pytest.raises(LedgerCorrupt, match=rf"mine\.{ending}"):
-            attempt()
+    with pytest.raises(LedgerCorrupt, match=rf"mine\.{ending}"):
+        folder.load_run("mine")
+    (text,) = folder.unreadable()
+    assert f"mine.{ending} cannot be read" in text
 
 
 def test_a_file_of_a_newer_nottwice_is_refused_and_left_alone(folder: JsonFileStore) -> None:
@@ -535,3 +538,106 @@ def test_a_worker_that_looks_again_reads_only_what_has_changed_since(
     assert reads != []
     other.commit(note(1, "a"))
     assert look(NOW + 7) == ["a", "b"]
+
+
+# A file that cannot be read
+
+
+@nt.tool("unsafe_on_replay", name="unreadable_mail")
+def mail(to: str) -> str:
+    return f"mailed {to}"
+
+
+@nt.tool("idempotent_with_key", key="pay-{order}", window="1d", name="unreadable_pay")
+def pay(order: int) -> str:
+    return f"paid {order}"
+
+
+@pytest.fixture(params=["empty", "cut short", "no JSON", "a folder"])
+def damaged(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """A ledger with one file that cannot be read, and one that can."""
+    store = f"file:{tmp_path / 'runs'}"
+    for run_id in ("bad", "good"):
+        with nt.run(run_id, store=store):
+            mail("ann")
+            pay(7 if run_id == "bad" else 8)
+    file = tmp_path / "runs/bad.json"
+    content = file.read_bytes()
+    file.unlink()
+    match request.param:
+        case "empty":
+            file.write_bytes(b"")
+        case "cut short":
+            file.write_bytes(content[:-40])
+        case "no JSON":
+            file.write_bytes(b"hello")
+        case _:
+            file.mkdir()
+    return store
+
+
+def test_a_file_that_cannot_be_read_stops_no_other_run(
+    damaged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph: nt.Graph[dict[str, object]] = nt.Graph("beside-damage", version="1.0.0")
+
+    @graph.node
+    def send(state: dict[str, object]) -> dict[str, object]:
+        return {"sent": mail("bob"), "paid": pay(9)}
+
+    assert graph.run("new", {}, store=damaged).status == "completed"
+    with nt.run("good", store=damaged):
+        assert mail("ann") == "mailed ann"
+        assert mail("cy") == "mailed cy"
+    with nt.open(damaged) as ledger:
+        assert {run.workflow_id for run in ledger.store.runs()} == {"good", "new"}
+        assert ledger.store.open_reviews() == []
+    with pytest.raises(nt.StoreError, match=r"bad\.json"), nt.run("bad", store=damaged):
+        pytest.fail("a run was opened of which nothing is known")
+    assert "bad.json cannot be read" in caplog.text
+    assert "All other runs are not affected." in caplog.text
+
+
+def test_a_key_that_stands_in_an_unreadable_file_is_not_used(tmp_path: Path) -> None:
+    """The upstream may have forgotten it: only that file tells when it was used first."""
+    store = f"file:{tmp_path / 'runs'}"
+    with nt.run("bad", store=store):
+        pay(7)
+    file = tmp_path / "runs/bad.json"
+    file.write_bytes(file.read_bytes()[:-3])
+    with nt.run("good", store=store):
+        with pytest.raises(nt.LedgerCorrupt, match=r"bad\.json"):
+            pay(7)
+        assert pay(8) == "paid 8"
+
+
+def test_a_limit_is_not_judged_without_the_charges_of_an_unreadable_file(tmp_path: Path) -> None:
+    store = JsonFileStore(tmp_path / "runs", now=NOW)
+    (tmp_path / "runs/bad.json").write_bytes(b"")
+    with pytest.raises(nt.LedgerCorrupt, match=r"bad\.json"):
+        store.charged("cents")
+
+
+def test_starting_a_run_of_a_known_graph_parses_no_file_of_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JsonFileStore(tmp_path / "runs", now=NOW)
+    graph: nt.Graph[dict[str, object]] = nt.Graph("many", version="1.0.0")
+
+    @graph.node
+    def work(state: dict[str, object]) -> dict[str, object]:
+        return {}
+
+    for number in range(40):
+        graph.run(f"run-{number:02}", {}, store=store)
+    store.close()
+    parsed: list[str] = []
+    whole = document.read
+
+    def counted(content: bytes, **named: Any) -> Any:
+        parsed.append(named["where"])
+        return whole(content, **named)
+
+    monkeypatch.setattr(document, "read", counted)
+    graph.run("one-more", {}, store=JsonFileStore(tmp_path / "runs", now=NOW))
+    assert len({Path(where).name for where in parsed} - {"one-more.json"}) <= 1

@@ -275,3 +275,31 @@ def test_the_name_of_a_new_journal_is_durable_before_its_first_line_is_reported(
     monkeypatch.setattr("os.fsync", noted)
     disk.append(tmp_path / "run.inbox", b"first")
     assert "folder" in synced
+
+
+def test_the_name_of_a_journal_that_a_killed_writer_left_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However far the first writer came, the name is durable when the second one returns."""
+    path = tmp_path / "r.inbox"
+    synced: list[Path] = []
+    for call in ("sync", "_write_all"):
+        with monkeypatch.context() as patched:
+            patched.setattr(disk, call, _die)
+            with pytest.raises(_Killed):
+                disk.append(path, b"first")
+        assert path.exists()
+        with monkeypatch.context() as patched:
+            patched.setattr(disk, "sync_folder", synced.append)
+            disk.append(path, b"second")
+        assert synced.pop() == tmp_path
+        assert disk.lines_of(path.read_bytes()) == [b"second"]
+        path.unlink()
+
+
+class _Killed(BaseException):
+    """Nothing after this happens."""
+
+
+def _die(*_: Any) -> Any:
+    raise _Killed

@@ -87,7 +87,8 @@ def test_a_loop_is_woken_once_for_all_who_wait_in_it(monkeypatch: pytest.MonkeyP
         return await asyncio.gather(*waiters)
 
     assert asyncio.run(asyncio.wait_for(main(), SECONDS)) == [None] * 20
-    assert wakes == 1
+    # Once, and once more in reserve: an interrupt can lose what the loop is about to call.
+    assert wakes == 2
 
 
 def test_a_task_gets_the_error_of_its_own_commit() -> None:

@@ -33,6 +33,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "`decided`: for being opened again, because their review is decided",
         "next": "commands worth typing now",
         "copied_at": "if the ledger is a copy that nobody has accounted for: when it was made",
+        "unreadable": "what is wrong with each file that cannot be read; the exit code is 3 then",
     },
     "runs": {
         "ledger": _LEDGER,
@@ -249,6 +250,7 @@ def status_document(overview: Overview, commands: list[str]) -> dict[str, Any]:
         "waiting": overview.waiting,
         "next": commands,
         "copied_at": iso_text(overview.copied_at),
+        "unreadable": list(overview.unreadable),
     }
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -20,9 +19,16 @@ import click
 
 from nottwice.cli.output import encodable, safe
 from nottwice.errors import UsageError
-from nottwice.guard.ledger import DEFAULT_STORE, FOLDER, MEMORY, Ledger, open_ledger
+from nottwice.guard.ledger import (
+    DEFAULT_STORE,
+    MEMORY,
+    Ledger,
+    check_spelling,
+    default_store,
+    open_ledger,
+)
 from nottwice.guard.project import project_table, project_text
-from nottwice.store.postgres_place import is_postgres, without_secrets
+from nottwice.store.postgres_place import without_secrets
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMMON = ("--store", "--app", "--json", "--verbose", "--version", "--help")
@@ -100,15 +106,7 @@ class Settings:
         """Where the ledger is that is meant."""
         if self.store is not None:
             return self.store
-        if os.environ.get("NOTTWICE_STORE"):
-            return os.environ["NOTTWICE_STORE"]
-        folder, configured = project_text("store")
-        if configured is None:
-            return DEFAULT_STORE
-        if is_postgres(configured):
-            return configured
-        prefix = FOLDER if configured.startswith(FOLDER) else ""
-        return prefix + str(folder / configured.removeprefix(FOLDER))
+        return default_store()
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
@@ -172,6 +170,11 @@ def installed_version() -> str:
 def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     settings = context.ensure_object(Settings)
     if value is not None and value is not False:
+        if parameter.name == "store":
+            try:
+                check_spelling(value)
+            except UsageError as error:
+                raise click.BadParameter(str(error)) from None
         setattr(settings, str(parameter.name), value)
 
 

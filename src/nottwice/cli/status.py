@@ -49,6 +49,7 @@ def show_status(settings: Settings) -> None:
     hints = _hints(overview, settings)
     if settings.as_json:
         show_json(status_document(overview, [command for command, _ in hints]))
+        _end_if_unreadable(overview)
         return
     total = sum(overview.states.values())
     waiting = (("open", len(overview.open_cases)), ("decided", len(overview.decided_cases)))
@@ -61,6 +62,7 @@ def show_status(settings: Settings) -> None:
             ("waiting", _waiting_text(overview.waiting)),
             ("in doubt", f"{doubts} {'call' if doubts == 1 else 'calls'}" if doubts else "nothing"),
             ("failover" if overview.failover else "a copy", _copy_text(overview)),
+            *(("unreadable", text) for text in overview.unreadable),
         ),
     )
     show_line()
@@ -68,6 +70,12 @@ def show_status(settings: Settings) -> None:
     for command, reason in hints:
         show_line(f"  {safe(command)}")
         show_line(f"      {safe(reason)}", style="dim")
+    _end_if_unreadable(overview)
+
+
+def _end_if_unreadable(overview: Overview) -> None:
+    if overview.unreadable:
+        raise click.exceptions.Exit(3)
 
 
 def _copy_text(overview: Overview) -> str | None:

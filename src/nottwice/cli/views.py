@@ -38,7 +38,7 @@ from nottwice.model.run import (
     WaitKind,
 )
 from nottwice.reviews.queue import Case, open_cases
-from nottwice.store.interface import Store
+from nottwice.store.interface import ManyFiles, Store
 
 T = TypeVar("T")
 INTERRUPTED = "interrupted"
@@ -122,6 +122,8 @@ class Overview:
     """If the ledger is a copy that nobody has accounted for: when it was made."""
     failover: str | None = None
     """What is known about the failover, if one made that copy."""
+    unreadable: tuple[str, ...] = ()
+    """What is wrong with each file of the ledger that cannot be read."""
 
     @property
     def open_cases(self) -> list[Case]:
@@ -186,6 +188,7 @@ def look_over(ledger: Ledger) -> Overview:
         waiting={kind: kinds[kind] for kind in (*(kind.value for kind in WaitKind), DECIDED)},
         copied_at=None if mark is None else mark.at,
         failover=mark.why if mark is not None and is_failover(mark) else None,
+        unreadable=tuple(store.unreadable()) if isinstance(store, ManyFiles) else (),
     )
 
 

@@ -7,9 +7,11 @@ might wake up and fire. Promises kept here: P6, P8, P86, P126.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -40,7 +42,18 @@ log = logging.getLogger("nottwice")
 POLL_SECONDS = 0.05
 DRAIN_SECONDS = 60.0
 
-_driven: dict[tuple[str, str], int] = {}
+
+class Driving:
+    """That a run is driven in this process, for as long as its driver can be reached.
+
+    The driver alone keeps it. An interrupt (Ctrl-C) that strikes where nothing can be given back
+    leaves nothing that could still drive the run, and with that nothing in its way (P118).
+    """
+
+    __slots__ = ("__weakref__",)
+
+
+_driven: weakref.WeakValueDictionary[tuple[str, str], Driving] = weakref.WeakValueDictionary()
 _driven_guard = threading.Lock()
 
 
@@ -124,10 +137,16 @@ def take(opening: Opening) -> Doing[Session]:
     check_id(opening.run_id, what="The run id")
     holder = yield Read(lambda store: store.holder())
     deadline = opening.clock.now() + opening.wait_seconds
-    while not _drive_here(holder, opening.run_id):
+    driving = _drive_here(holder, opening.run_id)
+    if driving is None:
+        # A driver that an interrupt ended may still be there, as garbage.
+        gc.collect()
+    while (driving := driving or _drive_here(holder, opening.run_id)) is None:
         yield from _wait_or_give_up(opening, deadline, holder, since=None, here=True)
     try:
-        return (yield from _claim_in_store(opening, holder, deadline))
+        session = yield from _claim_in_store(opening, holder, deadline)
+        session.driving = driving
+        return session
     except BaseException:
         _stop_driving_here(holder, opening.run_id)
         raise
@@ -433,14 +452,15 @@ def _unanswerable(reviews: Sequence[Review], now: float) -> tuple[ReviewWrite, .
     )
 
 
-def _drive_here(holder: HolderRecord, run_id: str) -> bool:
-    """Within one process the store cannot tell two drivers apart; this can."""
+def _drive_here(holder: HolderRecord, run_id: str) -> Driving | None:
+    """Within one process the store cannot tell two drivers apart; this can. None: there is one."""
     with _driven_guard:
         key = (holder.holder_id, run_id)
         if key in _driven:
-            return False
-        _driven[key] = threading.get_ident()
-        return True
+            return None
+        driving = Driving()
+        _driven[key] = driving
+        return driving
 
 
 def is_driven_here(holder: HolderRecord, run_id: str) -> bool:

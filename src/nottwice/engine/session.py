@@ -330,6 +330,8 @@ class Session:
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
         self.closed = False
+        self.driving: object | None = None
+        """What keeps other drivers of this process from the run; see ``ownership.py``."""
         self.when_idle: Callable[[], None] | None = None
 
     def stands(self, standing: Standing, *, looked_for_word: tuple[float, int] | None) -> None:

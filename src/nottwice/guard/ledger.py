@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from nottwice.errors import StoreError, UsageError
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.keyring import KeySource, find_keyring
 from nottwice.guard.policies import Policies, joined, read_policies
+from nottwice.guard.project import project_text
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
 from nottwice.model.keyring import Keyring
@@ -153,16 +155,18 @@ def open_ledger(
 ) -> Ledger:
     """Open a ledger: a path, ``"file:FOLDER"``, ``"postgresql://…"``, ``":memory:"``, or a store.
 
-    Without a path: ``NOTTWICE_STORE``, else ``nottwice.db`` in the current folder. With
-    ``create=False`` a ledger that is not there is an error instead of an empty one. ``policy``: a
-    function, or several, that see every call before it is made, and may refuse it. ``key``: the
-    text of a key, its bytes, or a function that fetches either; else ``NOTTWICE_KEY``,
-    ``NOTTWICE_KEY_FILE``, or ``key_file`` under ``[tool.nottwice]`` in pyproject.toml.
+    Without a path: ``NOTTWICE_STORE``, else ``store`` under ``[tool.nottwice]`` in pyproject.toml,
+    else ``nottwice.db`` in the current folder, as for every command. With ``create=False`` a ledger
+    that is not there is an error instead of an empty one. ``policy``: a function, or several, that
+    see every call before it is made, and may refuse it. ``key``: the text of a key, its bytes, or a
+    function that fetches either; else ``NOTTWICE_KEY``, ``NOTTWICE_KEY_FILE``, or ``key_file``
+    under ``[tool.nottwice]`` in pyproject.toml.
     """
     clock = clock or SystemClock()
     if store is None:
-        store = os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE
+        store = default_store()
     if isinstance(store, str | Path):
+        check_spelling(store)
         if str(store) == MEMORY:
             store = MemoryStore(now=clock.now())
         else:
@@ -224,9 +228,35 @@ def ledger_of(store: str | Path | Ledger | Store | None, *, create: bool = True)
     return Ledger(store)
 
 
+def default_store() -> str:
+    """The ledger that is meant where none is named: the same for programs and commands (P119)."""
+    if os.environ.get("NOTTWICE_STORE"):
+        return os.environ["NOTTWICE_STORE"]
+    folder, configured = project_text("store")
+    if configured is None:
+        return DEFAULT_STORE
+    if is_postgres(configured) or configured == MEMORY:
+        return configured
+    prefix = FOLDER if configured.startswith(FOLDER) else ""
+    return prefix + str(folder / configured.removeprefix(FOLDER))
+
+
+def check_spelling(given: str | Path) -> None:
+    """Refuse text that no file system and no server can be asked for, such as half a character."""
+    try:
+        os.fsencode(given)
+    except UnicodeEncodeError as error:
+        shown = ascii(str(given)[:200])
+        raise UsageError(
+            f"{shown} does not name a ledger ({error.reason}). Nothing was opened. Name it in "
+            "characters that can be written as UTF-8."
+        ) from None
+
+
 def _shared_store(given: str | Path | None, *, create: bool) -> Store:
     if given is None:
-        given = os.environ.get("NOTTWICE_STORE") or DEFAULT_STORE
+        given = default_store()
+    check_spelling(given)
     if is_postgres(given):
         return _shared_server(str(given), create=create)
     path = _local_path(given)
@@ -277,10 +307,11 @@ def _store_at(
     if not str(given).startswith(FOLDER):
         if not path.is_dir():
             return SqliteStore(path, now=now, create=create, seals=seals)
-        if _holds_other_things(path):
+        if not (path / OWN_FOLDER).is_dir():
             raise StoreError(
-                f"{path} is a folder of other things, and not a nottwice ledger. Nothing was "
-                f"opened. If runs should be files in it, say so: {FOLDER}{path}"
+                f"{path} is a folder, and not a nottwice ledger. Nothing was opened. For a SQLite "
+                f"ledger in it, name a file: {path / DEFAULT_STORE}. If runs should be JSON files "
+                f"in it, say so: {FOLDER}{path}"
             )
     if path.is_file():
         raise UsageError(
@@ -304,15 +335,13 @@ def _on_postgres(url: str, *, now: float, create: bool, seals: Seals | None) -> 
     return PostgresStore(url, now=now, create=create, seals=seals)
 
 
-def _holds_other_things(path: Path) -> bool:
-    """Whether a folder is neither empty nor a ledger: it was named by mistake, most likely."""
-    with os.scandir(path) as found:
-        names = {entry.name for entry in found}
-    return bool(names) and OWN_FOLDER not in names
-
-
 def _local_path(given: str | Path) -> Path:
     text = str(given).removeprefix(FOLDER)
+    if text.startswith("sqlite:"):
+        raise UsageError(
+            f"{text!r} is a URL, and a SQLite ledger is named by its path. Nothing was opened. "
+            f"Give the path: {_path_in(text)!r}"
+        )
     if "://" in text:
         raise UsageError(
             f"{text.partition('://')[0]!r} is not a store that this version knows. Nothing was "
@@ -330,6 +359,12 @@ def _local_path(given: str | Path) -> Path:
             f"{str(given)[:200]!r} is not a path that can be used ({why}). {_NOT}"
         ) from None
     return path
+
+
+def _path_in(url: str) -> str:
+    """The path that a URL of SQLite means: three slashes before a relative one, four otherwise."""
+    path = re.sub(r"^sqlite:(///|//)?", "", url).partition("?")[0]
+    return path or DEFAULT_STORE
 
 
 _NOT = "Nothing was opened."

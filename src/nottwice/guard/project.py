@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,19 +17,26 @@ def project_table() -> tuple[Path, dict[str, Any]]:
     for folder in (here, *here.parents):
         file = folder / "pyproject.toml"
         try:
-            content = tomllib.loads(file.read_text(encoding="utf-8"))
+            status = os.stat(file)
+            content = _content_of(file, status.st_mtime_ns, status.st_size)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
         except (ValueError, OSError, RecursionError) as error:
             raise UsageError(
                 f"{file} cannot be read ({error}). Nothing was opened. Correct it, or say what "
-                "you mean with --store and --app."
+                "you mean with --store and --app, or in a program with store=."
             ) from None
         tool = content.get("tool")
         table = tool.get("nottwice") if isinstance(tool, dict) else None
         if isinstance(table, dict):
             return folder, table
     return here, {}
+
+
+@functools.lru_cache(maxsize=8)
+def _content_of(file: Path, changed_ns: int, size: int) -> dict[str, Any]:
+    """A file, which is parsed again when it has changed: every run that names no ledger asks."""
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def project_text(name: str) -> tuple[Path, str | None]:

@@ -103,6 +103,9 @@ class Run:
     async def _claim_async(self) -> Session:
         """Claim in a task of its own: a waiter that is cancelled cancels no reconciliation."""
         claiming = asyncio.ensure_future(drive_async(ownership.claim(self._opening), self._opening))
+        for task in [one for one in _claims if one.get_loop().is_closed()]:
+            # An interrupt ended its loop, which tells nobody any more that it is done.
+            _claims.discard(task)
         _claims.add(claiming)
         claiming.add_done_callback(_claims.discard)
         try:

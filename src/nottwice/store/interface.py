@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nottwice.errors import RunRemoved, UsageError
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
@@ -397,6 +397,14 @@ class Store(Protocol):
 
 
 CommitMany = Callable[[Sequence[Commit]], Sequence[BaseException | None]]
+
+
+@runtime_checkable
+class ManyFiles(Protocol):
+    """A store of which a part can be damaged while the rest is whole."""
+
+    def unreadable(self) -> list[str]:
+        """What is wrong with each part that cannot be read."""
 
 
 def key_conflict_text(row: CallRow, *, other_run: str) -> str:

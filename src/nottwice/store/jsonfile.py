@@ -3,7 +3,8 @@
 The holder of a run replaces its file, whole, with every commit. Others append to an inbox beside
 it, one line a commit, which the holder folds in with its next commit; readers see both. Everybody
 who writes has the ledger's lock, so preconditions are checked against what is there. Promises
-kept here: P5, P6, P7, P10, P20 (what others say beside a run is folded in once).
+kept here: P5, P6, P7, P10, P20 (what others say beside a run is folded in once), P117 (a file that
+cannot be read stops its own run and no other), P118 (an interrupt leaves nothing locked).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from nottwice.store.filesystem import check_folder
 from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
 from nottwice.store.jsonfile_copy import OnProgress, copy_folder
 from nottwice.store.jsonfile_document import RunFile
+from nottwice.store.jsonfile_search import add, bytes_of, may_say, says
 from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.sealing import Sealing
 from nottwice.store.shared import SharedCommits
@@ -64,6 +66,8 @@ class JsonFileStore:
     _registered: bool
     _remembered: dict[str, tuple[bytes, RunFile]]
     _glanced: _Glance | None
+    _named: dict[str, str]
+    """What was said about files that cannot be read."""
 
     # Files are replaced whole, so a reader needs no lock.
     reads_can_block = False
@@ -134,7 +138,7 @@ class JsonFileStore:
         return self._view(workflow_id).load_step(workflow_id, node_id, checkpoint_id)
 
     def load_review(self, review_id: str) -> Review | None:
-        return self._view(None).load_review(review_id)
+        return self._mentioning(review_id).load_review(review_id)
 
     def calls(self, workflow_id: str) -> list[CallRow]:
         return self._view(workflow_id).calls(workflow_id)
@@ -170,7 +174,7 @@ class JsonFileStore:
         return self._view(workflow_id).last_visits(workflow_id)
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
-        return self._view(None).last_use_of_key(tool_name, key)
+        return self._mentioning(key).last_use_of_key(tool_name, key)
 
     def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
         return self._view(None).runs(limit=limit, prefix=prefix)
@@ -191,7 +195,10 @@ class JsonFileStore:
         return self._view(workflow_id).audit(workflow_id)
 
     def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
-        return self._view(None).charged(meter, since=since, besides=besides)
+        self._in_this_process()
+        with self._reading():
+            whole = self._everything(unless_unreadable=True)
+        return rules.charged(whole, meter, since=since, besides=besides)
 
     def checkpoint_chain(
         self, workflow_id: str, version: int | None = None
@@ -205,7 +212,9 @@ class JsonFileStore:
         return self._view(workflow_id).events(workflow_id, name)
 
     def load_graph(self, graph_id: str) -> GraphRecord | None:
-        return self._view(None).load_graph(graph_id)
+        self._in_this_process()
+        with self._reading():
+            return self._find_graph(graph_id)
 
     def graphs(self) -> list[GraphRecord]:
         return self._view(None).graphs()
@@ -235,9 +244,18 @@ class JsonFileStore:
     def load_head(self, workflow_id: str) -> str | None:
         return None
 
+    def unreadable(self) -> list[str]:
+        """What is wrong with the files that cannot be read; all other runs are not affected."""
+        self._in_this_process()
+        with self._reading():
+            found = [self._readable(name) for name in disk.names_in(self._folder)]
+        return [str(error) for error in found if isinstance(error, LedgerCorrupt)]
+
     def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
         if self._seals is None:
             return []
+        if workflow_id == LEDGER and thorough:
+            return self.unreadable()
         try:
             self._view(workflow_id)
         except LedgerCorrupt as error:
@@ -296,6 +314,7 @@ class JsonFileStore:
             document.check_mark(disk.read(mark) or b"", where=str(mark))
             self._lock = locks.hold(self._own / "holders.lock", now=self._now)
         self._remembered = {}
+        self._named = {}
         self._glanced = None
         self._registered = False
         self._shared = SharedCommits(self._commit_many)
@@ -371,24 +390,63 @@ class JsonFileStore:
             raise document.corrupt(where, ValueError(f"it is of run {file.workflow_id!r}"))
         return file
 
-    def _everything(self) -> MemoryData:
-        """What can be asked of all runs at once, or must hold for a commit among them all.
+    def _everything(self, *, unless_unreadable: bool = False) -> MemoryData:
+        """What can be asked of all runs; it reads every file, which is right for a few hundred.
 
-        It reads every file, which is right for a few hundred.
+        A file that cannot be read is named in the log and left out, unless what it may hold counts:
+        then it is an error (P117).
         """
         whole = MemoryData()
         for name in disk.names_in(self._folder):
-            file = self._load(name)
-            if file is None:
-                continue
-            whole.runs.update(file.data.runs)
-            whole.calls.update(file.data.calls)
-            whole.reviews.update(file.data.reviews)
-            whole.audit.update(file.data.audit)
-            whole.events.update(file.data.events)
-            whole.graphs.update(file.data.graphs)
-            whole.charges.update(file.data.charges)
+            file = self._readable(name)
+            if isinstance(file, LedgerCorrupt):
+                if unless_unreadable:
+                    raise file
+            elif file is not None:
+                add(whole, file.data)
         return whole
+
+    def _mentioning(self, *names: str) -> MemoryStore:
+        """The runs that can say something about a key, a review or the like.
+
+        Raises LedgerCorrupt if a file cannot be read that names one of them.
+        """
+        self._in_this_process()
+        whole = MemoryData()
+        with self._reading():
+            for name in disk.names_in(self._folder):
+                content = bytes_of(self._folder, name)
+                if not any(may_say(content, one) for one in names):
+                    continue
+                file = self._readable(name)
+                if isinstance(file, LedgerCorrupt):
+                    if any(says(content, one) for one in names):
+                        raise file
+                elif file is not None:
+                    add(whole, file.data)
+        return MemoryStore(whole)
+
+    def _find_graph(self, graph_id: str) -> GraphRecord | None:
+        """A graph, from the first run that has it: every run keeps a copy of the same record."""
+        for name in disk.names_in(self._folder):
+            if may_say(bytes_of(self._folder, name), graph_id):
+                file = self._readable(name)
+                if isinstance(file, RunFile) and graph_id in file.data.graphs:
+                    return file.data.graphs[graph_id]
+        return None
+
+    def _readable(self, name: str) -> RunFile | LedgerCorrupt | None:
+        """A run, or why it cannot be read; that is logged once."""
+        try:
+            return self._load(name)
+        except LedgerCorrupt as error:
+            found = error
+        except OSError as error:
+            found = document.corrupt(str(self._folder / (name + disk.RUN)), error)
+        if self._named.get(name) != str(found):
+            self._named[name] = str(found)
+            log.warning("%s All other runs are not affected.", found)
+        return found
 
     def _load(self, name: str, *, vouched: bool = False) -> RunFile | None:
         """A run as its file and its inbox show it together; ``vouched``: whatever its seals say.
@@ -483,22 +541,28 @@ class JsonFileStore:
     def _write(self, commit: Commit) -> None:
         """Check every precondition, then write one file."""
         file = self._run(commit.workflow_id)
-        concerns_others = (
-            commit.graph
-            or commit.reviews
-            or commit.charges
-            or any(write.row.key is not None and write.after is None for write in commit.calls)
-        )
-        whole = self._everything() if concerns_others else file.data
-        rules.check(whole, commit)
+        rules.check(self._concerned(commit, file), commit)
         if commit.graph is not None:
             # Every run keeps a copy of its graph, always the one that was there first.
-            known = whole.graphs.get(commit.graph.graph_id, commit.graph)
+            known = self._find_graph(commit.graph.graph_id) or commit.graph
             commit = replace(commit, graph=known)
         if commit.fence is None and commit.claim is None and commit.removal is None:
             self._append(commit, file.folded + 1)
         else:
             self._replace(commit, file)
+
+    def _concerned(self, commit: Commit, file: RunFile) -> MemoryData:
+        """What the preconditions of a commit are about: its own run, and others if need be."""
+        if any(write.at_most is not None for write in commit.charges):
+            return self._everything(unless_unreadable=True)
+        names = [write.review.review_id for write in commit.reviews]
+        new = [write.row.key for write in commit.calls if write.after is None]
+        names += [key for key in new if key is not None]
+        if not names:
+            return file.data
+        whole = self._mentioning(*names).data
+        add(whole, file.data)
+        return whole
 
     def _append(self, commit: Commit, number: int) -> None:
         line = document.write_line(commit, number, self._seals)

@@ -111,15 +111,17 @@ def append(path: Path, line: bytes) -> None:
 
     Durable: when it returns. Raises OSError with nothing added, or CommitUnknown.
     """
-    is_new = not path.exists()
     with _opened(path, os.O_RDWR | os.O_CREAT | os.O_APPEND) as descriptor:
-        whole = _end_of_last_line(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+        size = os.fstat(descriptor).st_size
+        if not size:
+            # Its name, before anything is in it: a writer that is killed in between leaves an
+            # empty file, by which the next one knows that the name may not be durable.
+            sync_folder(path.parent)
+        whole = _end_of_last_line(os.pread(descriptor, size, 0))
         os.ftruncate(descriptor, whole)
         try:
             _write_all(descriptor, line + b"\n")
             sync(descriptor)
-            if is_new:
-                sync_folder(path.parent)
         except OSError as error:
             _take_back(path, descriptor, whole, error)
             raise

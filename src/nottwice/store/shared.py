@@ -69,6 +69,8 @@ class SharedCommits:
             elif soon.loop is not self._will_look:
                 # Once all tasks that can go on now have said what they want to commit: one batch.
                 soon.loop.call_soon(self._find_leader)
+                # Again: an interrupt that strikes as the loop calls the first one loses it.
+                soon.loop.call_soon(self._find_leader)
                 # Noted down last: an interrupt in between costs a needless look.
                 self._will_look = soon.loop
         return soon

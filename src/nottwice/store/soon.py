@@ -85,6 +85,8 @@ def wake(told: Iterable[Soon]) -> None:
         # A loop that is closed has nobody left who waits.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_all_go_on, its_own)
+            # Again: an interrupt that strikes as the loop calls the first one loses it.
+            loop.call_soon_threadsafe(_all_go_on, its_own)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

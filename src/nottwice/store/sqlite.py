@@ -34,7 +34,7 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.model.seal import Seals
-from nottwice.store import graph_rows, locks, rows
+from nottwice.store import graph_rows, leftovers, locks, rows
 from nottwice.store import sqlite_reads as reads
 from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
@@ -359,13 +359,14 @@ class SqliteStore:
         self._pid = os.getpid()
 
     def _create_file(self, *, create: bool) -> None:
+        left = leftovers.left_beside(self._path)
         try:
             if self._path.exists():
                 return
             if not create:
                 raise self._no_ledger()
-            descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-            os.close(descriptor)
+            leftovers.refuse_to_begin_anew(self._path, left)
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except FileExistsError:
             pass
         except OSError as error:

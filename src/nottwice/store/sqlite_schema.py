@@ -8,6 +8,7 @@ Promise kept here: P48.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.resources
 import sqlite3
@@ -85,15 +86,14 @@ def peek(path: Path) -> int:
     """
     log = path.with_name(path.name + "-wal")
     mode = "?mode=ro" if log.exists() else "?mode=ro&immutable=1"
-    connection = sqlite3.connect(path.as_uri() + mode, uri=True, isolation_level=None)
     try:
-        return version_of(connection, str(path))
+        opened = sqlite3.connect(path.as_uri() + mode, uri=True, isolation_level=None)
+        with contextlib.closing(opened) as connection:
+            return version_of(connection, str(path))
     except sqlite3.Error as error:
         raise StoreError(
             f"{path} cannot be read as a ledger ({error}). Nothing was changed. Name another file."
         ) from error
-    finally:
-        connection.close()
 
 
 def bring_forward(

@@ -1,0 +1,36 @@
+"""Was a ledger here that is gone? What it left beside its place tells.
+
+After ``rm agent.db`` a program would make an empty ledger and do everything a second time. The lock
+file and SQLite's log are made after the ledger itself, so if one of them is there and the ledger is
+not, the ledger was deleted or moved. Promise kept here: P116.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from nottwice.errors import LedgerDeleted
+
+_MADE_AFTER_THE_LEDGER = (".holders", "-wal", "-journal")
+
+
+def left_beside(path: Path) -> list[Path]:
+    """What a ledger at this path has left. To be asked *before* looking for the ledger itself: one
+    that another process is just creating is there before any of these."""
+    beside = [path.with_name(path.name + ending) for ending in _MADE_AFTER_THE_LEDGER]
+    return [file for file in beside if file.exists()]
+
+
+def refuse_to_begin_anew(path: Path, left: list[Path]) -> None:
+    """Refuse to create a ledger where one was. LedgerDeleted names what to remove first."""
+    if not left:
+        return
+    names = " and ".join(str(file) for file in left)
+    verb = "is" if len(left) == 1 else "are"
+    raise LedgerDeleted(
+        f"There is no ledger at {path}, but {names} {verb} still there: the ledger was deleted or "
+        "moved. Nothing was created, because a new ledger knows of no run, and everything would be "
+        "done a second time. Put the ledger back, or restore it from a backup. To begin anew on "
+        f"purpose, remove what it left: rm {shlex.join(map(str, left))}"
+    )
