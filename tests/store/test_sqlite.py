@@ -219,6 +219,22 @@ def test_a_ledger_that_was_cut_off_is_corrupt_and_left_as_it_is(path: Path, kept
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("byte", [b"\xf4", b"x"], ids=["no text", "another name"])
+def test_a_ledger_whose_schema_text_is_damaged_is_corrupt_whoever_looks(
+    path: Path, byte: bytes
+) -> None:
+    store = SqliteStore(path, now=NOW)
+    store.commit(note(1))
+    store.close()
+    whole = path.read_bytes()
+    table = whole.index(b"CREATE TABLE runs")
+    for at in (table, table + len("CREATE "), whole.index(b"epoch", table)):
+        path.write_bytes(whole[:at] + byte + whole[at + 1 :])
+        with pytest.raises(LedgerCorrupt, match=r"Nothing was written.*restore it from a backup"):
+            SqliteStore(path, now=NOW).runs()
+    path.write_bytes(whole)
+
+
 def test_a_ledger_whose_pages_are_damaged_is_corrupt_when_it_is_read(path: Path) -> None:
     store = SqliteStore(path, now=NOW)
     for number in range(50):

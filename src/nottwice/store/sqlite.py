@@ -8,6 +8,7 @@ visible is forced to disk, and the same commit is repeated, which changes nothin
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
@@ -19,7 +20,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from nottwice.errors import CommitUnknown, NoLedger, NottwiceError, StoreError
+from nottwice.errors import NoLedger, NottwiceError, StoreError
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
@@ -37,7 +38,7 @@ from nottwice.model.seal import Seals
 from nottwice.store import graph_rows, leftovers, locks, rows
 from nottwice.store import sqlite_reads as reads
 from nottwice.store.filesystem import check_filesystem
-from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
+from nottwice.store.interface import LEDGER, Commit
 from nottwice.store.seal_walk import SealWalk
 from nottwice.store.sealing import (
     CALLS,
@@ -50,36 +51,20 @@ from nottwice.store.sealing import (
     Sealing,
 )
 from nottwice.store.shared import SharedCommits
-from nottwice.store.sqlite_connections import Connections, primary_code, store_error
+from nottwice.store.sqlite_commits import SqliteCommits, inode_at
+from nottwice.store.sqlite_connections import Connections, store_error
 from nottwice.store.sqlite_copy import OnProgress, copy_ledger
+from nottwice.store.sqlite_lost import Acknowledged
 from nottwice.store.sqlite_schema import bring_forward, check_durable, known_scripts, version_of
 from nottwice.store.sqlite_writes import (
     ADD_AUDIT,
     CHARGED,
     OPEN_REVIEWS,
-    Statement,
     charged_parameters,
-    plan,
-    quick,
-    write_quickly,
 )
 
 BUSY_SECONDS = 30.0
 _OPENING_PLACE = (1 << 62) + 1
-# Errors that SQLite gives before the last page of a transaction is in the log. Any other error
-# of a COMMIT leaves open whether the transaction comes back after a crash.
-_NOTHING_IS_DURABLE = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CONSTRAINT,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_ERROR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_MISMATCH,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_TOOBIG,
-    }
-)
 
 log = logging.getLogger("nottwice")
 
@@ -88,15 +73,11 @@ _WALK = SealWalk(
 )
 
 
-class SqliteStore:
+class SqliteStore(SqliteCommits):
     """A ledger in one SQLite file."""
 
     _pid: int
-    _inode: tuple[int, int] | None
-    _lock: locks.HolderLock
     _shared: SharedCommits
-    _registered: bool
-    _connections: Connections
 
     # In WAL mode no writer keeps a reader waiting.
     reads_can_block = False
@@ -121,6 +102,7 @@ class SqliteStore:
         self._now = now
         self._busy_seconds = busy_seconds
         self._reopening = threading.Lock()
+        self._acknowledged = Acknowledged()
         self._sealing = Sealing(seals)
         self._prepare(create=create)
         _stores.add(self)
@@ -186,7 +168,9 @@ class SqliteStore:
         return [rows.call_from_sql(row) for row in found]
 
     def standing(self, workflow_id: str) -> Standing:
-        return rows.standing_from_sql(self._read(reads.STANDING, (workflow_id, LEDGER)))
+        run = workflow_id
+        asked = (run, run, run, run, LEDGER, run)
+        return rows.standing_from_sql(self._read(reads.STANDING, asked))
 
     def calls_under(
         self, workflow_id: str, node_id: str, *, visit: str | None = None
@@ -243,7 +227,7 @@ class SqliteStore:
         self, workflow_id: str, version: int | None = None
     ) -> list[CheckpointRecord]:
         if version is None:
-            found = self._sealed(CHECKPOINTS, reads.NEWEST_CHAIN, (workflow_id,))
+            found = self._sealed(CHECKPOINTS, reads.NEWEST_CHAIN, (workflow_id, workflow_id))
         else:
             found = self._sealed(CHECKPOINTS, reads.CHAIN, (workflow_id, version))
         return graph_rows.checkpoints_from_sql(found)
@@ -272,11 +256,12 @@ class SqliteStore:
     def ready_runs(
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
     ) -> list[RunRecord]:
-        asked = (json.dumps(list(without)), limit)
+        skipped = json.dumps(list(without))
         if begun:
-            found = self._read(reads.READY_RUNS, (*asked, rows.micros(now)))
+            asked = (skipped, limit, skipped, rows.micros(now), limit, limit)
+            found = self._read(reads.READY_RUNS, asked)
         else:
-            found = self._read(reads.QUEUED_RUNS, asked)
+            found = self._read(reads.QUEUED_RUNS, (skipped, limit))
         return [rows.run_from_sql(row) for row in found]
 
     def holders_of_runs(self) -> list[str]:
@@ -306,14 +291,8 @@ class SqliteStore:
         with self._connections.writer.guard:
             connection = self._writer()
             try:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute(ADD_AUDIT, rows.audit_to_sql(entry))
-                _WALK.adopt(
-                    lambda sql, given: connection.execute(sql, given).fetchall(),
-                    workflow_id,
-                    self._sealing,
-                )
-                connection.execute("COMMIT")
+                with self._connections.writer.files.turn(self._busy_seconds):
+                    self._adopt(connection, workflow_id, entry)
             except BaseException as error:
                 failed = self._broken_off(error, committing=False)
                 if isinstance(error, NottwiceError):
@@ -321,9 +300,21 @@ class SqliteStore:
                 raise store_error(failed.error, self.location) from error
             self._sealing.forget()
 
+    def _adopt(self, connection: sqlite3.Connection, workflow_id: str, entry: AuditEntry) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(ADD_AUDIT, rows.audit_to_sql(entry))
+        _WALK.adopt(
+            lambda sql, given: connection.execute(sql, given).fetchall(),
+            workflow_id,
+            self._sealing,
+        )
+        connection.execute("COMMIT")
+
     def copy_to(self, destination: Path, *, mark: AuditEntry, on_progress: OnProgress) -> None:
         """Make a whole copy of one moment, while others write. Durable: when it returns."""
-        copy_ledger(self._path, destination, mark=mark, on_progress=on_progress)
+        self._in_this_process()
+        with self._connections.unmoved():
+            copy_ledger(self._path, destination, mark=mark, on_progress=on_progress)
 
     def close(self) -> None:
         """Close the files. What was reported durable stays so; a later use opens them again."""
@@ -341,17 +332,16 @@ class SqliteStore:
         self._create_file(create=create)
         connections = Connections(self._path, busy_seconds=self._busy_seconds)
         try:
-            with connections.writer.guard:
-                self._lock = self._open(connections, create=create)
+            self._lock = self._open(connections, create=create)
             # Whoever opens a ledger reads from it next, and need not wait for a connection then.
             connections.read(reads.HOLDER, ("",))
         except BaseException as error:
             connections.close()
-            if isinstance(error, sqlite3.Error | OSError):
+            if isinstance(error, sqlite3.Error | OSError | UnicodeDecodeError):
                 raise store_error(error, self.location) from error
             raise
         self._connections = connections
-        self._inode = _inode_of(self.location)
+        self._inode = inode_at(self.location)
         self._registered = False
         self._sealing.forget()
         self._shared = SharedCommits(self._commit_many)
@@ -377,27 +367,27 @@ class SqliteStore:
 
     def _open(self, connections: Connections, *, create: bool) -> locks.HolderLock:
         """Judge the file, then become a holder of it, then write to it: in this order."""
-        connection = connections.connect(connections.writer)
-        version = version_of(connection, self.location)
-        if not version and not create:
-            raise self._no_ledger()
-        lock = locks.hold(self._path.with_name(self._path.name + ".holders"), now=self._now)
-        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        with connections.judging() as connection:
+            version = version_of(connection, self.location)
+            if not version and not create:
+                raise self._no_ledger()
+            lock = locks.hold(self._path.with_name(self._path.name + ".holders"), now=self._now)
+            mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         if version < known_scripts()[-1].number or mode != "wal":
             lock.exclusively(
                 _OPENING_PLACE,
-                lambda: bring_forward(connection, self.location),
+                lambda: self._bring_forward(connections),
                 wait_seconds=self._busy_seconds,
             )
-        check_durable(connection, self.location)
         return lock
 
-    def _gone(self) -> StoreError:
-        return StoreError(
-            f"The ledger {self.location} was deleted or replaced while it was in use. Nothing was "
-            "written, and what this process has seen since is not on record. Put the file back, "
-            "or look up what happened before you run anything again."
-        )
+    def _bring_forward(self, connections: Connections) -> None:
+        with connections.writer.guard:
+            connection = connections.connect(connections.writer)
+            with connections.writer.files.turn(self._busy_seconds):
+                bring_forward(connection, self.location)
+            connections.secure()
+            check_durable(connection, self.location)
 
     def _no_ledger(self) -> NoLedger:
         return NoLedger(
@@ -425,163 +415,11 @@ class SqliteStore:
         self._in_this_process()
         try:
             return self._connections.read(sql, parameters)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise store_error(error, self.location) from error
         except UnicodeEncodeError:
             # What cannot be stored is not stored.
             return []
-
-    # Writing
-
-    def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
-        with self._connections.writer.guard:
-            if _inode_of(self.location) != self._inode:
-                # SQLite would go on writing into a file that nobody can find any more.
-                return [self._gone() for _ in commits]
-            if len(commits) == 1:
-                return [self._alone(commits[0])]
-            try:
-                return self._transaction(commits)
-            except _InDoubt as doubt:
-                return self._resolve(commits, doubt.error)
-            except _Failed as failed:
-                if primary_code(failed.error) == sqlite3.SQLITE_BUSY:
-                    # Everybody has waited long enough; each alone would wait as long again.
-                    return [store_error(failed.error, self.location) for _ in commits]
-                # The batch is rolled back whole; each member repeats alone.
-                return [self._alone(commit) for commit in commits]
-
-    def _alone(self, commit: Commit) -> BaseException | None:
-        try:
-            statement = None
-            if self._registered and self._sealing.seals is None:
-                statement = quick(commit)
-            if statement is not None and self._executed(statement):
-                return None
-            return self._transaction([commit])[0]
-        except _InDoubt as doubt:
-            return self._resolve([commit], doubt.error)[0]
-        except _Failed as failed:
-            return store_error(failed.error, self.location)
-
-    def _executed(self, statement: Statement) -> bool:
-        """A transaction of one statement, which needs no BEGIN; False: nothing was written."""
-        connection = self._connections.writer.connection
-        if connection is None or connection.in_transaction:
-            connection = self._writer()
-        try:
-            return connection.execute(*statement).rowcount == 1
-        except BaseException as error:
-            raise self._broken_off(error, committing=True) from error
-
-    def _transaction(self, commits: Sequence[Commit]) -> list[BaseException | None]:
-        """One transaction for all members; those whose preconditions fail write nothing.
-
-        The first one of a process carries its record as a holder: nobody holds a run, or is named
-        in one, whom others could not look up.
-        """
-        connection = self._writer()
-        committing = False
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            if not self._registered:
-                connection.execute(reads.ADD_HOLDER, rows.locking_holder_to_sql(self._lock.record))
-            refused = [_write(connection, commit, self._sealing) for commit in commits]
-            if all(refused):
-                connection.execute("ROLLBACK")
-            else:
-                committing = True
-                connection.execute("COMMIT")
-                self._registered = True
-        except BaseException as error:
-            raise self._broken_off(error, committing=committing) from error
-        return refused
-
-    def _writer(self) -> sqlite3.Connection:
-        """The writer, outside of any transaction: an interrupt may have left it in one."""
-        try:
-            connection = self._connections.connect_writer()
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        except (sqlite3.Error, StoreError) as error:
-            raise _Failed(error) from error
-        return connection
-
-    def _broken_off(self, error: BaseException, *, committing: bool) -> _Failed:
-        """Roll back, and say what an error means. An interrupt goes on its way."""
-        self._sealing.forget()
-        writer = self._connections.writer
-        try:
-            if writer.connection is not None and writer.connection.in_transaction:
-                writer.connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            writer.close()
-        if not isinstance(error, Exception):
-            raise error
-        # What Python itself refuses has not reached SQLite.
-        from_sqlite = isinstance(error, sqlite3.Error | MemoryError)
-        if committing and from_sqlite and primary_code(error) not in _NOTHING_IS_DURABLE:
-            return _InDoubt(error)
-        return _Failed(error)
-
-    def _resolve(
-        self, commits: Sequence[Commit], error: BaseException
-    ) -> list[BaseException | None]:
-        """After an ambiguous COMMIT: reopen, force what is visible to disk, repeat each once.
-
-        A failed fsync may have dropped pages that reads still see, and the next fsync would not
-        say so. Moving them into the main file writes them again before anybody believes them.
-        """
-        try:
-            self._connections.writer.close()
-            writer = self._connections.connect_writer()
-            busy = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            if busy:
-                raise sqlite3.OperationalError("the log is in use by another process")
-        except (sqlite3.Error, StoreError) as again:
-            return [self._unknown(error, again) for _ in commits]
-        return [self._repeat(commit, error) for commit in commits]
-
-    def _repeat(self, commit: Commit, error: BaseException) -> BaseException | None:
-        try:
-            return self._transaction([commit])[0]
-        except _Failed as again:
-            return self._unknown(error, again)
-
-    def _unknown(self, error: BaseException, again: BaseException) -> CommitUnknown:
-        return CommitUnknown(
-            f"A commit to {self.location} failed ({error}; then {again}). It may or may not be "
-            "durable, and nothing was done on the strength of it. Repair the disk and open the run "
-            "again: what is in doubt will be reconciled."
-        )
-
-
-class _Failed(Exception):
-    """A transaction failed before COMMIT; nothing of it is durable."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-class _InDoubt(_Failed):
-    """COMMIT itself failed; the transaction may or may not be durable."""
-
-
-def _write(
-    connection: sqlite3.Connection, commit: Commit, sealing: Sealing
-) -> BaseException | None:
-    """Write one member of a batch; or say why it is refused, and then nothing was written."""
-    statement = quick(commit)
-    if statement is not None and write_quickly(connection, commit, statement, sealing):
-        return None
-    try:
-        statements = plan(connection, commit, sealing)
-    except (NottwiceError, Blocked, Outdated) as refusal:
-        return refusal
-    for sql, parameters in statements:
-        connection.execute(sql, parameters)
-    return None
 
 
 _stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
@@ -596,10 +434,11 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _inode_of(path: str) -> tuple[int, int] | None:
-    """What tells a file from another one at the same path; text, for this is in every commit."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+def _close_at_exit() -> None:
+    """Nothing else clears the log away, once the last process that used a ledger has ended."""
+    for store in list(_stores):
+        if store._pid == os.getpid():
+            store._connections.close_idle()
+
+
+atexit.register(_close_at_exit)

@@ -9,21 +9,26 @@ is closed, when whoever uses it is done; parent and child open their own again w
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import os
 import sqlite3
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from nottwice.errors import LedgerCorrupt, StoreError
+from nottwice.store import sqlite_locks
 from nottwice.store.sqlite_schema import check_durable
 
 # Each has a cache of its own, and opening one takes as long as many reads.
 MOST_READERS = 8
+_NOT_OUR_TABLES = ("no such table", "no such column", "no such index")
+# How often a query is repeated under whose hands the log was moved into the ledger.
+TRIES = 3
 
 
 class Connections:
@@ -42,15 +47,21 @@ class Connections:
         self._idle: deque[Slot] = deque()
         self._readers: list[Slot] = []
         self._turns = itertools.count()
+        self._hold: sqlite_locks.Hold | None = None
         with _gate.no_new_connections:
             _known.add(self)
 
     def connect(self, slot: Slot) -> sqlite3.Connection:
-        """The connection of a slot, opened if need be. The file must be there already."""
+        """The connection of a slot, opened if need be. The file must be there already.
+
+        Only the writer can write: a process that only reads leaves the log as it is (P110).
+        """
         if slot.connection is None:
+            mode = "?mode=rw" if slot is self.writer else "?mode=ro"
+            files = self._hold_files(slot)
             with _gate.no_new_connections:
                 slot.connection = sqlite3.connect(
-                    self.path.as_uri() + "?mode=rw",
+                    self.path.as_uri() + mode,
                     uri=True,
                     timeout=self._busy_seconds,
                     isolation_level=None,
@@ -60,7 +71,40 @@ class Connections:
             # macOS only: its fsync does not reach the disk. Elsewhere these do nothing.
             slot.connection.execute("PRAGMA fullfsync = ON")
             slot.connection.execute("PRAGMA checkpoint_fullfsync = ON")
+            files.hold_index(slot.connection, self._busy_seconds)
         return slot.connection
+
+    def _hold_files(self, slot: Slot) -> sqlite_locks.LedgerFiles:
+        """Have the files locked before SQLite opens them, and until it has closed them."""
+        try:
+            if self._hold is None:
+                # Beyond the connections, which a fork or an error may close for a while.
+                _, self._hold = sqlite_locks.hold(self.path)
+            slot.files, slot.hold = sqlite_locks.hold(self.path)
+            slot.files.wrote |= slot is self.writer
+            slot.files.hold_ledger(self._busy_seconds)
+            check_fresh(slot.files)
+        except OSError as error:
+            raise sqlite3.OperationalError(f"unable to open database file: {error}") from error
+        return slot.files
+
+    @contextlib.contextmanager
+    def judging(self) -> Iterator[sqlite3.Connection]:
+        """A connection to judge a file by, before anything is written to it."""
+        # What a dead writer left half done in a file without WAL, only a writer can undo.
+        can_read = not self.path.with_name(self.path.name + "-journal").exists()
+        slot = Slot(self._busy_seconds) if can_read else self.writer
+        with slot.guard:
+            yield self.connect(slot)
+        if can_read:
+            self._readers.append(slot)
+            self._idle.append(slot)
+
+    def secure(self) -> None:
+        """Lock the files of a ledger that was switched to WAL just now. Hold ``writer.guard``."""
+        files, connection = self.writer.files, self.connect(self.writer)
+        files.hold_ledger(self._busy_seconds)
+        files.hold_index(connection, self._busy_seconds)
 
     def connect_writer(self) -> sqlite3.Connection:
         """The one connection that writes, proven durable. Hold ``writer.guard``."""
@@ -93,7 +137,17 @@ class Connections:
     def _read(self, slot: Slot, sql: str, parameters: Sequence[Any]) -> list[Any]:
         with slot.guard:
             try:
-                return self.connect(slot).execute(sql, parameters).fetchall()
+                connection, files = self.connect(slot), slot.files
+                check_fresh(files)
+                for _ in range(TRIES):
+                    before = files.position()
+                    found = connection.execute(sql, parameters).fetchall()
+                    if files.position() == before:
+                        return found
+                # The log was moved under each of them, and the locks that keep SQLite from mixing
+                # old pages with new ones may have been dropped. It stays while nobody can write.
+                with files.turn(self._busy_seconds):
+                    return connection.execute(sql, parameters).fetchall()
             except BaseException:
                 # After an error or an interrupt nobody knows what state it is in.
                 slot.close()
@@ -101,9 +155,32 @@ class Connections:
 
     def close(self) -> None:
         """Close every connection once it is idle. A later use opens new ones."""
-        for slot in self.slots():
+        # The writer last: it alone can clear the log away where we cannot (see sqlite_locks).
+        for slot in reversed(self.slots()):
             with slot.guard:
                 slot.close()
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.release()
+
+    def close_idle(self) -> None:
+        """Close everything if nobody is using it: this process ends, and does not wait."""
+        idle = [slot for slot in self.slots() if slot.guard.acquire(blocking=False)]
+        for slot in idle:
+            slot.guard.release()
+        if len(idle) == len(self.slots()):
+            self.close()
+
+    @contextlib.contextmanager
+    def unmoved(self) -> Iterator[None]:
+        """While somebody reads for long: what is in the log stays there."""
+        files, hold = sqlite_locks.hold(self.path)
+        try:
+            self.read("SELECT 1", ())
+            with files.holding_read_marks():
+                yield
+        finally:
+            hold.release()
 
     def slots(self) -> list[Slot]:
         return [self.writer, *self._readers]
@@ -112,16 +189,43 @@ class Connections:
 class Slot:
     """A place for one connection, and the lock of whoever uses it."""
 
+    files: sqlite_locks.LedgerFiles
+    """The files of the ledger, while there is a connection."""
+
     def __init__(self, busy_seconds: float) -> None:
         self.busy_seconds = busy_seconds
         self.guard = threading.Lock()
         self.connection: sqlite3.Connection | None = None
+        self.hold: sqlite_locks.Hold | None = None
 
     def close(self) -> None:
         connection, self.connection = self.connection, None
-        if connection is not None:
+        if connection is not None and self.files.stale:
+            # To close it would write an old log over what others have committed since (P111).
+            _leave_open(connection)
+        elif connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+        # Only now: to close our descriptors drops the locks that SQLite has.
+        hold, self.hold = self.hold, None
+        if hold is not None:
+            hold.release()
+
+    __del__ = close
+
+
+def check_fresh(files: sqlite_locks.LedgerFiles) -> None:
+    """Refuse files that nobody else finds any more (P111)."""
+    if files.stale:
+        raise StoreError(
+            f"The files of ledger {files.path} were removed while this process used them, so it "
+            f"cannot use the ledger any more. Nothing was written. {files.found}"
+        )
+
+
+def _leave_open(connection: sqlite3.Connection) -> None:
+    """Keep a connection from ever being closed, also when the interpreter ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def store_error(error: BaseException, location: str) -> StoreError:
@@ -129,13 +233,17 @@ def store_error(error: BaseException, location: str) -> StoreError:
     if isinstance(error, StoreError):
         return error
     text = f"The ledger {location} could not be used ({error}). Nothing was written."
+    damaged = f"{text} It is damaged or no ledger; restore it from a backup."
+    if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_OUR_TABLES):
+        # SQLite quotes what it cannot read, and Python cannot read the quotation.
+        return LedgerCorrupt(damaged)
     match primary_code(error):
         case sqlite3.SQLITE_FULL:
             return StoreError(f"{text} Free some disk space, then open the run again.")
         case sqlite3.SQLITE_BUSY:
             return StoreError(f"{text} Another process keeps it locked; end that, and try again.")
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return LedgerCorrupt(f"{text} It is damaged or no ledger; restore it from a backup.")
+            return LedgerCorrupt(damaged)
     return StoreError(text)
 
 

@@ -61,7 +61,7 @@ def _check_free(destination: Path) -> None:
 
 def _copy_pages(source: Path, partial: Path, on_progress: OnProgress) -> None:
     with (
-        contextlib.closing(sqlite3.connect(source, isolation_level=None)) as reader,
+        contextlib.closing(_reader(source)) as reader,
         contextlib.closing(sqlite3.connect(partial, isolation_level=None)) as writer,
     ):
         # The transaction holds on to one moment; without it every commit would begin the copy anew.
@@ -73,6 +73,10 @@ def _copy_pages(source: Path, partial: Path, on_progress: OnProgress) -> None:
             progress=lambda status, left, total: on_progress(total - left, total),
         )
         reader.execute("ROLLBACK")
+
+
+def _reader(source: Path) -> sqlite3.Connection:
+    return sqlite3.connect(source.as_uri() + "?mode=ro", uri=True, isolation_level=None)
 
 
 def _finish(partial: Path, mark: AuditEntry) -> None:

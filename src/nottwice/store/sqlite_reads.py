@@ -24,13 +24,13 @@ CALLS_IN_DOUBT = (
 STANDING = """
 SELECT EXISTS (
          SELECT 1 FROM tool_call_results
-          WHERE workflow_id = ?1 AND status IN ('PENDING', 'UNKNOWN')
-            AND created_at >= (SELECT in_doubt_from FROM runs WHERE workflow_id = ?1)),
+          WHERE workflow_id = ? AND status IN ('PENDING', 'UNKNOWN')
+            AND created_at >= (SELECT in_doubt_from FROM runs WHERE workflow_id = ?)),
        EXISTS (
-         SELECT 1 FROM reviews WHERE workflow_id = ?1 AND status IN ('open', 'decided')),
-       EXISTS (SELECT 1 FROM events WHERE workflow_id = ?1),
-       EXISTS (SELECT 1 FROM audit WHERE workflow_id = ?2),
-       (SELECT coalesce(max(ordinal), 0) FROM steps WHERE workflow_id = ?1)
+         SELECT 1 FROM reviews WHERE workflow_id = ? AND status IN ('open', 'decided')),
+       EXISTS (SELECT 1 FROM events WHERE workflow_id = ?),
+       EXISTS (SELECT 1 FROM audit WHERE workflow_id = ?),
+       (SELECT coalesce(max(ordinal), 0) FROM steps WHERE workflow_id = ?)
 """
 _UNDER = _CALLS + " AND node_id >= ? AND node_id < ?"
 CALLS_UNDER = _UNDER + " ORDER BY created_at, rowid"
@@ -83,8 +83,8 @@ CHAIN = (
     " AND (c.snapshot <= c.version OR c.version >= w.version) ORDER BY c.version"
 )
 NEWEST_CHAIN = (
-    _CHECKPOINTS + " WHERE workflow_id = ?1 AND version >= (SELECT snapshot FROM checkpoints"
-    " WHERE workflow_id = ?1 ORDER BY version DESC LIMIT 1)"
+    _CHECKPOINTS + " WHERE workflow_id = ? AND version >= (SELECT snapshot FROM checkpoints"
+    " WHERE workflow_id = ? ORDER BY version DESC LIMIT 1)"
     " AND snapshot <= version ORDER BY version"
 )
 VERSIONS = (
@@ -103,14 +103,14 @@ CHILDREN = (
 )
 _CAN_GO_ON = (
     "SELECT " + rows.RUN_COLUMNS + ", ready_at FROM runs WHERE ready_at IS NOT NULL"
-    " AND graph_id NOT IN (SELECT value FROM json_each(?1))"
+    " AND graph_id NOT IN (SELECT value FROM json_each(?))"
 )
-_IN_TURN = " ORDER BY ready_at, workflow_id LIMIT ?2"
+_IN_TURN = " ORDER BY ready_at, workflow_id LIMIT ?"
 # Only a timer is a matter of the clock: a run that was written down by a clock that has been put
 # back since must not wait until then.
 QUEUED_RUNS = _CAN_GO_ON + " AND epoch = 0" + _IN_TURN
 _TOLD_RUNS = _CAN_GO_ON + " AND epoch > 0 AND ready_at IS NOT wake_at" + _IN_TURN
-_TIMED_RUNS = _CAN_GO_ON + " AND ready_at = wake_at AND ready_at <= ?3" + _IN_TURN
+_TIMED_RUNS = _CAN_GO_ON + " AND ready_at = wake_at AND ready_at <= ?" + _IN_TURN
 READY_RUNS = "".join(
     ("SELECT * FROM (", _TOLD_RUNS, ") UNION ALL SELECT * FROM (", _TIMED_RUNS, ")", _IN_TURN)
 )

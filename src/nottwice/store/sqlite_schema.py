@@ -90,7 +90,7 @@ def peek(path: Path) -> int:
         opened = sqlite3.connect(path.as_uri() + mode, uri=True, isolation_level=None)
         with contextlib.closing(opened) as connection:
             return version_of(connection, str(path))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise StoreError(
             f"{path} cannot be read as a ledger ({error}). Nothing was changed. Name another file."
         ) from error

@@ -12,7 +12,14 @@ from nottwice.engine import dispatch, reconcile
 from nottwice.engine.asks import Doing
 from nottwice.errors import Fenced, StoreError
 from nottwice.model.run import Life
-from nottwice.store import locks, process_table, sqlite, sqlite_connections, sqlite_writes
+from nottwice.store import (
+    locks,
+    process_table,
+    sqlite,
+    sqlite_commits,
+    sqlite_connections,
+    sqlite_writes,
+)
 from nottwice.store.interface import Commit
 from nottwice.store.ofd import ByteLocks
 from nottwice.store.sealing import Sealing
@@ -73,7 +80,7 @@ def a_failed_commit_is_taken_for_done() -> None:
     def broken(self: SqliteStore, commits: Sequence[Commit]) -> list[BaseException | None]:
         try:
             return whole(self, commits)
-        except sqlite._Failed:
+        except sqlite_commits._Failed:
             return [None for _ in commits]
 
     swap(SqliteStore, "_transaction", broken)
@@ -117,7 +124,7 @@ def _in_a_savepoint(connection: sqlite3.Connection, commit: Commit) -> BaseExcep
     with contextlib.suppress(sqlite3.Error):
         connection.execute("SAVEPOINT member")
     try:
-        refused = sqlite._write(connection, commit, Sealing(None))
+        refused = sqlite_commits._write(connection, commit, Sealing(None))
     except sqlite3.Error as error:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK TO member")

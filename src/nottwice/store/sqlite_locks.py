@@ -1,0 +1,389 @@
+"""Which locks does a process hold on a SQLite ledger that no ``close`` elsewhere can drop? (P110)
+
+SQLite locks its files with POSIX locks. A process loses all of those when it closes *any*
+descriptor of the file: a tool that copies the folder of its own ledger is enough. Another process
+then believes that it is alone, and clears the log away under a writer whose commits go on to
+"succeed". So on Linux this process holds OFD locks beside SQLite's, which belong to a descriptor:
+
+- read locks on what SQLite locks for as long as a file is open: the SHARED range of the ledger,
+  and the byte of the index (``-shm``) that says "in use". They refuse every EXCLUSIVE, of foreign
+  tools too. This process holds them from before SQLite opens the ledger until all its connections
+  are closed, so no connection of ours clears the log when it is closed: the last process does that
+  here, after it has made sure that it is the last;
+- a write lock around every write transaction of ours (see ``take_turn``), because SQLite's own
+  WRITE and CHECKPOINT locks can be dropped as well. It is fair, as SQLite's waiting is not.
+
+The read marks of SQLite can be dropped, too. A query is therefore believed only if no log was
+restarted or checkpointed while it ran (``position``), and a copy holds the marks itself.
+
+A descriptor of these files must never be closed while SQLite has them open: that is the very harm.
+There is one set of descriptors per ledger and process, and it counts its users.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import functools
+import os
+import select
+import sqlite3
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+# Where SQLite keeps its locks: https://www.sqlite.org/src/file/src/os_unix.c and walformat.html.
+_SHARED = (0x4000_0002, 510)
+_IN_USE = (128, 1)
+_READ_MARKS = (123, 5)
+# Beyond every page of a ledger. Who waits for the turn queues for the first byte of the two.
+_QUEUE_AND_TURN = (1 << 62, 2)
+_QUEUE = (1 << 62, 1)
+_TURN = ((1 << 62) + 1, 1)
+
+_SET_LOCK: int = getattr(fcntl, "F_OFD_SETLK", -1)
+_HEADER_BYTES = 20
+_IN_WAL_MODE = b"\x02\x02"
+_INDEX_BYTES = 132
+
+# The next one in the queue looks often, for its turn comes within one commit.
+TURN_PAUSE_SECONDS = 0.0001
+QUEUE_PAUSE_SECONDS = 0.0005
+LONG_PAUSE_SECONDS = 0.01
+SHORT_PAUSES = 1_000
+
+
+class LedgerFiles:
+    """The descriptors that this process has of one ledger, and the locks on them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.guard = threading.Lock()
+        """Between threads: hold it around ``take_turn``, the transaction and ``end_turn``."""
+        self.users = 0
+        self.wrote = False
+        """Whether this process may have written to the log, so that it is its to clear away."""
+        self.forgotten = False
+        """Whether this is what a parent process held: nothing of it may be used any more."""
+        self.found = ""
+        """What is known of a ledger whose files were removed (see ``stale``)."""
+        self.locks = _SET_LOCK >= 0
+        """Whether this system has locks that belong to a descriptor."""
+        self._shared = False
+        self._index = self._log = -1
+        self._copies = 0
+        self._ledger = _open(path)
+        self.inode = inode_of(self._ledger)
+        self.end_turn: Callable[[], object] = functools.partial(
+            fcntl.fcntl, self._ledger, _SET_LOCK, _request(fcntl.F_UNLCK, _QUEUE_AND_TURN)
+        )
+        """Let the next one write. It is called without a frame of Python in between, before which
+        an interrupt could strike and leave the turn taken."""
+        if not self.locks:
+            self.end_turn = os.getpid
+
+    @property
+    def stale(self) -> bool:
+        """Whether SQLite in this process has files of this ledger that nobody finds any more."""
+        return self.inode in _abandoned
+
+    def hold_ledger(self, wait_seconds: float) -> None:
+        """Keep others from clearing the log away, if the ledger has one (WAL mode)."""
+        with _guard:
+            if self._shared or not self.locks or not self._in_wal_mode():
+                return
+            for _ in _pauses(LONG_PAUSE_SECONDS, wait_seconds):
+                if self._locked(self._ledger, fcntl.F_RDLCK, _SHARED):
+                    break
+            else:
+                raise sqlite3.OperationalError(
+                    "database is locked by a process that clears its log"
+                )
+            # A foreign tool may have switched it off before the lock was there.
+            self._shared = self.locks and self._in_wal_mode()
+            if self.locks and not self._shared:
+                _set(self._ledger, fcntl.F_UNLCK, _SHARED)
+
+    def hold_index(self, connection: sqlite3.Connection, wait_seconds: float) -> None:
+        """Keep others from starting the index anew. Not before SQLite itself has judged it.
+
+        An index that was left by a power cut must be built again, and SQLite does so only if
+        nobody says that it is in use.
+        """
+        with _guard:
+            if self._index >= 0 or not self._in_wal_mode():
+                return
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            self._log = os.open(_beside(self.path, "-wal"), os.O_RDONLY | os.O_CLOEXEC)
+            # From here on it must not be closed again, whatever happens.
+            self._index = os.open(_beside(self.path, "-shm"), os.O_RDWR | os.O_CLOEXEC)
+            for _ in _pauses(LONG_PAUSE_SECONDS, wait_seconds):
+                if not self.locks or self._locked(self._index, fcntl.F_RDLCK, _IN_USE):
+                    return
+            raise sqlite3.OperationalError("database is locked: its index is built")
+
+    def take_turn(self, wait_seconds: float) -> bool:
+        """Wait until this process may write; False if another one kept its turn for too long.
+
+        Hold ``guard``, and call ``end_turn`` in any case, also after an interrupt.
+        """
+        if not self.locks:
+            return True
+        try:
+            fcntl.fcntl(self._ledger, _SET_LOCK, _TAKE_BOTH)
+            fcntl.fcntl(self._ledger, _SET_LOCK, _LEAVE_QUEUE)
+        except (BlockingIOError, PermissionError):
+            return self._wait_for_turn(wait_seconds)
+        return True
+
+    def _wait_for_turn(self, wait_seconds: float) -> bool:
+        # Only the first of the queue waits for the turn itself. Without a queue, the process that
+        # had the last turn would take the next one before any other one wakes up.
+        for _ in _pauses(QUEUE_PAUSE_SECONDS, wait_seconds):
+            if _set(self._ledger, fcntl.F_WRLCK, _QUEUE):
+                break
+        else:
+            return False
+        for _ in _pauses(TURN_PAUSE_SECONDS, wait_seconds):
+            if _set(self._ledger, fcntl.F_WRLCK, _TURN):
+                _set(self._ledger, fcntl.F_UNLCK, _QUEUE)
+                return True
+        return False
+
+    @contextlib.contextmanager
+    def turn(self, wait_seconds: float) -> Iterator[None]:
+        """The same for what is not in a hurry."""
+        with self.guard:
+            try:
+                if not self.take_turn(wait_seconds):
+                    raise sqlite3.OperationalError("database is locked by another process")
+                yield
+            finally:
+                self.end_turn()
+
+    def position(self) -> bytes:
+        """What changes whenever the log is restarted or moved into the ledger."""
+        if self._index < 0:
+            return b""
+        seen = os.pread(self._index, _INDEX_BYTES, 0)
+        # The salt of the log; what is backfilled; what somebody has set out to backfill.
+        return seen[32:40] + seen[96:100] + seen[128:132]
+
+    @contextlib.contextmanager
+    def holding_read_marks(self) -> Iterator[None]:
+        """Let nobody restart the log, or move it into the ledger, for a reading that takes long."""
+        self._count_copies(1)
+        try:
+            for _ in _pauses(LONG_PAUSE_SECONDS, LONG_PAUSE_SECONDS * SHORT_PAUSES):
+                if not self.locks or _set(self._index, fcntl.F_RDLCK, _READ_MARKS):
+                    break
+            else:
+                raise sqlite3.OperationalError("database is locked by another process")
+            yield
+        finally:
+            self._count_copies(-1)
+
+    def _count_copies(self, change: int) -> None:
+        with _guard:
+            self._copies += change
+            if not self._copies and self.locks:
+                _set(self._index, fcntl.F_UNLCK, _READ_MARKS)
+
+    def in_place(self) -> bool:
+        """Whether the files that SQLite writes to are still those that others find."""
+        if self._index < 0:
+            return True
+        return bool(
+            os.fstat(self._log).st_nlink
+            and os.fstat(self._index).st_nlink
+            and os.fstat(self._ledger).st_nlink
+        )
+
+    def _in_wal_mode(self) -> bool:
+        return os.pread(self._ledger, _HEADER_BYTES, 0)[18:20] == _IN_WAL_MODE
+
+    def _locked(self, descriptor: int, kind: int, where: tuple[int, int]) -> bool:
+        try:
+            return _set(descriptor, kind, where)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+            # A kernel, or a sandbox in place of one, that knows no such locks.
+            self.locks = False
+            self.end_turn = os.getpid
+            return True
+
+    # The end
+
+    def clear_away(self) -> None:
+        """Move the log into the ledger and remove it, if no other process has the ledger open."""
+        if not self._shared or self._index < 0 or not self._is_alone():
+            return
+        if self.wrote and os.fstat(self._log).st_size:
+            # Another process may come at this moment, so this is a write transaction like others.
+            with self.turn(0), contextlib.closing(_connect(self.path)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if self._is_alone(keep=True) and not os.fstat(self._log).st_size:
+            for end, ours in (("-wal", self._log), ("-shm", self._index)):
+                if inode_of(_beside(self.path, end)) == inode_of(ours):
+                    os.unlink(_beside(self.path, end))
+
+    def _is_alone(self, *, keep: bool = False) -> bool:
+        alone = _set(self._ledger, fcntl.F_WRLCK, _SHARED)
+        if alone and not keep:
+            _set(self._ledger, fcntl.F_RDLCK, _SHARED)
+        return alone
+
+    def used_elsewhere(self) -> bool:
+        """Whether this process has more descriptors of these files: of SQLite, opened by others."""
+        own = {each for each in (self._ledger, self._index, self._log) if each >= 0}
+        inodes = {inode_of(each) for each in own}
+        try:
+            found = {int(name) for name in os.listdir("/dev/fd")}
+        except OSError:
+            return False
+        for descriptor in found - own:
+            with contextlib.suppress(OSError):
+                if inode_of(descriptor) in inodes:
+                    return True
+        return False
+
+    def close(self) -> None:
+        for descriptor in (self._ledger, self._index, self._log):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._ledger = self._index = self._log = -1
+
+
+class Hold:
+    """One use of the files of a ledger; they stay open and locked while there is one."""
+
+    def __init__(self, files: LedgerFiles) -> None:
+        self._files: LedgerFiles | None = files
+
+    def release(self) -> None:
+        """Say that this use is over. The last one clears away and closes."""
+        with _guard:
+            files, self._files = self._files, None
+            if files is None or files.forgotten:
+                return
+            files.users -= 1
+            if not files.users:
+                _end(files)
+
+    __del__ = release
+
+
+_known: dict[tuple[int, int], LedgerFiles] = {}
+# Reentrant: the garbage collector may release a use while this very thread opens another file.
+_guard = threading.RLock()
+_kept_open: list[LedgerFiles] = []
+# A forked child has SQLite's memory of them, too, so it keeps this set.
+_abandoned: set[tuple[int, int]] = set()
+
+
+def hold(path: Path) -> tuple[LedgerFiles, Hold]:
+    """The files of the ledger at ``path``, open in this process until the hold is released."""
+    with _guard:
+        _close_leftovers()
+        files = _known.get(inode_of(path))
+        if files is None:
+            files = LedgerFiles(path)
+            if files.inode in _known:
+                # It was put in place at this very moment, and this process has it open already.
+                _kept_open.append(files)
+                files = _known[files.inode]
+            _known[files.inode] = files
+        files.users += 1
+        return files, Hold(files)
+
+
+def abandon(files: LedgerFiles) -> None:
+    """Keep the files open until this process ends: SQLite has some that nobody finds any more."""
+    with _guard:
+        files.users += 1
+        _abandoned.add(files.inode)
+
+
+def _end(files: LedgerFiles) -> None:
+    if files.used_elsewhere():
+        # The program itself has a connection to this ledger, whose locks a close would drop.
+        return
+    with contextlib.suppress(OSError, sqlite3.Error):
+        files.clear_away()
+    _known.pop(files.inode, None)
+    files.close()
+
+
+def _close_leftovers() -> None:
+    for files in [each for each in _known.values() if not each.users]:
+        _end(files)
+
+
+def _forget_after_fork() -> None:
+    """Locks that a child inherited would outlive its parent; it takes its own."""
+    global _guard
+    _guard = threading.RLock()
+    for files in (*_known.values(), *_kept_open):
+        files.forgotten = True
+        with contextlib.suppress(OSError):
+            files.close()
+    _known.clear()
+    _kept_open.clear()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def inode_of(file: Path | str | int) -> tuple[int, int]:
+    """What tells a file from another one at the same path."""
+    status = os.stat(file)
+    return status.st_dev, status.st_ino
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except PermissionError:
+        # It can still be read, and who reads needs no turn.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path.as_uri() + "?mode=rw", uri=True, timeout=0, isolation_level=None)
+
+
+def _beside(path: Path, end: str) -> str:
+    return f"{path}{end}"
+
+
+def _request(kind: int, where: tuple[int, int]) -> bytes:
+    """A lock as the kernel wants it described: struct flock, with no process named."""
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, *where, 0)
+
+
+_TAKE_BOTH = _request(fcntl.F_WRLCK, _QUEUE_AND_TURN)
+_LEAVE_QUEUE = _request(fcntl.F_UNLCK, _QUEUE)
+
+
+def _set(descriptor: int, kind: int, where: tuple[int, int]) -> bool:
+    """Take, change or drop a lock without waiting; False if another one is in the way."""
+    try:
+        fcntl.fcntl(descriptor, _SET_LOCK, _request(kind, where))
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _pauses(pause_seconds: float, wait_seconds: float) -> Iterator[None]:
+    """Moments to try at: often in the beginning, and an end to it (D13)."""
+    left = wait_seconds
+    for number in range(1 << 62):
+        yield
+        if left <= 0:
+            return
+        pause = pause_seconds if number < SHORT_PAUSES else LONG_PAUSE_SECONDS
+        select.select([], [], [], min(pause, left))
+        left -= pause
