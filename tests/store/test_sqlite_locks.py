@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -148,6 +149,31 @@ def test_many_ledgers_are_opened_and_closed_without_keeping_a_descriptor(tmp_pat
     gc.collect()
     left = {name for name in opened() if name.startswith(str(tmp_path))}
     assert {name for name in left if not name.endswith(".holders")} == set()
+
+
+def test_a_switch_to_wal_that_a_power_cut_broke_off_is_undone_and_made_again(path: Path) -> None:
+    cut = path.with_name("cut.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("PRAGMA user_version = 0")
+        connection.execute("CREATE TABLE much (it)")
+        for _ in range(50):
+            connection.execute("INSERT INTO much VALUES (zeroblob(9000))")
+        # So far the disk has a journal that undoes all of it, and the first page as it will be.
+        whole = bytearray(path.read_bytes())
+        whole[18:20] = b"\x02\x02"
+        cut.write_bytes(whole)
+        shutil.copyfile(f"{path}-journal", f"{cut}-journal")
+        connection.execute("ROLLBACK")
+    store = SqliteStore(cut, now=NOW, busy_seconds=0.1)
+    store.commit(note(1))
+    assert noted(store) == [1]
+    read_and_close_all(cut)
+    foreign(cut, "SELECT count(*) FROM runs")
+    assert Path(f"{cut}-wal").exists()
+    store.close()
 
 
 # The turn

@@ -71,7 +71,7 @@ class Connections:
             # macOS only: its fsync does not reach the disk. Elsewhere these do nothing.
             slot.connection.execute("PRAGMA fullfsync = ON")
             slot.connection.execute("PRAGMA checkpoint_fullfsync = ON")
-            files.hold_index(slot.connection, self._busy_seconds)
+            files.hold_all(slot.connection, self._busy_seconds)
         return slot.connection
 
     def _hold_files(self, slot: Slot) -> sqlite_locks.LedgerFiles:
@@ -95,16 +95,17 @@ class Connections:
         can_read = not self.path.with_name(self.path.name + "-journal").exists()
         slot = Slot(self._busy_seconds) if can_read else self.writer
         with slot.guard:
-            yield self.connect(slot)
+            connection = self.connect(slot)
+            yield connection
+            # Another process may have switched WAL on meanwhile.
+            slot.files.hold_all(connection, self._busy_seconds)
         if can_read:
             self._readers.append(slot)
             self._idle.append(slot)
 
     def secure(self) -> None:
         """Lock the files of a ledger that was switched to WAL just now. Hold ``writer.guard``."""
-        files, connection = self.writer.files, self.connect(self.writer)
-        files.hold_ledger(self._busy_seconds)
-        files.hold_index(connection, self._busy_seconds)
+        self.writer.files.hold_all(self.connect(self.writer), self._busy_seconds)
 
     def connect_writer(self) -> sqlite3.Connection:
         """The one connection that writes, proven durable. Hold ``writer.guard``."""

@@ -89,10 +89,16 @@ class LedgerFiles:
         """Whether SQLite in this process has files of this ledger that nobody finds any more."""
         return self.inode in _abandoned
 
-    def hold_ledger(self, wait_seconds: float) -> None:
-        """Keep others from clearing the log away, if the ledger has one (WAL mode)."""
+    def hold_ledger(self, wait_seconds: float, *, judged: bool = False) -> None:
+        """Keep others from clearing the log away, if the ledger has one (WAL mode).
+
+        A journal beside it says that the switch to WAL may have been broken off. SQLite must be
+        able to undo that, so nothing is locked before it has ``judged`` the files.
+        """
         with _guard:
             if self._shared or not self.locks or not self._in_wal_mode():
+                return
+            if not judged and os.path.exists(_beside(self.path, "-journal")):
                 return
             for _ in _pauses(LONG_PAUSE_SECONDS, wait_seconds):
                 if self._locked(self._ledger, fcntl.F_RDLCK, _SHARED):
@@ -106,8 +112,8 @@ class LedgerFiles:
             if self.locks and not self._shared:
                 _set(self._ledger, fcntl.F_UNLCK, _SHARED)
 
-    def hold_index(self, connection: sqlite3.Connection, wait_seconds: float) -> None:
-        """Keep others from starting the index anew. Not before SQLite itself has judged it.
+    def hold_all(self, connection: sqlite3.Connection, wait_seconds: float) -> None:
+        """Keep others from starting the index anew, too. Not before SQLite itself has judged it.
 
         An index that was left by a power cut must be built again, and SQLite does so only if
         nobody says that it is in use.
@@ -116,6 +122,9 @@ class LedgerFiles:
             if self._index >= 0 or not self._in_wal_mode():
                 return
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            if not self._in_wal_mode():
+                return
+            self.hold_ledger(wait_seconds, judged=True)
             self._log = os.open(_beside(self.path, "-wal"), os.O_RDONLY | os.O_CLOEXEC)
             # From here on it must not be closed again, whatever happens.
             self._index = os.open(_beside(self.path, "-shm"), os.O_RDWR | os.O_CLOEXEC)
