@@ -79,6 +79,27 @@ def test_no_other_process_clears_the_log_away_after_this_one_has_read_its_files(
     store.close()
 
 
+@pytest.mark.parametrize(
+    ("end", "start", "length"),
+    [("", 0x40000002, 510), ("-shm", 128, 1)],
+    ids=["what SQLite takes to unlink the log", "what SQLite takes to start the index anew"],
+)
+def test_no_other_process_gets_a_lock_that_means_to_be_alone(
+    path: Path, end: str, start: int, length: int
+) -> None:
+    store = SqliteStore(path, now=NOW)
+    read_and_close_all(path)
+    program = (
+        "import fcntl, sys\n"
+        "with open(sys.argv[1], 'r+b') as file:\n"
+        "    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, *map(int, sys.argv[2:]))\n"
+    )
+    words = [sys.executable, "-c", program, f"{path}{end}", str(length), str(start)]
+    tried = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in tried.stderr
+    store.close()
+
+
 def test_no_foreign_tool_switches_the_log_off_under_a_living_process(path: Path) -> None:
     store = SqliteStore(path, now=NOW)
     read_and_close_all(path)
