@@ -146,6 +146,22 @@ def test_an_edited_result_is_never_returned(place: Place) -> None:
     assert sent == []
 
 
+def test_a_parent_that_was_added_or_taken_away_is_not_believed(place: Place) -> None:
+    """A receipt would answer for calls that its body did not make."""
+
+    @nt.tool("unsafe_on_replay")
+    def seals_outer(to: str) -> str:
+        return str(mail(to))
+
+    with place.open() as ledger, ledger.run("nested"):
+        seals_outer("inside")
+    assert place.flaws() == []
+    forge = "UPDATE {t}tool_call_results SET parent_call_id = ? WHERE workflow_id = ? AND nth = 2"
+    place.sql(forge, None, "nested")
+    place.sql(forge, "0123", "done")
+    assert [flaw.count("its seal does not fit") for flaw in place.flaws()] == [1, 1]
+
+
 def test_a_doubt_that_was_turned_into_a_failure_is_not_believed(place: Place) -> None:
     place.sql("UPDATE {t}tool_call_results SET status = 'FAILED' WHERE status = 'PENDING'")
     assert len(place.flaws()) == 1
