@@ -289,7 +289,7 @@ def test_an_approval_is_not_asked_for_while_something_may_have_happened(host: Ho
         return bank.pay(40)
 
     assert isinstance(attempt(host, work), nt.ReplayUnsafeError)
-    assert [review.kind.value for review in host.open_reviews] == ["unknown"]
+    assert [review.kind.value for review in host.open_reviews] == ["in doubt"]
 
 
 def test_a_used_approval_is_no_word_about_what_happened(host: Host) -> None:

@@ -199,7 +199,7 @@ def test_what_was_mended_and_is_broken_again_waits_again(place: Place) -> None:
             with pytest.raises(nt.ReplayUnsafeError), ledger.run("dead"):
                 pytest.fail("its code was run")
             kinds = [review.kind.value for review in ledger.store.open_reviews("dead")]
-        assert kinds == ["unknown"]
+        assert kinds == ["in doubt"]
 
 
 def test_a_receipt_does_not_vouch_for_an_intent_that_was_changed_meanwhile(place: Place) -> None:

@@ -189,7 +189,7 @@ def _advance(whole: Everything, ledger: nt.Ledger) -> Outcome[Any]:
 
 
 def _decide(whole: Everything, ledger: nt.Ledger, review: Review) -> None:
-    assert review.kind is ReviewKind.UNKNOWN, review
+    assert review.kind is ReviewKind.IN_DOUBT, review
     if review.decision is not None:
         return
     name = f"{whole.process.plan.effect} {review.identity.tool_name}"

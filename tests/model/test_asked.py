@@ -35,7 +35,7 @@ def test_a_wanted_call_is_shown_as_it_would_be_made() -> None:
 
 
 def test_a_review_of_what_may_have_happened_shows_nothing_of_the_kind() -> None:
-    assert shown_in(review(ReviewKind.UNKNOWN, None)) is None
+    assert shown_in(review(ReviewKind.IN_DOUBT, None)) is None
     assert options_of(review(ReviewKind.DRIFT, None)) == ()
 
 

@@ -20,7 +20,7 @@ from nottwice.model.review import (
 IDENTITY = CallIdentity("ticket-7", "/", "start", "send", "00ff")
 OPEN = Review(
     review_id="3f2a",
-    kind=ReviewKind.UNKNOWN,
+    kind=ReviewKind.IN_DOUBT,
     status=ReviewStatus.OPEN,
     identity=IDENTITY,
     call_id=IDENTITY.call_id,

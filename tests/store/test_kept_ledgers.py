@@ -78,3 +78,9 @@ def test_a_graph_that_waited_for_an_answer_takes_it_and_ends(tmp_path: Path) -> 
         outcome = kept.graph.run("graph", {}, store=ledger)
         assert outcome.state["told"] == "mailed large"
         assert kept.sent == ["large"]
+
+
+def test_the_review_of_a_doubt_is_called_in_doubt_whatever_its_ledger_calls_it(ledger: str) -> None:
+    with nt.Reviews(ledger) as reviews:
+        (case,) = reviews.open("waiting")
+        assert case.review.kind.value == "in doubt"

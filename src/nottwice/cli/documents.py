@@ -174,7 +174,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "review": {
         "review_id": "what `nottwice decide` takes",
         "run_id": "the run that waits",
-        "kind": "unknown: did it happen? drift: may effects stay unasked for? question: what is "
+        "kind": "in doubt: did it happen? drift: may effects stay unasked for? question: what is "
         "the answer? approval: may the call be made? budget: may it take more?",
         "status": "open, decided, used or closed",
         "version": "grows with every change; see --shown-version",

@@ -223,7 +223,7 @@ def _leave_evidence(session: Session, row: CallRow, outcome: Outcome) -> Doing[N
     writes = [ReviewWrite(one.undone(), one.version) for one in about if one.is_licence]
     if about and all(review.closed_at is not None for review in about):
         reason = f"{text}, after review {about[-1].review_id} was closed"
-        writes = [ReviewWrite(blocking.new_review(row, ReviewKind.UNKNOWN, reason, now=now))]
+        writes = [ReviewWrite(blocking.new_review(row, ReviewKind.IN_DOUBT, reason, now=now))]
     session.say("leave evidence", row, f"text={text!r}")
     try:
         yield Write(Commit(workflow_id=session.run_id, evidence=(item,), reviews=tuple(writes)))

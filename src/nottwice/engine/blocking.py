@@ -37,7 +37,7 @@ def open_review(
     row: CallRow,
     reason: str,
     *,
-    kind: ReviewKind = ReviewKind.UNKNOWN,
+    kind: ReviewKind = ReviewKind.IN_DOUBT,
 ) -> Doing[RunBlocked]:
     """Make the run wait for a person, and return the error that says so.
 
@@ -132,7 +132,7 @@ def _what(session: Session, review: Review, row: CallRow | None) -> str:
 
 
 _ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {
-    ReviewKind.UNKNOWN: (
+    ReviewKind.IN_DOUBT: (
         ReplayUnsafeError,
         "It was not run again, and no result was invented.",
     ),
@@ -175,5 +175,5 @@ def closing_reviews(session: Session, row: CallRow, *, by: str) -> Doing[tuple[R
     return tuple(
         ReviewWrite(review.closed(by, now=now), review.version)
         for review in found
-        if review.identity == row.identity and review.kind is ReviewKind.UNKNOWN
+        if review.identity == row.identity and review.kind is ReviewKind.IN_DOUBT
     )

@@ -244,7 +244,7 @@ def _look_into(
             for one in reviews
             if one.identity == row.identity
             and one.attempt_id == row.attempt_id
-            and one.kind is ReviewKind.UNKNOWN
+            and one.kind is ReviewKind.IN_DOUBT
         ),
         None,
     )
@@ -433,7 +433,7 @@ def raise_if_blocked(session: Session) -> Doing[None]:
             continue
         elif review.kind is ReviewKind.RESTORED:
             yield from restored.end_hold(session, review)
-        elif review.kind is ReviewKind.UNKNOWN:
+        elif review.kind is ReviewKind.IN_DOUBT:
             row = yield _reviewed_call(review)
             if row is not None and _ended_by_itself(row, review):
                 # It returned in the moment between its time limit and this review.

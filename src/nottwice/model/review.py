@@ -38,7 +38,7 @@ def found_text(epoch: int, updated_at: float) -> str:
 class ReviewKind(enum.Enum):
     """Why a run waits for a person."""
 
-    UNKNOWN = "unknown"
+    IN_DOUBT = "in doubt"
     DRIFT = "drift"
     QUESTION = "question"
     APPROVAL = "approval"
@@ -46,6 +46,11 @@ class ReviewKind(enum.Enum):
     UNDEPLOYABLE = "undeployable"
     RESTORED = "restored"
     CORRUPT = "corrupt"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ReviewKind | None:
+        # What ledgers of schema 5 and before call a doubt. It is read, and never written again.
+        return cls.IN_DOUBT if value == "unknown" else None
 
     @property
     def asks_first(self) -> bool:
@@ -72,7 +77,7 @@ class Verb(enum.Enum):
 
 
 VERBS: dict[ReviewKind, dict[Verb, str]] = {
-    ReviewKind.UNKNOWN: {
+    ReviewKind.IN_DOUBT: {
         Verb.HAPPENED: "the effect took place; its result becomes the receipt",
         Verb.DID_NOT_HAPPEN: "the effect did not take place; licenses exactly one more attempt",
         Verb.ABORT: "stop this run for good",

@@ -46,7 +46,7 @@ def recheck(
     """
     for case in open_cases(store):
         review = case.review
-        if review.kind is not ReviewKind.UNKNOWN or review.status is not ReviewStatus.OPEN:
+        if review.kind is not ReviewKind.IN_DOUBT or review.status is not ReviewStatus.OPEN:
             continue
         if tool_name not in (None, review.identity.tool_name):
             continue

@@ -62,7 +62,7 @@ def with_run(case: Case, status: RunStatus, waits: tuple[Wait, ...]) -> Case:
 def used_review(row: CallRow, verb: Verb) -> Review:
     return Review(
         review_id="r1",
-        kind=ReviewKind.UNKNOWN,
+        kind=ReviewKind.IN_DOUBT,
         status=ReviewStatus.USED,
         identity=row.identity,
         call_id=row.call_id,

@@ -64,7 +64,7 @@ def journeys(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     place.decide("doubt-1", "yes")
     place.run("trip", "doubt-1")
     place.host.clock.advance(10)
-    assert place.run("trip", "doubt-1").reviews[0].kind is ReviewKind.UNKNOWN
+    assert place.run("trip", "doubt-1").reviews[0].kind is ReviewKind.IN_DOUBT
     recorded = place.record(number=45)
     assert recorded.left_out == ()
     assert len(recorded.kept) == 45

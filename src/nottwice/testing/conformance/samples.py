@@ -118,7 +118,7 @@ def review(review_id: str = "aaaa0001", run: str = "run", **changes: Any) -> Rev
     who = identity(run)
     record = Review(
         review_id=review_id,
-        kind=ReviewKind.UNKNOWN,
+        kind=ReviewKind.IN_DOUBT,
         status=ReviewStatus.OPEN,
         identity=who,
         call_id=who.call_id,

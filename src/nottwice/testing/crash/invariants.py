@@ -162,7 +162,7 @@ def decisions_apply_once(case: Case) -> Iterator[str]:
     for (call_id, attempt_id), count in Counter(
         (review.call_id, review.attempt_id)
         for review in case.view.reviews
-        if review.kind is ReviewKind.UNKNOWN and _used_as(review, Verb.DID_NOT_HAPPEN)
+        if review.kind is ReviewKind.IN_DOUBT and _used_as(review, Verb.DID_NOT_HAPPEN)
     ).items():
         row = case.view.row(call_id)
         if count > 1 or (row is not None and row.attempt_id == attempt_id):
