@@ -30,6 +30,10 @@ SITUATIONS: list[tuple[str, dict[str, object]]] = [
         "in doubt, the window is open, the old attempt may be alive",
         {**_ALIVE, "window_open": True},
     ),
+    (
+        "in doubt, the window is open, a person was asked and has not answered",
+        {**_OVER, "window_open": True, "review_open": True, "can_verify": False},
+    ),
     ("in doubt, there is no verify", {**_OVER, "can_verify": False}),
     ("in doubt, verify was not asked yet", _OVER),
     ("in doubt, verify: happened", {**_OVER, "answer": Answer.HAPPENED}),
@@ -42,6 +46,11 @@ SITUATIONS: list[tuple[str, dict[str, object]]] = [
     (
         "in doubt, verify: did not happen, settle time passed",
         {**_OVER, "answer": Answer.DID_NOT_HAPPEN, "settle": Settle.PASSED},
+    ),
+    (
+        "in doubt, verify: did not happen, settle time passed, a person was asked and has not "
+        "answered",
+        {**_OVER, "answer": Answer.DID_NOT_HAPPEN, "settle": Settle.PASSED, "review_open": True},
     ),
     (
         "in doubt, verify: did not happen, settle time not passed",

@@ -31,6 +31,7 @@
     │   └─ UnsafeFilesystem      file locks lie on this file system
     ├─ RunBlocked              the run waits for a person; never retry automatically
     │   ├─ ReplayUnsafeError     an effect may or may not have happened (D2)
+    │   ├─ ResultNotKept         it took effect, but its result cannot be handed out (P134)
     │   ├─ ReplayDriftError      the code no longer asks for what the ledger holds (D7)
     │   ├─ ApprovalNeeded        a person must approve a call before it is made (H3)
     │   ├─ QuestionOpen          a question to a person has no answer yet (H1)
@@ -53,8 +54,7 @@
     │   ├─ EventTimeout          the event did not come in time
     │   ├─ ContextTooLong        a conversation does not fit into the model's window
     │   ├─ Refused               a model does not answer this conversation
-    │   ├─ ChildFailed           a child run failed or was aborted
-    │   └─ ResultNotKept         it took effect, but its result could not be recorded
+    │   └─ ChildFailed           a child run failed or was aborted
     └─ DecisionConflict        somebody has already decided otherwise
 
 A message says what happened, what did not happen, and what to do next.
@@ -239,10 +239,17 @@ class RunBlocked(NottwiceError):
 
     non_retryable = True
     review_id: str | None = None
+    """The review to decide; None if the run waits for several, or because of another call."""
+    review_ids: tuple[str, ...] = ()
+    """Every review that the run waits for."""
 
 
 class ReplayUnsafeError(RunBlocked):
     """An effect may or may not have happened, and only a person can say."""
+
+
+class ResultNotKept(RunBlocked):
+    """The call took effect, but its result could not be kept and cannot be handed out."""
 
 
 class ReplayDriftError(RunBlocked):
@@ -356,10 +363,6 @@ class Refused(Poison):
 
 class ChildFailed(Poison):
     """A child run failed or was aborted."""
-
-
-class ResultNotKept(ToolFailure):
-    """The call took effect, but its result could not be recorded and cannot be handed out."""
 
 
 class DecisionConflict(NottwiceError):

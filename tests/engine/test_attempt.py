@@ -202,7 +202,7 @@ def test_evidence_that_it_happened_takes_back_a_licence_that_nobody_has_used(hos
     def send(to: str) -> str:
         overtake(host)
         (row,) = host.calls
-        review = new_review(row, ReviewKind.UNKNOWN, "its holder is silent", now=host.clock.now())
+        review = new_review(row, ReviewKind.IN_DOUBT, "its holder is silent", now=host.clock.now())
         host.data.reviews[review.review_id] = review
         assert host.decide(Verb.DID_NOT_HAPPEN).is_licence
         return "sent"

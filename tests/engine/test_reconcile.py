@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ import nottwice as nt
 from nottwice.model.call import CallStatus
 from nottwice.model.review import ReviewStatus, Verb
 from nottwice.model.run import RunStatus
+from nottwice.reviews.decide import decide
 from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
 
@@ -145,11 +147,16 @@ def test_a_settle_time_beyond_patience_goes_to_a_person_without_waiting(
     with pytest.raises(nt.ReplayUnsafeError):
         kill_then_resume(host, program, AFTER_THE_INTENT)
     assert host.clock.pauses == []
+    # A person has been asked, and only a clock says that the time has passed.
     host.clock.advance(2 * 3600)
+    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+        program(ledger)
+    assert upstream.effects == []
+    host.decide(Verb.DID_NOT_HAPPEN)
     with host.process() as ledger:
         assert program(ledger) == {"to": "ann"}
     assert upstream.effects == ["ann"]
-    assert [review.status for review in host.data.reviews.values()] == [ReviewStatus.CLOSED]
+    assert [review.status for review in host.data.reviews.values()] == [ReviewStatus.USED]
 
 
 def test_an_answer_of_verify_is_one_piece_of_evidence_however_often_it_is_given(
@@ -368,10 +375,14 @@ def test_while_a_review_is_open_every_new_effect_is_refused_but_receipts_work(
         other("before")
         with pytest.raises(nt.ReplayUnsafeError) as first:
             doubtful("a")
-        for tool, argument in ((doubtful, "a"), (other, "after")):
-            with pytest.raises(nt.ReplayUnsafeError) as again:
-                tool(argument)
-            assert again.value.review_id == first.value.review_id
+        with pytest.raises(nt.ReplayUnsafeError) as again:
+            doubtful("a")
+        assert again.value.review_id == first.value.review_id
+        with pytest.raises(nt.RunBlocked, match=r"^other\(to='after'\) was not run") as refused:
+            other("after")
+        assert refused.value.review_id is None
+        assert refused.value.review_ids == (first.value.review_id,)
+        assert "doubtful(to='a')" in str(refused.value)
         assert other("before") == "done"
         assert look("x") == "seen"
     assert upstream.effects == ["before"]
@@ -396,3 +407,119 @@ def test_a_decision_made_meanwhile_lifts_the_block_in_the_living_process(
         assert other("after") == "done"
         assert doubtful("a") == "it is there"
     assert host.data.runs["r"].status is RunStatus.COMPLETED
+
+
+# Bodies that arrive with the call.
+
+
+def with_body(upstream: Upstream, **declared: object) -> Any:
+    """A tool as a framework's middleware declares it: what it does is an argument of the call."""
+    replay_class = declared.pop("replay_class", "unsafe_on_replay")
+    declare: Callable[..., Any] = nt.tool
+
+    def do(to: str, handler: Callable[[str], Any] | None = None) -> dict[str, str]:
+        if handler is None:
+            raise TypeError("there is no handler")
+        result: dict[str, str] = handler(to)
+        return result
+
+    return declare(replay_class, name="do", volatile=["handler"], **declared)(do)
+
+
+def test_a_body_that_arrives_with_the_call_is_not_called_without_it(
+    host: Host, upstream: Upstream
+) -> None:
+    do = with_body(upstream, replay_class="idempotent_with_key", key="do-{to}", window="24h")
+    with host.process(dies_at=AFTER_THE_INTENT) as ledger, ledger.run("r"):
+        do("ann", upstream.apply)
+    with host.process() as ledger, ledger.run("r"):
+        (row,) = host.calls
+        assert (row.status, row.attempt) == (CallStatus.PENDING, 1), "it waits for its caller"
+        assert do("ann", upstream.apply) == {"to": "ann"}
+    (row,) = host.calls
+    assert row.attempt == 2
+    assert upstream.keys == ["do-ann"]
+
+
+def test_a_licence_for_a_body_that_arrives_with_the_call_waits_for_its_caller(
+    host: Host, upstream: Upstream
+) -> None:
+    do = with_body(upstream)
+    with host.process(dies_at=AFTER_THE_INTENT) as ledger, ledger.run("r"):
+        do("ann", upstream.apply)
+    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger, ledger.run("r"):
+        do("ann", upstream.apply)
+    host.decide(Verb.DID_NOT_HAPPEN)
+    for _ in range(2):
+        # A process that does not come to ask for it leaves the decision as it is.
+        with host.process() as ledger, ledger.run("r"):
+            pass
+    with host.process() as ledger, ledger.run("r"):
+        assert do("ann", upstream.apply) == {"to": "ann"}
+    assert upstream.effects == ["ann"]
+    assert [one.status for one in host.data.reviews.values()] == [ReviewStatus.USED]
+
+
+def test_that_it_happened_needs_no_body(host: Host, upstream: Upstream) -> None:
+    do = with_body(upstream)
+    with host.process(dies_at=AFTER_THE_EFFECT) as ledger, ledger.run("r"):
+        do("ann", upstream.apply)
+    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger, ledger.run("r"):
+        do("ann", upstream.apply)
+    host.decide(Verb.HAPPENED, result={"to": "found"})
+    with host.process() as ledger, ledger.run("r"):
+        assert [row.status for row in host.calls] == [CallStatus.DONE]
+        assert do("ann", upstream.apply) == {"to": "found"}
+    assert upstream.effects == ["ann"]
+
+
+# Several doubts.
+
+
+def leave_two_doubts(host: Host, send: Any) -> None:
+    """Two branches are in the middle of their effects when the process dies."""
+    for name in ("ann", "bob"):
+        with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
+            with ledger.run(name):
+                send(to=name)
+    for identity, row in list(host.data.calls.items()):
+        del host.data.calls[identity]
+        moved = identity._replace(workflow_id="ann")
+        host.data.calls[moved] = row._replace(identity=moved, call_id=moved.call_id)
+
+
+def test_a_run_with_several_doubts_names_all_their_reviews_and_none_as_its_own(
+    host: Host, upstream: Upstream
+) -> None:
+    @nt.tool("unsafe_on_replay", name="send")
+    def send(to: str) -> dict[str, str]:
+        return upstream.apply(to)
+
+    leave_two_doubts(host, send)
+    with pytest.raises(nt.ReplayUnsafeError) as caught, host.process() as ledger:
+        with ledger.run("ann"):
+            raise AssertionError("user code must not run")
+    by_call = {one.call_id: one.review_id for one in host.open_reviews}
+    assert len(by_call) == 2
+    assert caught.value.review_id is None
+    assert sorted(caught.value.review_ids) == sorted(by_call.values())
+    for row in host.calls:
+        assert f"send(to={'ann' if 'ann' in row.args_json else 'bob'!r})" in str(caught.value)
+        assert f"nottwice decide {by_call[row.call_id]}" in str(caught.value)
+    # Once only one is left, the error names it.
+    last = host.open_reviews[1]
+    decide(
+        MemoryStore(host.data),
+        host.clock,
+        host.open_reviews[0].review_id,
+        Verb.HAPPENED,
+        by="ann",
+        why="looked",
+        result={"to": "it"},
+        has_result=True,
+    )
+    with pytest.raises(nt.ReplayUnsafeError) as caught, host.process() as ledger:
+        with ledger.run("ann"):
+            raise AssertionError("user code must not run")
+    assert caught.value.review_id == last.review_id
+    assert upstream.effects == ["ann", "bob"]

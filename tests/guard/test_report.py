@@ -345,6 +345,21 @@ def test_an_effectful_tool_without_return_annotation_is_warned_about() -> None:
     assert texts(report(silent, replay_class="pure")) == []
 
 
+def test_a_result_that_no_receipt_brings_back_is_warned_about() -> None:
+    class Client:
+        """Nothing that plain data could be read as."""
+
+    def connect(to: str) -> Client:
+        return Client()
+
+    def pair(to: str) -> tuple[int, str]:
+        return 1, to
+
+    (warning,) = texts(report(connect, verify=found_by_id))
+    assert "cannot be brought back" in warning
+    assert texts(report(pair, verify=found_by_id)) == []
+
+
 def test_an_annotation_that_cannot_be_used_is_warned_about() -> None:
     def odd(to: "Nowhere") -> None:  # type: ignore[name-defined] # noqa: F821, UP037
         ...

@@ -252,16 +252,17 @@ def test_what_cannot_be_kept_works_live_and_is_never_handed_out_again(
         assert tool() is value
     for _ in range(2):
         with (
+            pytest.raises(nt.ResultNotKept) as caught,
             host.process() as ledger,
             ledger.run("r"),
-            pytest.raises(nt.ResultNotKept) as caught,
         ):
             tool()
         text = str(caught.value)
-        assert "results unkept took effect (call " in text
+        assert "results unkept() in run 'r': it took effect, but its result cannot be" in text
         assert "It was not run again, and nothing was handed out in its place." in text
-        assert "nottwice show r" in text
+        assert f"nottwice decide {caught.value.review_id}" in text
         assert ".. It was" not in text
+    assert len(host.data.reviews) == 1
     assert fired == [1]
     (row,) = host.calls
     assert row.status is CallStatus.DONE

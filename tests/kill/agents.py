@@ -229,6 +229,8 @@ class Process:
         replay_class, declared = self.declared(kind or self.plan.kind)
         if "outcomes" in self.plan.more:
             declared["retry"] = nt.RetryPolicy(3, first_seconds=0.01)
+        if "reissues" in self.plan.more:
+            declared["retry"] = nt.RetryPolicy(reissues=self.plan.more["reissues"])
         if name == "act":
             declared.update(self.plan.options)
         protect = nt.tool(replay_class, name=name, **declared)

@@ -139,8 +139,36 @@ def test_a_call_in_doubt_that_new_code_cannot_make_any_more_waits_for_a_person(
     case: Case, kind: str, program: str
 ) -> None:
     kill_at(case, "body start", kind, is_async=False)
-    resumed = case.finish(program, kind=kind)
-    check_waits(case, resumed, effects=0)
-    # The old code can still do it: the review does not stand in its way.
+    for _ in range(3):
+        resumed = case.finish(program, kind=kind)
+        check_waits(case, resumed, effects=0)
+        why = {
+            "without_tools": "its tool is not declared in this process",
+            "with_another_signature": "its recorded arguments no longer fit the tool",
+        }
+        assert why[program] in resumed.said["text"]
+    # The old code could still do it, but a person has been asked.
+    assert case.finish(kind=kind).said["review"] == case.open_review()
+    case.decide("did-not-happen")
+    # Code that cannot use the decision leaves it as it is, and asks nobody again.
+    for _ in range(3):
+        unable = case.finish(program, kind=kind)
+        assert "cannot be used yet" in unable.said["text"]
+    assert [one["status"] for one in case.reviews()] == ["decided"]
     assert case.finish(kind=kind).said["value"] == RESULT
     check_state(case, State("DONE", 1, 2))
+
+
+@pytest.mark.parametrize("program", ["without_tools", "with_another_signature"])
+def test_that_it_happened_is_recorded_by_code_that_could_not_make_the_call(
+    case: Case, program: str
+) -> None:
+    kill_at(case, "body end", "unsafe", is_async=False)
+    assert case.finish(program).said["review"] == case.open_review()
+    case.decide("happened", result={"receipt": "found"})
+    assert case.finish(program).said["opened"] is True
+    check_state(case, State("DONE", 1, 1, settled_by="decision by ann"))
+    receipt = case.finish()
+    assert (receipt.said["value"], receipt.said["replayed"]) == ({"receipt": "found"}, True)
+    assert case.effects() == 1
+    assert [one["status"] for one in case.reviews()] == ["used"]

@@ -91,16 +91,74 @@ def test_the_settle_time_counts_from_the_proof_of_death_and_not_from_the_attempt
 ) -> None:
     plan: dict[str, Any] = {"kind": "settled", "options": {"settles": "1h"}}
     kill_at(case, "after intent", "settled", is_async=False)
-    # Two hours later by the clock, but nobody knew of the death before.
-    late = case.finish(**plan, hours_ahead=2)
-    assert late.said["error"] == "ReplayUnsafeError"
-    check_state(case, State("PENDING", 0, 1))
-    # Half an hour after the proof it is still too early; an hour and a half after it is not.
-    assert case.finish(**plan, hours_ahead=2.5).said["review"] == late.said["review"]
-    check_state(case, State("PENDING", 0, 1))
-    assert case.finish(**plan, hours_ahead=3.5).said["value"] == RESULT
+    # Two hours later by the clock, but the death was not known before.
+    late = case.finish(**plan, hours_ahead=2, run_options={"patience": "2h"})
+    assert late.said["value"] == RESULT
+    looks = [one.answer for one in case.world.verifications(case.effect)]
+    assert looks == ["not found", "not found"], "when the death was proven, and an hour later"
     check_state(case, State("DONE", 1, 2))
-    assert [one["status"] for one in case.reviews()] == ["closed"]
+
+
+def test_nothing_is_sent_past_an_open_review_however_late_it_is_by_the_clock(case: Case) -> None:
+    plan: dict[str, Any] = {"kind": "settled", "options": {"settles": "1h"}}
+    kill_at(case, "after intent", "settled", is_async=False)
+    asked = case.finish(**plan)
+    assert asked.said["error"] == "ReplayUnsafeError"
+    for hours in (2, 100):
+        assert case.finish(**plan, hours_ahead=hours).said["review"] == asked.said["review"]
+    check_state(case, State("PENDING", 0, 1))
+    case.decide("did-not-happen")
+    assert case.finish(**plan).said["value"] == RESULT
+    check_state(case, State("DONE", 1, 2))
+
+
+def test_a_keyed_call_that_a_person_was_asked_about_is_not_reissued_when_the_clock_is_put_right(
+    case: Case,
+) -> None:
+    """A clock ahead by two days closes the window; then the right time opens it again."""
+    kill_at(case, "body end", "keyed", is_async=False)
+    sent = case.client.stats()["requests"]
+    asked = case.finish(kind="keyed", hours_ahead=48)
+    assert "its upstream may have forgotten its key" in asked.said["text"]
+    for _ in range(2):
+        assert case.finish(kind="keyed").said["review"] == asked.said["review"]
+    assert case.client.stats()["requests"] == sent
+    check_state(case, State("PENDING", 1, 1))
+
+
+# How often a call is sent.
+
+
+@both
+def test_a_keyed_call_that_fails_ambiguously_is_sent_as_often_as_its_policy_says(
+    case: Case, is_async: bool
+) -> None:
+    """Three, in whatever number of processes, and however often the run is opened."""
+    before = case.client.stats()["requests"]
+    plan: dict[str, Any] = {"kind": "keyed", "is_async": is_async, "more": {"outcomes": ["lost"]}}
+    for _ in range(2):
+        # It dies right after it has recorded that the response was lost.
+        assert case.finish(**plan, die_at="after result").was_killed
+    for _ in range(3):
+        agent = case.finish(**plan)
+        assert agent.said["review"] == case.open_review()
+        assert "its retry policy allows 3 attempts" in agent.said["text"]
+    assert case.client.stats()["requests"] - before == 3
+    check_state(case, State("UNKNOWN", 1, 3))
+
+
+def test_a_keyed_call_in_which_every_process_dies_is_sent_as_often_as_its_policy_says(
+    case: Case,
+) -> None:
+    before = case.client.stats()["requests"]
+    plan: dict[str, Any] = {"kind": "keyed", "die_at": "body end", "more": {"reissues": 4}}
+    for _ in range(5):
+        assert case.finish(**plan).was_killed
+    for _ in range(3):
+        agent = case.finish(**plan)
+        assert agent.said["review"] == case.open_review()
+    assert case.client.stats()["requests"] - before == 5
+    check_state(case, State("PENDING", 1, 5))
 
 
 # Lost responses, and upstreams that accept now and apply later.

@@ -269,9 +269,14 @@ def test_while_a_review_is_open_nothing_new_is_sent_even_if_the_error_is_swallow
     faults: dict[str, Any] = {"lose_response": True} if lost else {"fail_with": 500}
     agent = case.finish("swallow", is_async=is_async, faults=faults)
     answers = {line["turn"]: line for line in agent.words}
-    for turn in ("the call", "the call again", "the same again on purpose", "another effect"):
+    for turn in ("the call", "the call again"):
         assert answers[turn]["error"] == "ReplayUnsafeError", turn
         assert answers[turn]["review"] == case.open_review()
+    for turn, tool in (("the same again on purpose", "act"), ("another effect", "other")):
+        # Whoever answers this error must not decide about the other call.
+        assert answers[turn]["review"] is None
+        assert answers[turn]["text"].startswith(f"{tool}(order=7, cents=4000) was not run"), turn
+        assert case.open_review() in answers[turn]["text"]
     assert answers["an earlier receipt"]["replayed"] is True
     assert answers["a pure call"]["value"] == RESULT
     assert case.effects() == int(lost)
@@ -295,18 +300,29 @@ def test_a_decision_made_while_the_block_is_open_lets_it_go_on(case: Case) -> No
 
 def test_a_decision_that_only_its_own_caller_can_use_holds_new_effects_back(case: Case) -> None:
     """A method is resolved when the code asks for it; until then nothing new, and no hanging."""
-    crashed = case.finish("method", more={"other_first": False}, die_at="body end")
+    crashed = case.finish("method", more={"other_first": False}, die_at="body start")
     assert crashed.was_killed
     blocked = case.finish("method", more={"other_first": False})
     assert blocked.said["review"] == case.open_review()
-    case.decide("happened", result=GIVEN)
+    case.decide("did-not-happen")
     early = case.finish("method", more={"other_first": True})
-    assert early.said["error"] == "ReplayUnsafeError"
+    assert early.said["review"] is None
+    assert early.said["text"].startswith("other(order=7, cents=4000) was not run")
     assert "ask for it before any new effect" in early.said["text"]
     resumed = case.finish("method", more={"other_first": False})
-    assert [line["value"] for line in resumed.words] == [GIVEN, RESULT]
+    assert [line["value"] for line in resumed.words] == [RESULT, RESULT]
     assert case.effects() == 1
     assert case.effects("other of " + case.effect) == 1
+
+
+def test_that_a_call_of_a_method_happened_is_used_without_its_caller(case: Case) -> None:
+    crashed = case.finish("method", more={"other_first": False}, die_at="body end")
+    assert crashed.was_killed
+    assert case.finish("method", more={"other_first": False}).said["review"] == case.open_review()
+    case.decide("happened", result=GIVEN)
+    resumed = case.finish("method", more={"other_first": True})
+    assert [line["value"] for line in resumed.words] == [RESULT, GIVEN, RESULT]
+    assert case.effects() == 1
 
 
 def test_an_accepted_drift_holds_back_no_other_effect(case: Case) -> None:

@@ -28,6 +28,7 @@ def every_situation() -> Iterator[Facts]:
         "answer": (None, *Answer),
         "settle": tuple(Settle),
         "patience": YES_NO,
+        "review_open": YES_NO,
         "verdict": (None, *Verdict),
     }
     for combination in itertools.product(*axes.values()):
@@ -42,7 +43,7 @@ EFFECT_IN_DOUBT = [facts for facts in IN_DOUBT if facts.replay_class.effectful]
 
 
 def test_every_situation_has_a_decision() -> None:
-    assert len(ALL) == 3 * 5 * 2 * 2 * 2 * 3 * 2 * 2 * 5 * 3 * 2 * 3
+    assert len(ALL) == 3 * 5 * 2 * 2 * 2 * 3 * 2 * 2 * 5 * 3 * 2 * 2 * 3
     assert {decide(facts) for facts in ALL} == set(Action)
 
 
@@ -72,7 +73,7 @@ def test_a_result_that_was_not_kept_never_makes_an_effect_fire_again() -> None:
     for facts in ALL:
         if facts.status is CallStatus.DONE and facts.intact and not facts.result_kept:
             effectful = facts.replay_class.effectful
-            assert decide(facts) is (Action.RAISE_NOT_KEPT if effectful else Action.RUN)
+            assert decide(facts) is (Action.ASK_FOR_RESULT if effectful else Action.RUN)
 
 
 def test_a_recorded_failure_is_tried_again_only_when_that_was_granted() -> None:
@@ -96,7 +97,8 @@ def test_a_pure_call_in_doubt_simply_runs_again() -> None:
 
 
 def test_an_effect_in_doubt_fires_only_with_a_licence() -> None:
-    """A person's word; or the stored key in its window; or verify, a proven end and settling."""
+    """A person's word. Before a person was asked: also the stored key in its window, or verify,
+    a proven end and settling."""
     for facts in EFFECT_IN_DOUBT:
         keyed = facts.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY and facts.window_open
         settled = (
@@ -105,10 +107,19 @@ def test_an_effect_in_doubt_fires_only_with_a_licence() -> None:
             and facts.settle is Settle.PASSED
         )
         licensed = facts.verdict is Verdict.DID_NOT_HAPPEN or (
-            facts.verdict is None and (keyed or settled)
+            facts.verdict is None and not facts.review_open and (keyed or settled)
         )
         expected = licensed and facts.attempt is not Attempt.ALIVE_HERE
         assert (decide(facts) in FIRES) is expected, facts
+
+
+def test_while_a_person_is_being_asked_nothing_is_sent_and_verify_may_still_confirm() -> None:
+    for facts in EFFECT_IN_DOUBT:
+        undecided = facts.review_open and facts.verdict is None
+        if undecided and facts.attempt is not Attempt.ALIVE_HERE:
+            assert decide(facts) not in FIRES
+            if facts.answer is Answer.HAPPENED:
+                assert decide(facts) is Action.RECORD_HAPPENED
 
 
 def test_a_key_is_reissued_only_while_its_window_is_open_and_never_for_an_unsafe_call() -> None:

@@ -47,8 +47,9 @@ Errors:    the import fails, a tool has no replay class or contradicts itself,
            was written by a newer nottwice
 Warnings:  an unsafe tool without verify, or whose client retries on its own; a verify hook
            that reads neither the call's id nor its start; a keyed tool that never reads
-           nt.current_call(); an annotation that cannot be used; no return annotation on an
-           effectful tool; no tool at all
+           nt.current_call(); an annotation that cannot be used; an effectful tool
+           whose result may not come back: no return annotation, or one that nothing can be
+           read as; no tool at all
 
 With --smoke a tool is called, in a sandbox that you name: twice with one key, with changed
 arguments under one key, two at once, and with its process killed in mid-call. The report says

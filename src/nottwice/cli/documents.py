@@ -144,7 +144,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "took_seconds": "from the first start to the end, or null",
         "label": "the label of a deliberate repeat, or null",
         "key": "the idempotency key, or null",
-        "result": "an object with `kind` (plain, typed, not_kept) and `value`, or null",
+        "result": "an object with `kind` (plain, typed, given, not_kept) and `value`, or null",
         "failure": "the error of the last attempt, or null; see failure",
         "retry_at": "when another attempt is due, or null",
         "settled_by": "what ended a doubt: verify or a decision; or null",

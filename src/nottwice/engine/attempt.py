@@ -63,7 +63,6 @@ def attempt(
     *,
     before: CallRow | None,
     invocation: Invocation,
-    failed: int = 0,
     reviews: tuple[ReviewWrite, ...] = (),
     charges: tuple[ChargeWrite, ...] = (),
     expected: bool = False,
@@ -98,7 +97,7 @@ def attempt(
         reason = f"attempt {intent.attempt} {what}, cannot be stopped, and is still running"
         blocked = yield from blocking.open_review(session, intent, reason)
         raise StillRunning(outcome.interrupt or blocked)
-    row = _after(session, tool, intent, outcome, mine, failed=failed)
+    row = _after(session, tool, intent, outcome, mine)
     ends_doubt = intent.ambiguous and row.status is CallStatus.DONE
     closes_as = "a new attempt" if ends_doubt else None
     yield from _record(session, intent, row, outcome, closes_as=closes_as)
@@ -116,9 +115,9 @@ def _after(
     outcome: Outcome,
     mine: InFlight,
     *,
-    failed: int,
+    late: bool = False,
 ) -> CallRow:
-    """The row that an outcome leads to."""
+    """The row that an outcome leads to. ``late``: nobody waits who could try again."""
     now = session.clock.now()
     if outcome.error is None:
         return intent.done(kept(tool, outcome.value, mine.secrets), now=now)
@@ -130,11 +129,13 @@ def _after(
         return intent.unknown(failure, now=now, over=not outcome.stopped)
     if failure.failure_class is FailureClass.POISON:
         return intent.failed(failure, now=now)
-    delay = tool.retry.delay_seconds(
-        failed_attempts=failed + 1,
-        random_unit=session.clock.random_unit(),
-        retry_after_seconds=failure.retry_after_seconds,
-    )
+    delay = None
+    if not late:
+        delay = tool.retry.delay_seconds(
+            failed_attempts=intent.failed_attempts + 1,
+            random_unit=session.clock.random_unit(),
+            retry_after_seconds=failure.retry_after_seconds,
+        )
     return intent.failed(failure, now=now, retry_at=None if delay is None else now + delay)
 
 
@@ -182,7 +183,7 @@ def _record_late(
 ) -> Doing[None]:
     """An attempt ended after its caller stopped waiting: it still is what happened."""
     try:
-        row = _after(session, tool, intent, outcome, mine, failed=tool.retry.attempts)
+        row = _after(session, tool, intent, outcome, mine, late=True)
         session.say("record the late outcome", row)
         closes_as = None if row.status.in_doubt else "the late outcome"
         yield from _record(session, intent, row, outcome, closes_as=closes_as)

@@ -1,6 +1,7 @@
 """How a run comes to wait for a person: the review, and the error that tells where to decide.
 
-Promise kept here: P14 (the review is written by the same commit that stops the run).
+Promises kept here: P14 (the review is written by the same commit that stops the run), P133 (an
+error names a review only if no other one can be meant).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from nottwice.errors import (
     QuestionOpen,
     ReplayDriftError,
     ReplayUnsafeError,
+    ResultNotKept,
     RunBlocked,
 )
 from nottwice.model import values
@@ -45,7 +47,7 @@ def open_review(
     """
     now = session.clock.now()
     found = yield Read(lambda store: store.open_reviews(session.run_id))
-    review = next((one for one in found if _is_about(one, row, kind)), None)
+    review = next((one for one in found if is_about(one, row, kind)), None)
     writes: tuple[ReviewWrite, ...] = ()
     if review is None:
         review = new_review(row, kind, reason, now=now)
@@ -61,7 +63,7 @@ def open_review(
     )
     session.say("ask a person", row, f"review={review.review_id} reason={reason!r}")
     known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
-    return blocked_by(session, review, row=row, evidence=known)
+    return blocked_by(session, review, row=row, evidence=known, unused=reason)
 
 
 def new_review(row: CallRow, kind: ReviewKind, reason: str, *, now: float) -> Review:
@@ -78,9 +80,12 @@ def new_review(row: CallRow, kind: ReviewKind, reason: str, *, now: float) -> Re
     )
 
 
-def _is_about(review: Review, row: CallRow, kind: ReviewKind) -> bool:
+def is_about(review: Review, row: CallRow, kind: ReviewKind) -> bool:
+    """Whether this review asks, or has asked, just that: one question, one review (P132)."""
+    # An accepted drift is used where it is met; what is refused after that is another drift.
+    open_still = review.status is ReviewStatus.OPEN or kind is not ReviewKind.DRIFT
     return (
-        review.status is ReviewStatus.OPEN
+        open_still
         and review.kind is kind
         and review.identity == row.identity
         and review.attempt_id == row.attempt_id
@@ -93,25 +98,71 @@ def blocked_by(
     *,
     row: CallRow | None = None,
     evidence: Sequence[Evidence] = (),
+    unused: str | None = None,
 ) -> RunBlocked:
-    """The error of a run that waits for this review."""
+    """The error of a run that waits for this review.
+
+    ``unused`` says why a decision that was made cannot be used yet.
+    """
     command = decide_command(review.review_id, session.store.location)
     kind, did_not = _ERRORS[review.kind]
     waits = f"The run waits for a person. Decide with: {command}"
     if review.decision is not None:
+        said = f"{review.decision.by} decided {review.decision.verb.value!r}, which is"
         waits = (
-            f"{review.decision.by} decided {review.decision.verb.value!r}, which is used when the "
-            "code asks for this call again: ask for it before any new effect."
+            f"{said} used when the code asks for this call again: ask for it before any new effect."
         )
+        if unused is not None:
+            waits = f"{said} kept, and cannot be used yet: {unused}."
     return kind(
         f"{_what(session, review, row)} {did_not} {waits}",
         review_id=review.review_id,
+        review_ids=(review.review_id,),
         run_id=session.run_id,
         call=call_from_row(row) if row else None,
         call_id=review.call_id,
         evidence=tuple(f"{item.source}: {item.text}" for item in evidence),
         command=command,
     )
+
+
+def blocked_by_all(
+    session: Session, blocked: Sequence[RunBlocked], *, refused: CallRow | None = None
+) -> RunBlocked:
+    """One error for all that the run waits for. It has a ``review_id`` only if it waits for one.
+
+    ``refused`` is the intent of a call that was not made because of them. The caller that asked
+    for it must not answer for another call, so then there is no ``review_id`` at all (P133).
+    """
+    errors = list({error.review_id or id(error): error for error in reversed(blocked)}.values())
+    errors.reverse()
+    only = errors[0] if len(errors) == 1 else None
+    if only is not None and (refused is None or only.facts.get("call_id") == refused.call_id):
+        return only
+    waits = " ".join(f"({number}) {error.message}" for number, error in enumerate(errors, 1))
+    what = f"Run {session.run_id!r} waits for {len(errors)} decisions, and nothing new was sent:"
+    if refused is not None:
+        what = (
+            f"{call_text(refused)} was not run, and nothing was sent for it: run "
+            f"{session.run_id!r} makes no new effect while it waits because of another call."
+        )
+    kinds = {type(error) for error in errors}
+    kind = kinds.pop() if len(kinds) == 1 else RunBlocked
+    return kind(
+        f"{what} {waits}",
+        review_id=None,
+        review_ids=tuple(error.review_id for error in errors if error.review_id is not None),
+        run_id=session.run_id,
+        call=call_from_row(refused) if refused else None,
+        call_id=refused.call_id if refused else None,
+        command=f"nottwice reviews --store {shlex.quote(session.store.location)}",
+    )
+
+
+def refused_by(session: Session, reviews: Sequence[Review], refused: CallRow) -> RunBlocked:
+    """The error of a call that was not made because of these reviews (D11)."""
+    blocked = [blocked_by(session, review) for review in reviews]
+    return blocked_by_all(session, blocked, refused=refused)
 
 
 def _what(session: Session, review: Review, row: CallRow | None) -> str:
@@ -135,6 +186,10 @@ _ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {
     ReviewKind.IN_DOUBT: (
         ReplayUnsafeError,
         "It was not run again, and no result was invented.",
+    ),
+    ReviewKind.RESULT: (
+        ResultNotKept,
+        "It was not run again, and nothing was handed out in its place.",
     ),
     ReviewKind.DRIFT: (ReplayDriftError, "Nothing was sent."),
     ReviewKind.QUESTION: (QuestionOpen, "Nobody has answered yet, and nothing more was done."),

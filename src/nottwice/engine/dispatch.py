@@ -6,10 +6,9 @@ intent writes nothing if there is a row already, and says so. The look is then t
 
 from __future__ import annotations
 
-import shlex
 from typing import Any, Generic, TypeVar
 
-from nottwice.engine import blocking, gate, reconcile, steps, stops, tampered
+from nottwice.engine import blocking, gate, lost_results, reconcile, steps, stops, tampered
 from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
 from nottwice.engine.hiding import classify, kept
@@ -141,7 +140,6 @@ class _Dispatch:
     __slots__ = (
         "blocked_by",
         "error",
-        "failed",
         "looked",
         "mine",
         "request",
@@ -160,7 +158,6 @@ class _Dispatch:
         self.looked = False
         """Whether ``row`` is what the ledger shows; otherwise none is only expected."""
         self.retry = request.retry
-        self.failed = 0
         self.error: BaseException | None = None
         self.blocked_by: tuple[Review, ...] = ()
 
@@ -226,9 +223,9 @@ class _Dispatch:
             case Action.RETURN_FAILURE:
                 assert row is not None
                 raise failure_error(self.tool, row)
-            case Action.RAISE_NOT_KEPT:
+            case Action.ASK_FOR_RESULT:
                 assert row is not None
-                raise _not_kept(row)
+                return (yield from lost_results.supply(self.session, self.tool, row))
             case _:
                 assert row is not None
                 return (yield from self._resolve(row))
@@ -240,7 +237,7 @@ class _Dispatch:
             return Attempted(row, Outcome(value=self.tool.decode_result(kept)))
         except ResultNotKept:
             if row.replay_class.effectful or self.tool.replay_class.effectful:
-                raise
+                return (yield from lost_results.supply(self.session, self.tool, row))
         return (yield from self._run_pure())
 
     def _invocation(self, row: CallRow | None) -> Invocation:
@@ -255,13 +252,15 @@ class _Dispatch:
         return self.tool.rebuild(values.decode_object(self.request.clear_json or row.args_json))
 
     def _resolve(self, row: CallRow) -> Doing[Attempted | None]:
+        invocation: Invocation | None = None
+        unfit = ""
         try:
-            invocation: Invocation | None = self._invocation(row)
-        except UsageError:
-            invocation = None
+            invocation = self._invocation(row)
+        except UsageError as error:
+            unfit = str(error)
         try:
             self.row, attempted = yield from reconcile.resolve(
-                self.session, self.tool, row, self.mine, invocation=invocation
+                self.session, self.tool, row, self.mine, invocation=invocation, unfit=unfit
             )
         except RunBlocked as blocked:
             # Whoever wrote the tool wants to see the error that left the doubt, if it was just now.
@@ -289,7 +288,6 @@ class _Dispatch:
                 self.mine,
                 before=row,
                 invocation=self._invocation(row),
-                failed=self.failed,
                 reviews=permit.reviews,
                 charges=permit.charges,
                 expected=not self.looked and row is None,
@@ -300,10 +298,10 @@ class _Dispatch:
                 yield from self.load()
                 return None
             # Decisions that nobody has used yet may lift the block; an open review raises.
-            yield from reconcile.raise_if_blocked(session)
+            yield from reconcile.raise_if_blocked(session, refused=intent)
             if blocked.reviews == self.blocked_by:
                 # A decision about a call that only its own caller can resolve (D13).
-                raise blocking.blocked_by(session, blocked.reviews[0]) from None
+                raise blocking.refused_by(session, blocked.reviews, intent) from None
             self.blocked_by = blocked.reviews
             return None
         except Outdated:
@@ -314,7 +312,6 @@ class _Dispatch:
             session.expects_new = False
             raise
         self.retry = False
-        self.failed += 1
         return attempted
 
     def _next_intent(self, row: CallRow | None) -> Doing[CallRow]:
@@ -331,7 +328,6 @@ class _Dispatch:
             # A clock that jumped back must not make anybody wait longer than the policy can.
             longest = max(self.tool.retry.most_seconds, self.tool.retry.most_retry_after_seconds)
             yield Pause(min(max(0.0, row.retry_at - session.clock.now()), longest))
-            self.failed = max(self.failed, row.attempt)
         return row.next_attempt(
             attempt_id=session.new_attempt_id(),
             holder_id=session.holder.holder_id,
@@ -384,8 +380,8 @@ class _Dispatch:
                 yield from gate.use_up(session, permit)
                 return True
         except Blocked as blocked:
-            yield from reconcile.raise_if_blocked(session)
-            raise blocking.blocked_by(session, blocked.reviews[0]) from None
+            yield from reconcile.raise_if_blocked(session, refused=intent)
+            raise blocking.refused_by(session, blocked.reviews, intent) from None
         except Outdated:
             # Somebody decides, or charges a meter, at this very moment.
             yield from self.load()
@@ -504,18 +500,6 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
         error_type=failure.error_type,
         detail=failure.message,
         attempts=row.attempt,
-    )
-
-
-def _not_kept(row: CallRow) -> ResultNotKept:
-    about = values.decode_object(row.kept_result().json)
-    why = str(about.get("why", "nobody says why")).rstrip(".")
-    return ResultNotKept(
-        f"{row.identity.tool_name} took effect (call {row.call_id}), but its result could not be "
-        f"kept: {why}. It was not run again, and nothing was handed out in "
-        f"its place. See: nottwice show {shlex.quote(row.identity.workflow_id)}",
-        call_id=row.call_id,
-        about=about,
     )
 
 

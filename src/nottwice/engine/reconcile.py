@@ -2,34 +2,30 @@
 
 Promises kept here: P2, P3, P4 (through the decision table), P15 (calls in doubt are reconciled
 before user code runs), P16 (a person's licence is consumed by the commit that records the
-attempt it allows), P103 (no fingerprint is sent in place of a secret).
+attempt it allows), P103 (no fingerprint is sent in place of a secret), P132 (a decision is kept
+until it can be used, and one doubt has one review).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from nottwice.engine import blocking, restored
-from nottwice.engine.asks import CanInvoke, Doing, Outcome, Pause, Read, Verify
+from nottwice.engine import blocking, lost_results, restored
+from nottwice.engine.asks import CanInvoke, Doing, Pause, Read, Verify
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
-from nottwice.engine.hiding import hide, kept
-from nottwice.engine.in_flight import InFlight, living
+from nottwice.engine.doubt import Doubt, look_into, reviews_of
+from nottwice.engine.hiding import kept
+from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Scope, Session
 from nottwice.errors import LedgerCorrupt, NottwiceError, RunAborted, RunBlocked
 from nottwice.model import values
-from nottwice.model.call import CallRow, ResultKind, call_from_row, stricter
-from nottwice.model.decision import Action, Answer, Facts, Settle, Verdict, decide
-from nottwice.model.decision import Attempt as AttemptLife
-from nottwice.model.failure import FailureClass
-from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
-from nottwice.model.run import Life, RunStatus
+from nottwice.model.call import CallRow, ResultKind, call_from_row
+from nottwice.model.decision import Action, Answer, decide
+from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
+from nottwice.model.run import RunStatus
 from nottwice.model.secrets import holds_fingerprint
-from nottwice.model.tool import Tool, Verification
+from nottwice.model.tool import Tool
 from nottwice.store.interface import Outdated, ReviewWrite, RunUpdate
-
-FIRST_WAIT_SECONDS = 0.5
-MOST_WAIT_SECONDS = 5.0
 
 
 def resolve(
@@ -39,20 +35,21 @@ def resolve(
     mine: InFlight,
     *,
     invocation: Invocation | None,
+    unfit: str = "",
 ) -> Doing[tuple[CallRow, Attempted | None]]:
     """End the doubt about one call, or raise RunBlocked with a review on record.
 
-    Durable: whatever ended it, when it returns.
+    ``unfit`` says why there is no ``invocation``. Durable: whatever ended it, when it returns.
     """
     if row.identity in session.unrecorded:
         return (yield from _record_what_is_known(session, row)), None
-    doubt = yield from _look_into(session, tool, row, invocation)
+    doubt = yield from look_into(session, tool, row, invocation, unfit=unfit)
     while True:
         try:
             ended = yield from _end_or_learn(doubt, mine)
         except Outdated:
             # A person decided, or took a decision back, at this very moment: look again.
-            doubt = yield from _look_into(session, tool, doubt.row, invocation)
+            doubt = yield from look_into(session, tool, doubt.row, invocation, unfit=unfit)
             continue
         if ended is not None:
             return ended
@@ -65,10 +62,15 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
     session.say(action.value, doubt.row, f"said={doubt.said!r}" if doubt.said else "")
     match action:
         case Action.REISSUE | Action.NEW_ATTEMPT if doubt.may_try_again():
+            rest = doubt.rest_seconds()
+            if rest > 0.0:
+                # What is true now, such as an open window, may not be true after it.
+                yield Pause(rest)
+                return None
             attempted = yield from _attempt_again(doubt, mine)
             if not attempted.row.status.in_doubt:
                 return attempted.row, attempted
-            yield Pause(doubt.failed_again(attempted.row))
+            doubt.failed_again(attempted.row)
         case Action.ASK_VERIFY:
             doubt.asked_at = session.clock.now()
             known = yield Read(lambda store: store.evidence(session.run_id, doubt.row.call_id))
@@ -85,208 +87,6 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
     return None
 
 
-@dataclass(slots=True)
-class Doubt:
-    """What is known about one call in doubt, growing until it decides."""
-
-    session: Session
-    tool: Tool
-    row: CallRow
-    invocation: Invocation | None
-    life: AttemptLife
-    over_since: float
-    review: Review | None = None
-    answer: Answer | None = None
-    asked_at: float = 0.0
-    result: object = None
-    said: str = ""
-    waited_seconds: float = 0.0
-    failures: int = 0
-    deadline: float = 0.0
-
-    def facts(self) -> Facts:
-        decision = self.review.decision if self.review else None
-        verdicts = {
-            Verb.HAPPENED: Verdict.HAPPENED,
-            Verb.DID_NOT_HAPPEN: Verdict.DID_NOT_HAPPEN,
-        }
-        return Facts(
-            replay_class=stricter(self.row.replay_class, self.tool.replay_class),
-            status=self.row.status,
-            attempt=self.life,
-            window_open=self._window_is_open(),
-            can_verify=self.tool.verify is not None,
-            answer=self.answer,
-            settle=self._settle(),
-            patience=self.session.clock.now() + self._wait_seconds() <= self.deadline,
-            verdict=verdicts.get(decision.verb) if decision else None,
-        )
-
-    def take(self, outcome: Outcome, known: Sequence[Evidence]) -> None:
-        """Keep what ``verify`` said, as an answer, and as evidence unless that is known already."""
-        reply, said_before = outcome.value, self.said
-        if isinstance(reply, Verification):
-            self.answer, self.result = reply.answer, reply.result
-            self.said = f"verify answered: {reply.answer.value}"
-        else:
-            self.answer = Answer.UNKNOWN
-            if outcome.error is not None:
-                self.said = f"verify raised {type(outcome.error).__name__}: {outcome.error}"
-            elif outcome.still_running:
-                self.said = f"verify took longer than {self.tool.verify_limit_seconds:g} s"
-            else:
-                self.said = (
-                    f"verify returned {type(reply).__name__} instead of nt.happened(result), "
-                    "nt.did_not_happen(), nt.still_running() or nt.unknown()"
-                )
-        self.said = hide(self.said, self.tool)
-        # However often it is asked: the same answer is one piece of evidence.
-        told = {(item.source, item.attempt_id, item.text) for item in known}
-        text = _kept_text(self.said)
-        if self.said != said_before and ("verify", self.row.attempt_id, text) not in told:
-            self.note("verify", self.said)
-
-    def note(self, source: str, text: str) -> None:
-        row, now = self.row, self.session.clock.now()
-        text = _kept_text(hide(text, self.tool))
-        self.session.riding.add_evidence(
-            Evidence(self.session.run_id, row.call_id, row.attempt_id, now, source, text)
-        )
-
-    def next_wait(self) -> float:
-        seconds = self._wait_seconds()
-        self.waited_seconds += seconds
-        return seconds
-
-    def may_try_again(self) -> bool:
-        """Whether another attempt is possible and worth it; a person's word always counts."""
-        licensed = self.review is not None and self.review.status is ReviewStatus.DECIDED
-        left = self.failures < self.tool.retry.attempts
-        return self.invocation is not None and (licensed or left)
-
-    def failed_again(self, row: CallRow) -> float:
-        """Take in another attempt that did not end the doubt; how long to wait before the next."""
-        failure = row.kept_failure()
-        over = row.finished_at is not None
-        self.row, self.life = row, AttemptLife.OVER if over else AttemptLife.MAYBE_ALIVE
-        self.over_since = row.finished_at or self.session.clock.now()
-        self.review, self.answer, self.said = None, None, ""
-        self.failures += 1
-        delay = self.tool.retry.delay_seconds(
-            failed_attempts=self.failures,
-            random_unit=self.session.clock.random_unit(),
-            retry_after_seconds=failure.retry_after_seconds,
-        )
-        if delay is None or failure.failure_class is FailureClass.POISON:
-            self.failures = self.tool.retry.attempts
-        return delay or 0.0
-
-    def reason(self) -> str:
-        """Why a person is needed, in one sentence."""
-        row = self.row
-        if self.life is AttemptLife.MAYBE_ALIVE:
-            ended = "its holder may still be alive"
-            if row.failure is not None:
-                ended = f"attempt {row.attempt} was stopped, but what it started may go on"
-        elif row.failure is not None:
-            ended = f"attempt {row.attempt} ended with {row.failure.error_type}"
-        else:
-            ended = f"its process died during attempt {row.attempt}"
-        if self.answer is Answer.DID_NOT_HAPPEN:
-            why = "verify found no trace of it, but it may still arrive"
-            if self._settle() is Settle.NOT_DECLARED:
-                why += " (the tool declares no settle time)"
-        elif self.said:
-            why = self.said
-        else:
-            why = "the tool has no verify hook"
-        return f"it may or may not have happened: {ended}, and {why}"
-
-    def _window_is_open(self) -> bool:
-        row = self.row
-        if row.key is None or row.key_since is None or row.window_seconds is None:
-            return False
-        if self.invocation is None or self.failures >= self.tool.retry.attempts:
-            return False
-        closes_at = self.tool.window_closes_at(
-            key_since=row.key_since, recorded_seconds=row.window_seconds
-        )
-        # A clock that jumped back must not reopen a window: since-in-the-future is closed.
-        return row.key_since - 1.0 <= self.session.clock.now() < closes_at
-
-    def _settle(self) -> Settle:
-        if self.tool.settles_seconds is None:
-            return Settle.NOT_DECLARED
-        # An answer is as old as its question: the upstream may apply while verify is looking.
-        looked_at = self.session.clock.now() if self.answer is None else self.asked_at
-        passed = looked_at >= self.over_since + self.tool.settles_seconds
-        return Settle.PASSED if passed else Settle.WAITING
-
-    def _wait_seconds(self) -> float:
-        if self.answer is Answer.DID_NOT_HAPPEN and self.tool.settles_seconds is not None:
-            return max(0.0, self.over_since + self.tool.settles_seconds - self.session.clock.now())
-        return min(MOST_WAIT_SECONDS, FIRST_WAIT_SECONDS + self.waited_seconds)
-
-
-def _kept_text(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()[:2000]
-
-
-def _look_into(
-    session: Session, tool: Tool, row: CallRow, invocation: Invocation | None
-) -> Doing[Doubt]:
-    """Gather what can be known about the attempt that left the doubt."""
-    now = session.clock.now()
-    reviews = yield Read(lambda store: store.open_reviews(session.run_id))
-    review = next(
-        (
-            one
-            for one in reviews
-            if one.identity == row.identity
-            and one.attempt_id == row.attempt_id
-            and one.kind is ReviewKind.IN_DOUBT
-        ),
-        None,
-    )
-    doubt = Doubt(
-        session=session,
-        tool=tool,
-        row=row,
-        invocation=invocation,
-        life=AttemptLife.OVER,
-        over_since=now,
-        review=review,
-        deadline=now + session.patience_seconds,
-    )
-    if row.attempt_id in living:
-        # Its waiter is gone, but its body still runs in this very process.
-        doubt.life = AttemptLife.MAYBE_ALIVE
-    elif row.finished_at is not None:
-        # The holder itself recorded that the attempt is over.
-        doubt.over_since = row.finished_at
-    elif row.holder_id != session.holder.holder_id:
-        life = yield Read(lambda store: store.life_of(row.holder_id))
-        if life is Life.DEAD:
-            doubt.over_since = yield from _proven_dead_since(doubt)
-        else:
-            doubt.life = AttemptLife.MAYBE_ALIVE
-    elif row.failure is not None:
-        # It was stopped in this very process, and a thread that it started may still run.
-        doubt.life = AttemptLife.MAYBE_ALIVE
-    return doubt
-
-
-def _proven_dead_since(doubt: Doubt) -> Doing[float]:
-    """When the death was first proven; from then on the upstream had time to settle."""
-    row, now = doubt.row, doubt.session.clock.now()
-    known = yield Read(lambda store: store.evidence(row.identity.workflow_id, row.call_id))
-    for item in known:
-        if item.source == "ownership" and item.attempt_id == row.attempt_id:
-            return float(min(item.at, now))
-    doubt.note("ownership", f"holder {row.holder_id[:8]} is proven dead")
-    return now
-
-
 def _attempt_again(doubt: Doubt, mine: InFlight) -> Doing[Attempted]:
     """One more attempt; a person's licence is consumed by the commit of its intent."""
     session, row, review = doubt.session, doubt.row, doubt.review
@@ -295,7 +95,7 @@ def _attempt_again(doubt: Doubt, mine: InFlight) -> Doing[Attempted]:
     intent = row.next_attempt(
         attempt_id=session.new_attempt_id(), holder_id=session.holder.holder_id, now=now
     )
-    licensed = review is not None and review.status is ReviewStatus.DECIDED
+    licensed = doubt.licensed
     if licensed or doubt.answer is Answer.DID_NOT_HAPPEN:
         # It is established that no earlier attempt took effect: a clean slate.
         intent = intent._replace(ambiguous=False)
@@ -359,54 +159,104 @@ def _record_verdict(doubt: Doubt) -> Doing[CallRow]:
 def reconcile_all(session: Session) -> Doing[None]:
     """On claiming a run: end every doubt that can be ended, before user code runs.
 
-    Raises the first RunBlocked, after all calls in doubt have been tried.
+    Raises RunBlocked after all calls in doubt have been tried, for all reviews that are open.
     """
     if not session.standing.reviews and not session.standing.in_doubt:
         return
     yield from abort_if_decided(session)
-    blocked: RunBlocked | None = None
+    blocked: list[RunBlocked] = []
     for row in (yield Read(lambda store: store.calls_in_doubt(session.run_id))):
         try:
             yield from reconcile_one(session, row)
         except RunBlocked as error:
-            blocked = blocked or error
-    if blocked is not None:
-        raise blocked
-    yield from raise_if_blocked(session)
+            blocked.append(error)
+    yield from raise_if_blocked(session, known=blocked)
 
 
 def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
     """End the doubt about one recorded call, without its caller."""
     tool = session.find_tool(row.identity.tool_name)
     if tool is None:
-        reason = (
-            "it may or may not have happened, and its tool is not declared in this process: "
-            "import the module that declares it, then open the run again"
-        )
-        raise (yield from blocking.open_review(session, row, reason))
-    if tool.rebuild is None or _has_secrets(row) or not (yield CanInvoke(tool)):
-        # It needs its instance, its secrets or an event loop: it is resolved when the code asks.
-        session.say("leave in doubt until it is asked for", row)
+        yield from _without_tool(session, row)
         return
-    invocation: Invocation | None = None
-    try:
-        invocation = tool.rebuild(values.decode_object(row.args_json))
-    except NottwiceError as error:
-        session.say("arguments no longer fit", row, repr(str(error)))
     mine, ours = session.enter(row.identity, None)
     if not ours:
         return
     # Calls that its body makes belong to where it was called, not to where it is resolved.
     mine.scope = Scope(session, row.identity.node_id, row.identity.checkpoint_id)
     late = False
+    rebuild = tool.rebuild if _record_suffices(tool, row) else None
     try:
-        yield from resolve(session, tool, row, mine, invocation=invocation)
+        if rebuild is None or not (yield CanInvoke(tool)):
+            yield from _without_caller(session, tool, row)
+            return
+        invocation: Invocation | None = None
+        unfit = ""
+        try:
+            invocation = rebuild(values.decode_object(row.args_json))
+        except NottwiceError as error:
+            unfit = str(error)
+            session.say("arguments no longer fit", row, repr(unfit))
+        yield from resolve(session, tool, row, mine, invocation=invocation, unfit=unfit)
     except StillRunning as error:
         late = True
         raise error.blocked from None
     finally:
         if not late:
             session.leave(mine)
+
+
+def _record_suffices(tool: Tool, row: CallRow) -> bool:
+    """Whether the record holds every argument of the call (P132).
+
+    It does not hold a secret, or a volatile argument that is not plain data: that may be the very
+    body of the tool, and its default is not what the caller gave.
+    """
+    if _has_secrets(row):
+        return False
+    if not tool.volatile:
+        return True
+    record = values.decode_object(row.args_json)
+    # What ``**rest`` collected is in the record under the name of ``rest``.
+    collected = [value.keys() for value in record.values() if isinstance(value, dict)]
+    return set(tool.volatile) <= record.keys() | set().union(*collected)
+
+
+def _without_caller(session: Session, tool: Tool, row: CallRow) -> Doing[None]:
+    """A doubt that waits for its caller. Only that it happened can be recorded without a body."""
+    while True:
+        doubt = yield from look_into(session, tool, row, None)
+        if decide(doubt.facts()) is not Action.RECORD_VERDICT:
+            session.say("leave in doubt until it is asked for", row)
+            return
+        try:
+            yield from _record_verdict(doubt)
+        except Outdated:
+            # The person took the decision back at this very moment.
+            continue
+        return
+
+
+def _without_tool(session: Session, row: CallRow) -> Doing[None]:
+    """A doubt about a tool that this process does not know. What a person gave is adopted (P132).
+
+    Durable: the receipt, or the review, when it returns or raises.
+    """
+    reviews = yield from reviews_of(session, row)
+    for review in reviews:
+        decision = review.decision
+        if decision is None or review.attempt_id != row.attempt_id:
+            continue
+        if decision.verb is Verb.HAPPENED:
+            done = lost_results.given_without_tool(row, decision, now=session.clock.now())
+            used = (ReviewWrite(review.used(now=session.clock.now()), review.version),)
+            yield from session.commit_row(done, after=row, reviews=used)
+            return
+    reason = (
+        "it may or may not have happened, and its tool is not declared in this process: "
+        "import the module that declares it, then open the run again"
+    )
+    raise (yield from blocking.open_review(session, row, reason))
 
 
 def _has_secrets(row: CallRow) -> bool:
@@ -417,39 +267,64 @@ def _has_secrets(row: CallRow) -> bool:
         return False
 
 
-def raise_if_blocked(session: Session) -> Doing[None]:
-    """Use what people have decided since; raise for the first review that is still open (D11)."""
+def raise_if_blocked(
+    session: Session, *, known: Sequence[RunBlocked] = (), refused: CallRow | None = None
+) -> Doing[None]:
+    """Use what people have decided since; raise if a review is still open (D11, P133).
+
+    ``known`` are errors that were met on the way. ``refused`` is the intent of a call that is not
+    made because of them.
+    """
+    blocked = list(known)
     for review in (yield from abort_if_decided(session)):
-        decided = review.status is ReviewStatus.DECIDED
-        if review.kind is ReviewKind.DRIFT and decided:
-            session.waivers[review.identity] = review
-        elif review.kind.asks_first:
-            # It holds back only the code that asks for it; that code looks for itself.
-            session.asked[review.identity] = review
-        elif review.kind is ReviewKind.UNDEPLOYABLE:
-            yield from _close_undeployable(session, review)
-        elif review.kind is ReviewKind.CORRUPT:
-            # It was looked at when the run was opened.
-            continue
-        elif review.kind is ReviewKind.RESTORED:
-            yield from restored.end_hold(session, review)
-        elif review.kind is ReviewKind.IN_DOUBT:
-            row = yield _reviewed_call(review)
-            if row is not None and _ended_by_itself(row, review):
-                # It returned in the moment between its time limit and this review.
-                closed = review.closed("the late outcome", now=session.clock.now())
-                yield from session.commit(reviews=(ReviewWrite(closed, review.version),))
-                continue
-            if not decided:
-                raise blocking.blocked_by(session, review, row=row)
-            if row is not None and row.status.in_doubt:
-                yield from reconcile_one(session, row)
-            else:
-                # The doubt ended otherwise; the decision is taken note of and changes nothing.
-                used = review.used(now=session.clock.now())
-                yield from session.commit(reviews=(ReviewWrite(used, review.version),))
-        else:
-            raise blocking.blocked_by(session, review)
+        try:
+            yield from _use_or_wait(session, review)
+        except RunBlocked as error:
+            if isinstance(error, RunAborted):
+                raise
+            blocked.append(error)
+    if blocked:
+        raise blocking.blocked_by_all(session, blocked, refused=refused)
+
+
+def _use_or_wait(session: Session, review: Review) -> Doing[None]:
+    """Use one decision, or raise RunBlocked if this review holds the run."""
+    decided = review.status is ReviewStatus.DECIDED
+    if review.kind is ReviewKind.DRIFT and decided:
+        session.waivers[review.identity] = review
+    elif review.kind.asks_first:
+        # It holds back only the code that asks for it; that code looks for itself.
+        session.asked[review.identity] = review
+    elif review.kind is ReviewKind.UNDEPLOYABLE:
+        yield from _close_undeployable(session, review)
+    elif review.kind is ReviewKind.CORRUPT:
+        # It was looked at when the run was opened.
+        return
+    elif review.kind is ReviewKind.RESTORED:
+        yield from restored.end_hold(session, review)
+    elif review.kind is ReviewKind.RESULT:
+        yield from lost_results.use_or_wait(session, review)
+    elif review.kind is ReviewKind.IN_DOUBT:
+        yield from _use_about_doubt(session, review)
+    else:
+        raise blocking.blocked_by(session, review)
+
+
+def _use_about_doubt(session: Session, review: Review) -> Doing[None]:
+    row = yield _reviewed_call(review)
+    now = session.clock.now()
+    if row is not None and _ended_by_itself(row, review):
+        # It returned in the moment between its time limit and this review.
+        closed = review.closed("the late outcome", now=now)
+        yield from session.commit(reviews=(ReviewWrite(closed, review.version),))
+    elif review.status is not ReviewStatus.DECIDED:
+        raise blocking.blocked_by(session, review, row=row)
+    elif row is not None and row.status.in_doubt:
+        yield from reconcile_one(session, row)
+    else:
+        # The doubt ended otherwise; the decision is taken note of and changes nothing.
+        used = review.used(now=now)
+        yield from session.commit(reviews=(ReviewWrite(used, review.version),))
 
 
 def _close_undeployable(session: Session, review: Review) -> Doing[None]:

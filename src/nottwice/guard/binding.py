@@ -123,6 +123,10 @@ class Signature:
         else:
             written, own = self._write(checked, prepared)
             plain = prepared.with_defaults(written)
+            for name in checked.keys() - written.keys():
+                # A body that came with the call, say: its default is not what the caller gave, and
+                # a record that says so would be called without it after a crash (P132).
+                plain.pop(name, None)
             normal = prepared.with_normal_defaults(own)
         return BoundArguments(
             values=self._parameters.apply_defaults(checked),
@@ -171,8 +175,9 @@ class Signature:
         return tuple(self._parameters.by_name)
 
     def volatile_names(self) -> tuple[str, ...]:
-        """The parameters that do not count for the identity of a call."""
-        return tuple(name for name in self._parameters.by_name if name in self._volatile)
+        """What does not count for the identity of a call: parameters, then names among the rest."""
+        named = (name for name in self._parameters.by_name if name in self._volatile)
+        return (*named, *sorted(self._volatile_extra))
 
     def secrets(self) -> Mapping[str, Shape]:
         """The parameters that hold secrets, and where in them."""

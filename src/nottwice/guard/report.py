@@ -276,9 +276,16 @@ def _findings(
     if effectful and not _has_return_annotation(tool.function):
         yield Finding(
             Level.WARNING,
-            "it has no return annotation, so only plain data comes back from a receipt, and a "
-            "result that a person gives is not checked",
+            "it has no return annotation, so only plain data comes back from a receipt: after a "
+            "tuple or an object a resumed run stops and asks a person, whose answer is not checked",
             "annotate what it returns, -> None if nothing",
+        )
+    elif effectful and not _can_come_back(tool):
+        yield Finding(
+            Level.WARNING,
+            f"its return annotation {tool.result_type()!r} cannot be brought back from a receipt: "
+            "a resumed run that needs the result stops and asks a person",
+            "return plain data, a dataclass or a pydantic model",
         )
 
 
@@ -336,6 +343,15 @@ def _notes(protected: Callable[..., Any]) -> tuple[str, ...]:
     except Exception as error:
         return (f"its annotations cannot be used ({type(error).__name__}: {error})",)
     return notes
+
+
+def _can_come_back(tool: Tool) -> bool:
+    """Whether plain data can be read as what the tool returns; a class of its own cannot."""
+    try:
+        return tool.schemas()[1] is not None
+    except Exception:
+        # Annotations that cannot be looked up have a finding of their own.
+        return True
 
 
 def _has_return_annotation(function: Callable[..., Any]) -> bool:

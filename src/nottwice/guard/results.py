@@ -1,8 +1,8 @@
 """How does a tool's result rest in the ledger, and how is it handed out again?
 
 A result is never refused: the effect took place, and forgetting that would do it again. What
-cannot be kept, or is too large, is recorded as a note of what it was, and a replay of it raises
-ResultNotKept instead of handing out something else.
+cannot be kept, or is too large, is recorded as a note of what it was. A replay of it asks for the
+result (``engine/lost_results.py``) instead of handing out something else.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import logging
 import reprlib
 from typing import Any
 
-from nottwice.errors import NotPlainData, ResultNotKept
+from nottwice.errors import InvalidArguments, NotPlainData, ResultNotKept
 from nottwice.guard.binding import Signature
 from nottwice.guard.codec import DoesNotFit
+from nottwice.guard.flatten import flatten
 from nottwice.model import values
 from nottwice.model.call import ResultKind, StoredResult
 from nottwice.model.secrets import SHOWN
@@ -57,9 +58,11 @@ class Results:
         """The value that was kept."""
         try:
             codec = self._signature.result_codec()
-            typed = stored.kind is ResultKind.TYPED
-            return codec.decode(values.decode(stored.json), typed=typed)
-        except DoesNotFit as error:
+            plain = values.decode(stored.json)
+            if stored.kind is ResultKind.GIVEN:
+                return codec.validate_plain(plain)
+            return codec.decode(plain, typed=stored.kind is ResultKind.TYPED)
+        except (DoesNotFit, InvalidArguments) as error:
             raise ResultNotKept(
                 f"What is recorded cannot be handed out: {error}. The call took effect and was not "
                 "run again. Restore the return annotation it was recorded with, or see it with: "
@@ -74,7 +77,9 @@ class Results:
         return self._signature.result_codec().type_text()
 
     def _note(self, value: Any, *, why: str, text: str | None = None) -> StoredResult:
-        note = _about(value, why, _short(value))
+        note: dict[str, Any] = _about(value, why, _short(value))
+        if text is None:
+            note.update(_plain_form(value))
         if text is not None:
             note["characters"] = str(len(text))
             note["sha256"] = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
@@ -85,6 +90,22 @@ class Results:
             why,
         )
         return StoredResult(ResultKind.NOT_KEPT, values.encode(note))
+
+
+def _plain_form(value: Any) -> dict[str, Any]:
+    """What an annotation that is added later may turn back into the value, if there is such (P134).
+
+    A tuple becomes a list here, so this is never handed out as it is.
+    """
+    try:
+        plain = flatten(value, path="$", normalise=False)
+        values.check_plain(plain, root="$")
+        if len(values.encode(plain)) > MAX_RESULT_CHARACTERS:
+            return {}
+    except Exception:
+        # Whatever a hostile value raises: there is no such form, and the receipt must not be lost.
+        return {}
+    return {"plain": plain}
 
 
 def _about(value: Any, why: str, text: str) -> dict[str, str]:

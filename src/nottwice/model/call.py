@@ -87,6 +87,8 @@ class ResultKind(enum.Enum):
 
     PLAIN = "plain"
     TYPED = "typed"
+    GIVEN = "given"
+    """A person gave it where its tool was not declared: it is read by the tool's annotation."""
     NOT_KEPT = "not_kept"
 
 
@@ -96,6 +98,11 @@ class StoredResult:
 
     kind: ResultKind
     json: str
+
+
+LOST = "unknown"
+"""The outcome of an attempt that recorded none: its process died."""
+_THEN_RETRIED = ", then retried by name"
 
 
 @frozen_record(frozen=True, slots=True)
@@ -147,6 +154,29 @@ class CallRow(NamedTuple):
         """What a write must have seen to follow this row."""
         return (self.status, self.attempt_id)
 
+    @property
+    def failed_attempts(self) -> int:
+        """How many attempts ended with an error, in whatever process (P131).
+
+        A retry that was asked for by name begins to count anew.
+        """
+        count = 1 if self.failure is not None else 0
+        for one in reversed(self.past):
+            if one.outcome.endswith(_THEN_RETRIED):
+                break
+            count += one.outcome != LOST
+        return count
+
+    @property
+    def lost_attempts(self) -> int:
+        """How many attempts recorded no outcome, in whatever process; counted the same way."""
+        count = 1 if self.failure is None and self.status.in_doubt else 0
+        for one in reversed(self.past):
+            if one.outcome.endswith(_THEN_RETRIED):
+                break
+            count += one.outcome == LOST
+        return count
+
     def kept_result(self) -> StoredResult:
         """The result of a call that is done. LedgerCorrupt: nottwice cannot have written it so."""
         if self.result is None:
@@ -168,7 +198,10 @@ class CallRow(NamedTuple):
 
     def next_attempt(self, *, attempt_id: str, holder_id: str, now: float) -> CallRow:
         """The PENDING row of one more attempt; the one before becomes history."""
-        outcome = self.failure.failure_class.value if self.failure else "unknown"
+        outcome = self.failure.failure_class.value if self.failure else LOST
+        if self.status is CallStatus.FAILED and self.retry_at is None:
+            # The failure was final. Another attempt is only ever made if the caller asks for it.
+            outcome += _THEN_RETRIED
         before = PastAttempt(
             attempt=self.attempt,
             attempt_id=self.attempt_id,

@@ -2,11 +2,13 @@
 
 Promises kept here: P2 (an unsafe call in doubt is never run again without proof or a person),
 P3 (a keyed call is reissued only with its stored key, inside its window), P4 (``verify`` may
-only confirm while the old attempt may be alive).
+only confirm while the old attempt may be alive), P130 (nothing is sent past an open review).
 
 Why an expired lease or a fence is not enough: a paused worker wakes up and fires, fenced or not.
 Why a proven death is not enough either: its request may still be queued upstream, hence the
 settle time. Why "did not happen" from a person licenses: the person can look where we cannot.
+Why an open review forbids what a key or ``verify`` would allow (P130): what made us ask was true
+when we asked, and only a clock says that it is true no longer. A clock can be wrong.
 """
 
 from __future__ import annotations
@@ -70,6 +72,8 @@ class Facts:
     settle: Settle = Settle.NOT_DECLARED
     patience: bool = True
     """There is still time to wait for a better answer."""
+    review_open: bool = False
+    """A person has been asked about this doubt and has not answered."""
     verdict: Verdict | None = None
 
 
@@ -80,7 +84,7 @@ class Action(enum.Enum):
     RECORD_AND_RUN = "record the intent, run"
     RETURN_RECEIPT = "return the receipt"
     RETURN_FAILURE = "return the recorded failure"
-    RAISE_NOT_KEPT = "refuse: the result was not kept"
+    ASK_FOR_RESULT = "ask verify, then a person, for the result"
     WAIT_FOR_ATTEMPT = "wait for the running attempt"
     REISSUE = "record the intent, run with the stored key"
     ASK_VERIFY = "ask verify"
@@ -103,7 +107,7 @@ def decide(facts: Facts) -> Action:
         case CallStatus.DONE:
             if facts.result_kept:
                 return Action.RETURN_RECEIPT
-            return Action.RUN if pure else Action.RAISE_NOT_KEPT
+            return Action.RUN if pure else Action.ASK_FOR_RESULT
         case CallStatus.FAILED:
             if not facts.retry_granted:
                 return Action.RETURN_FAILURE
@@ -129,7 +133,7 @@ def _decide_in_doubt(facts: Facts) -> Action:
         case _:
             assert_never(facts.verdict)
     keyed = facts.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY
-    if keyed and facts.window_open:
+    if keyed and facts.window_open and not facts.review_open:
         return Action.REISSUE
     return _decide_by_answer(facts)
 
@@ -146,6 +150,8 @@ def _decide_by_answer(facts: Facts) -> Action:
         case Answer.STILL_RUNNING:
             return Action.WAIT_AND_ASK_AGAIN if over and facts.patience else Action.OPEN_REVIEW
         case Answer.DID_NOT_HAPPEN:
+            if facts.review_open:
+                return Action.OPEN_REVIEW
             if over and facts.settle is Settle.PASSED:
                 return Action.NEW_ATTEMPT
             if over and facts.settle is Settle.WAITING and facts.patience:

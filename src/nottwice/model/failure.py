@@ -296,19 +296,25 @@ def single_request(error: BaseException) -> FailureClass | None:
 
 @frozen_record(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how soon a retryable failure is tried again; ``attempts`` counts them all."""
+    """How often and how soon a call is tried again, in whatever process (P131).
+
+    ``attempts`` counts the attempts that ended with an error, the first included. ``reissues``
+    bounds how often a call in doubt is sent again because its process died; then a person is asked.
+    """
 
     attempts: int = 4
     _: KW_ONLY
+    reissues: int = 10
     first_seconds: float = 0.5
     factor: float = 2.0
     most_seconds: float = 30.0
     most_retry_after_seconds: float = 300.0
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.attempts, int) and not isinstance(self.attempts, bool)
-        if not whole or self.attempts < 1:
+        if not _is_whole(self.attempts, least=1):
             self._refuse("attempts", "a whole number from 1 on; the first attempt counts")
+        if not _is_whole(self.reissues, least=0):
+            self._refuse("reissues", "a whole number from 0 on")
         for name in ("first_seconds", "most_seconds", "most_retry_after_seconds"):
             if not _is_number(getattr(self, name), least=0.0):
                 self._refuse(name, "a finite number from 0 on")
@@ -385,6 +391,10 @@ def _wait(value: object, *, now: float | None = None) -> float | None:
     except OverflowError:
         return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _is_whole(value: object, *, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _is_number(value: object, *, least: float) -> bool:

@@ -39,6 +39,7 @@ class ReviewKind(enum.Enum):
     """Why a run waits for a person."""
 
     IN_DOUBT = "in doubt"
+    RESULT = "result"
     DRIFT = "drift"
     QUESTION = "question"
     APPROVAL = "approval"
@@ -80,6 +81,10 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
     ReviewKind.IN_DOUBT: {
         Verb.HAPPENED: "the effect took place; its result becomes the receipt",
         Verb.DID_NOT_HAPPEN: "the effect did not take place; licenses exactly one more attempt",
+        Verb.ABORT: "stop this run for good",
+    },
+    ReviewKind.RESULT: {
+        Verb.HAPPENED: "this is what it returned, --result JSON; the run continues with it",
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.DRIFT: {

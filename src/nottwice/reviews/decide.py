@@ -15,9 +15,10 @@ from nottwice.errors import DecisionConflict, UsageError
 from nottwice.guard.codec import Codec
 from nottwice.model import values
 from nottwice.model.asked import Question, options_of, shown_in
-from nottwice.model.call import ResultKind, StoredResult
+from nottwice.model.call import CallRow, ResultKind, StoredResult
 from nottwice.model.raises import check_raise
 from nottwice.model.review import VERBS, AuditEntry, Decision, Review, ReviewKind, Verb
+from nottwice.model.secrets import SHOWN
 from nottwice.model.tool import Tool
 from nottwice.reviews.queue import Case, find_case
 from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
@@ -128,10 +129,23 @@ def _result(
             f"{expected} "
             "Nothing was decided."
         )
+    if case.review.kind is ReviewKind.RESULT and _is_secret(case.row):
+        raise UsageError(
+            f"The result of review {case.review.review_id} is secret, and a secret is never "
+            "written to the ledger. Nothing was decided. Give the tool a verify hook that finds "
+            "it, or let it return what is not secret; else abort the run."
+        )
     if tool is not None:
         # Only checked here; the holder reads the same JSON again with its own annotations.
         tool.adopt_result(result)
     return StoredResult(ResultKind.PLAIN, values.encode(result))
+
+
+def _is_secret(row: CallRow | None) -> bool:
+    """Whether a result was not kept because it is secret; then its text is covered."""
+    if row is None or row.result is None or row.result.kind is not ResultKind.NOT_KEPT:
+        return False
+    return values.decode_object(row.result.json).get("text") == SHOWN
 
 
 def _answer(review: Review, answer: Any, *, has_result: bool) -> StoredResult:

@@ -1,7 +1,7 @@
 """Ask ``verify`` again about what waits, without firing anything (H2, D10).
 
 Only "it happened" ends a doubt here: it can be recorded as evidence of fact. "It did not happen"
-is noted, and the next one who opens the run acts on it.
+is noted for the person who decides: nothing is sent past an open review (P130).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from nottwice.model.review import Decision, Evidence, ReviewKind, ReviewStatus, 
 from nottwice.model.tool import Tool, Verification
 from nottwice.reviews.queue import Case, open_cases
 from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
+
+_VERIFIABLE = (ReviewKind.IN_DOUBT, ReviewKind.RESULT)
 
 
 @frozen_record(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def recheck(
     """
     for case in open_cases(store):
         review = case.review
-        if review.kind is not ReviewKind.IN_DOUBT or review.status is not ReviewStatus.OPEN:
+        if review.kind not in _VERIFIABLE or review.status is not ReviewStatus.OPEN:
             continue
         if tool_name not in (None, review.identity.tool_name):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nottwice.engine import approvals, reconcile
+from nottwice.engine import approvals, doubt, reconcile
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Session
 from nottwice.model.decision import Action, Answer, Attempt, Facts, Settle, decide
@@ -14,7 +14,7 @@ from tests.crash.controls.agents import MAILS, NOTING, NOTING_LATE, ONE_MAIL, TW
 from tests.crash.controls.control import Control, swap
 
 _used = Review.used
-_look_into = reconcile._look_into
+_look_into = doubt.look_into
 
 
 def fires_again_when_unknown() -> None:
@@ -46,15 +46,15 @@ def a_licence_is_used_twice() -> None:
     """It stays decided after its use, and whoever looks for it does not ask for which attempt."""
     swap(Review, "used", _stays_decided)
 
-    def broken(session: Any, tool: Any, row: Any, invocation: Any) -> Doing[Any]:
-        doubt = yield from _look_into(session, tool, row, invocation)
+    def broken(session: Any, tool: Any, row: Any, invocation: Any, **told: Any) -> Doing[Any]:
+        found_out = yield from _look_into(session, tool, row, invocation, **told)
         found = yield Read(lambda store: store.reviews(session.run_id))
         licences = [one for one in found if one.identity == row.identity and one.is_licence]
-        if doubt.review is None and licences:
-            doubt.review = licences[0]
-        return doubt
+        if found_out.review is None and licences:
+            found_out.review = licences[0]
+        return found_out
 
-    swap(reconcile, "_look_into", broken)
+    swap(reconcile, "look_into", broken)
 
 
 def _stays_decided(self: Review, *, now: float) -> Review:
