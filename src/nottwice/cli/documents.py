@@ -174,8 +174,9 @@ FIELDS: dict[str, dict[str, str]] = {
     "review": {
         "review_id": "what `nottwice decide` takes",
         "run_id": "the run that waits",
-        "kind": "in doubt: did it happen? drift: may effects stay unasked for? question: what is "
-        "the answer? approval: may the call be made? budget: may it take more?",
+        "kind": "in doubt: did it happen? result: what did it return? drift: may effects stay "
+        "unasked for? question: what is the answer? approval: may the call be made? "
+        "budget: may it take more?",
         "status": "open, decided, used or closed",
         "version": "grows with every change; see --shown-version",
         "call_id": "the call it is about",

@@ -145,6 +145,8 @@ class Doubt:
                 why += " (the tool declares no settle time)"
             elif self._used_up():
                 why = f"verify found no trace of it, but {self._used_up()}"
+            elif self.person_asked:
+                why = "verify found no trace of it, but a person has been asked"
         elif self.said:
             why = self.said
         else:

@@ -279,10 +279,14 @@ def raise_if_blocked(
     for review in (yield from abort_if_decided(session)):
         try:
             yield from _use_or_wait(session, review)
+        except RunAborted:
+            raise
         except RunBlocked as error:
-            if isinstance(error, RunAborted):
-                raise
             blocked.append(error)
+        except Outdated:
+            # A person decides, or another thread uses a decision, at this very moment: look again.
+            yield from raise_if_blocked(session, known=known, refused=refused)
+            return
     if blocked:
         raise blocking.blocked_by_all(session, blocked, refused=refused)
 

@@ -101,6 +101,19 @@ class Calls(Bench):
             store.commit(follow(after, before, fence))
             expect(store.load_call(after.identity), after, f"A call that is {after.status.value}")
 
+    def test_a_result_that_was_found_later_takes_the_place_of_one_that_was_not_kept(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        rows = [pending()]
+        rows.append(rows[-1].done(StoredResult(ResultKind.NOT_KEPT, "{}"), now=NOW + 1))
+        rows.append(rows[-1]._replace(result=StoredResult(ResultKind.TYPED, "[7]")))
+        given = StoredResult(ResultKind.GIVEN, "[8]")
+        rows.append(rows[-1]._replace(result=given, settled_by="decision by ann"))
+        store.commit(intent(rows[0], fence))
+        for before, after in itertools.pairwise(rows):
+            store.commit(follow(after, before, fence))
+            expect(store.load_call(after.identity), after, "A call whose result was found")
+
     def test_what_identifies_a_stored_call_is_never_changed(self) -> None:
         store = self.open()
         fence = claim(store)
