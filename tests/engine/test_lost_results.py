@@ -115,7 +115,7 @@ def test_an_annotation_that_is_added_later_brings_the_tuple_back(host: Host, sho
     assert [one.closed_by for one in host.data.reviews.values()] == ["the return annotation"]
 
 
-@pytest.mark.parametrize("returns", [list[int | str], dict[str, int], Any])
+@pytest.mark.parametrize("returns", [list[int | str], set[int | str], dict[str, int], Any])
 def test_an_annotation_of_another_type_brings_nothing_back(
     host: Host, shop: Shop, returns: Any
 ) -> None:
