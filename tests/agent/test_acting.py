@@ -141,7 +141,7 @@ def test_a_worker_that_waits_makes_its_coordinator_wait() -> None:
     shop.world.trouble["send_mail"] = [TimeoutError("no answer")]
     outcome = shop.finish()
     assert outcome.status == "waiting"
-    assert [review.kind.value for review in outcome.reviews] == ["unknown"]
+    assert [review.kind.value for review in outcome.reviews] == ["in doubt"]
     assert len(shop.world.requests) == 2
 
 
