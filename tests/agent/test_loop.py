@@ -133,7 +133,7 @@ def test_an_effect_whose_outcome_is_unknown_makes_the_run_wait_and_is_not_told_t
     shop.world.trouble["send_mail"] = [TimeoutError("no answer")]
     outcome = shop.finish()
     assert outcome.status == "waiting"
-    assert [review.kind.value for review in outcome.reviews] == ["unknown"]
+    assert [review.kind.value for review in outcome.reviews] == ["in doubt"]
     assert len(shop.world.requests) == 1
     shop.host.decide(Verb.HAPPENED, result="mail 1")
     outcome = shop.finish()
