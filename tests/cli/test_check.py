@@ -270,3 +270,10 @@ def test_a_ledger_of_a_newer_nottwice_fails_the_check(empty: Workplace) -> None:
     missing = CliRunner().invoke(main, ["check", "--store", str(empty.folder / "none.db")])
     assert missing.exit_code == 1
     assert "There is no ledger" in missing.stderr
+
+
+def test_a_store_that_cannot_be_opened_is_an_error_and_no_traceback(workplace: Workplace) -> None:
+    (workplace.folder / "harmless.py").write_text("import nottwice as nt\n")
+    ended = workplace.cli("check", "harmless.py", "--store", "/proc/1/mem")
+    assert ended.exit_code == 1
+    assert "/proc/1/mem cannot be read as a ledger" in ended.stderr

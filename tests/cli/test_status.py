@@ -197,3 +197,19 @@ def test_a_child_is_resumed_by_resuming_its_root_and_only_once(graph_place: Work
     assert [line.split()[3] for line in commands if line.startswith("nottwice run")].count(
         "parent-1"
     ) == 1
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_exit_code_is_3(tmp_path: Path) -> None:
+    store = f"file:{tmp_path / 'runs'}"
+    for run_id in ("bad", "good"):
+        with nt.run(run_id, store=store):
+            pass
+    (tmp_path / "runs/bad.json").write_bytes(b"{")
+    place = Workplace(tmp_path)
+    ended = place.cli("--store", store)
+    assert ended.exit_code == 3
+    assert "bad.json cannot be read" in ended.stdout
+    listed = place.cli("runs", "--store", store)
+    assert listed.exit_code == 0
+    assert "good" in listed.stdout
+    assert "bad.json cannot be read" in listed.stderr
