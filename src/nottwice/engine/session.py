@@ -256,6 +256,10 @@ class Session:
     """What there was to look at when it was claimed."""
     ordinals: Iterator[int]
     """For the steps that begin here."""
+    flushes: bool = True
+    """Whether what rides gets a commit of its own when it has waited for a moment."""
+    trouble: Exception | None = None
+    """Why such a commit failed; the next call raises it."""
     looked_for_word: tuple[float, int] | None
     """When it was last looked for word of somebody who cancelled the run, and how many words were
     left in this process by then; see cancelled.py."""
@@ -294,10 +298,6 @@ class Session:
         self.denied: RunDenied | None = None
         """What a policy stopped the whole run with: nothing new happens behind it."""
         self.riding = Riding(self._flush_soon)
-        self.flushes = True
-        """Whether what rides gets a commit of its own when it has waited for a moment."""
-        self.trouble: Exception | None = None
-        """Why such a commit failed; the next call raises it."""
         self.unrecorded: dict[CallIdentity, CallWrite] = {}
         """Outcomes that are known here but could not be written; tried again before doubting."""
         self.waivers: dict[CallIdentity, Review] = {}

@@ -22,7 +22,6 @@ from pathlib import Path
 
 from nottwice.errors import KeyMissing, LedgerCorrupt, NoLedger, NottwiceError, StoreError
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -43,7 +42,7 @@ from nottwice.store.filesystem import check_folder
 from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
 from nottwice.store.jsonfile_copy import OnProgress, copy_folder
 from nottwice.store.jsonfile_document import RunFile
-from nottwice.store.jsonfile_search import add, bytes_of, may_say, says
+from nottwice.store.jsonfile_search import Glance, add, bytes_of, may_say, says
 from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.sealing import Sealing
 from nottwice.store.shared import SharedCommits
@@ -65,7 +64,7 @@ class JsonFileStore:
     _shared: SharedCommits
     _registered: bool
     _remembered: dict[str, tuple[bytes, RunFile]]
-    _glanced: _Glance | None
+    _glanced: Glance | None
     _named: dict[str, str]
     """What was said about files that cannot be read."""
 
@@ -377,7 +376,7 @@ class JsonFileStore:
                 since = now
             settled = now is not None and since is not None and now - since >= SETTLED_SECONDS
             view = MemoryStore(self._everything())
-            self._glanced = _Glance(looks, since, settled, view)
+            self._glanced = Glance(looks, since, settled, view)
             return view
 
     def _run(self, workflow_id: str) -> RunFile:
@@ -579,18 +578,6 @@ class JsonFileStore:
         # If it stays, or is back after a crash, the numbers of its lines tell that they are in.
         with contextlib.suppress(OSError):
             disk.remove(self._folder / (name + disk.INBOX))
-
-
-@frozen_record(frozen=True, slots=True)
-class _Glance:
-    """What all runs were like when the folder looked like this."""
-
-    looks: frozenset[tuple[str, int, int, int]]
-    since: float | None
-    """Since when it has looked so; by the clock of whoever looked."""
-    settled: bool
-    """It had looked so for a while when it was read."""
-    view: MemoryStore
 
 
 _stores: weakref.WeakSet[JsonFileStore] = weakref.WeakSet()

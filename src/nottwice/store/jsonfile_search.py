@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from nottwice.model.records import frozen_record
 from nottwice.store import jsonfile_disk as disk
+from nottwice.store.memory import MemoryStore
 from nottwice.store.rules import MemoryData
 
 _ESCAPES = (b"\\u", b"\\/")
@@ -48,3 +50,15 @@ def may_say(content: bytes, name: str) -> bool:
 
 def _spelled(name: str) -> bytes:
     return json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+@frozen_record(frozen=True, slots=True)
+class Glance:
+    """What all runs were like when the folder looked like this."""
+
+    looks: frozenset[tuple[str, int, int, int]]
+    since: float | None
+    """Since when it has looked so; by the clock of whoever looked."""
+    settled: bool
+    """It had looked so for a while when it was read."""
+    view: MemoryStore
