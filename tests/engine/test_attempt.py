@@ -9,7 +9,9 @@ import pytest
 import nottwice as nt
 from nottwice.engine.blocking import new_review
 from nottwice.model.call import CallStatus
-from nottwice.model.review import ReviewKind, ReviewStatus, Verb
+from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
+from nottwice.reviews.decide import decide
+from nottwice.store.memory import MemoryStore
 from tests.fakes import FakeClock, Host
 
 
@@ -196,7 +198,8 @@ def test_evidence_about_a_closed_review_opens_a_new_one(host: Host) -> None:
 
 
 def test_evidence_that_it_happened_takes_back_a_licence_that_nobody_has_used(host: Host) -> None:
-    """People said "it did not happen" while the old holder was still at it, and then it did."""
+    """A person believed that the old holder was stopped, and it was not."""
+    licences: list[Review] = []
 
     @nt.tool("unsafe_on_replay")
     def send(to: str) -> str:
@@ -204,11 +207,23 @@ def test_evidence_that_it_happened_takes_back_a_licence_that_nobody_has_used(hos
         (row,) = host.calls
         review = new_review(row, ReviewKind.IN_DOUBT, "its holder is silent", now=host.clock.now())
         host.data.reviews[review.review_id] = review
-        assert host.decide(Verb.DID_NOT_HAPPEN).is_licence
+        decide(
+            MemoryStore(host.data),
+            host.clock,
+            review.review_id,
+            Verb.DID_NOT_HAPPEN,
+            by="ann",
+            why="its machine was switched off",
+            holder_stopped=True,
+        )
+        licences.extend(one for one in host.open_reviews if one.is_licence)
         return "sent"
 
     with host.process() as ledger, pytest.raises(nt.Fenced), ledger.run("r"):
         send("a")
+    assert len(licences) == 1
+    (evidence,) = host.data.evidence
+    assert "it happened" in evidence.text
     (review,) = host.open_reviews
     assert (review.status, review.decision) == (ReviewStatus.OPEN, None)
 

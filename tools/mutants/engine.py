@@ -43,7 +43,7 @@ ENGINE: tuple[Mutant, ...] = (
             "tests/engine/test_approvals.py"
             "::test_the_used_approval_of_one_call_covers_no_attempt_of_another",
         ),
-        why="What nobody approved would be done.",
+        why="A call without an approval would be made.",
     ),
     Mutant(
         name="an approval is not used up",
@@ -104,7 +104,7 @@ ENGINE: tuple[Mutant, ...] = (
         why="The same process would doubt what it saw itself.",
     ),
     Mutant(
-        name="nobody hears of evidence that comes after the review was closed",
+        name="evidence that comes after the review was closed opens no new one",
         file="engine/attempt.py",
         old="    if about and all(review.closed_at is not None for review in about):\n",
         new="    if about and not all(review.closed_at for review in about):\n",
@@ -170,7 +170,7 @@ ENGINE: tuple[Mutant, ...] = (
         why="Steps inside would make new effects while their branch waits.",
     ),
     Mutant(
-        name="a run that a policy has stopped goes on",
+        name="a run that a policy has stopped continues",
         file="engine/stops.py",
         old=(
             "    if session.denied is not None:\n"
@@ -204,7 +204,7 @@ ENGINE: tuple[Mutant, ...] = (
         why="What it did since the copy was made would be done again.",
     ),
     Mutant(
-        name="a run goes on with another key than the one it knows its secrets by",
+        name="a run continues with another key than the one it knows its secrets by",
         file="engine/secret_key.py",
         old="    found = ring.find(key_id)\n",
         new="    found = ring.find(key_id) or ring.current\n",
@@ -288,7 +288,7 @@ ENGINE: tuple[Mutant, ...] = (
             "tests/engine/test_waiting.py"
             "::test_an_answer_that_was_written_past_the_check_is_not_taken_for_an_option",
         ),
-        why="The run would take a way that nobody offered.",
+        why="The run would take a way that was not offered.",
     ),
     Mutant(
         name="what rode in a commit and has changed since is forgotten",

@@ -11,7 +11,7 @@ MODEL: tuple[Mutant, ...] = (
         old="    if not facts.intact:\n",
         new="    if facts.intact is None:\n",
         tests=("tests/model/test_decision.py::test_every_situation_has_a_decision",),
-        why="A row that somebody changed would be acted upon.",
+        why="A changed row would be acted upon.",
     ),
     Mutant(
         name="a key is reissued although the upstream may have forgotten it",
@@ -96,7 +96,7 @@ MODEL: tuple[Mutant, ...] = (
             "tests/model/test_call.py"
             "::test_every_attempt_stays_on_record_however_often_it_is_tried",
         ),
-        why="Nobody can tell any more how often it was tried.",
+        why="The record would not show how often it was tried.",
     ),
     Mutant(
         name="another attempt has the number of the one before",
@@ -307,7 +307,7 @@ MODEL: tuple[Mutant, ...] = (
         old='            return "it has no seal"\n',
         new="            return None\n",
         tests=("tests/model/test_seal.py::test_a_seal_fits_nothing_else",),
-        why="Anybody could add a receipt.",
+        why="A receipt could be forged.",
     ),
     Mutant(
         name="the head of a run is believed whatever its seal",

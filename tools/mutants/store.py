@@ -93,7 +93,7 @@ STORE: tuple[Mutant, ...] = (
         old="        if self.fence is None and not self._may_be_said_by_all():\n",
         new="        if self.fence is None and self.calls is None:\n",
         tests=("tests/store/test_interface.py::test_only_a_holder_writes_calls_steps_and_status",),
-        why="Anybody could write a receipt.",
+        why="A process that does not hold the run could write a receipt.",
     ),
     Mutant(
         name="a removal may name calls of another run",
@@ -248,7 +248,7 @@ STORE: tuple[Mutant, ...] = (
             "tests/store/test_jsonfile_disk.py"
             "::test_a_link_in_the_place_of_an_inbox_is_not_followed",
         ),
-        why="Somebody else's file would be written.",
+        why="A file outside of the ledger would be written.",
     ),
     Mutant(
         name="half a line stays before the next one",

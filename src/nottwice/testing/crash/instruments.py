@@ -174,7 +174,7 @@ def count_commit(
 def count_soon(
     commit_soon: Callable[[Commit], Future[None]], one: Commit, points: Points, told: Writes
 ) -> Future[None]:
-    """The same for a commit that somebody waits for later."""
+    """The same for a commit whose caller waits for it later."""
     points.reach(f"before {name_of(one)}")
     number = told.begin(one)
     outer: Future[None] = Future()

@@ -1,9 +1,9 @@
 """A store that nottwice does not know: led into the examination's folder, or refused (P146).
 
-The stores of nottwice are redirected by their classes. Of another store nobody here knows where it
-keeps its ledger, so its commits would go to the real one, with results that no tool returned.
-Everything reaches a store through a ledger or a run block, and both are watched here, also those
-that were made before the fork. All of it is patched in after the fork and dies with the child.
+The stores of nottwice are redirected by their classes. Where another store keeps its ledger is not
+known here, so its commits would go to the real one, with results that no tool returned. Everything
+reaches a store through a ledger or a run block, and both are watched here, also those that were
+made before the fork. All of it is patched in after the fork and dies with the child.
 """
 
 from __future__ import annotations
