@@ -15,6 +15,7 @@ from nottwice.model.run import RunStatus
 from nottwice.reviews.decide import undo
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
+from nottwice.testing import forget_tools
 from tests.fakes import Host, MortalStore
 
 
@@ -311,6 +312,7 @@ def test_a_tool_that_comes_to_need_approval_needs_it_for_another_attempt(host: H
     lax = Bank(approve=False)
     lax.outcomes = [nt.Poison("no such account")]
     assert isinstance(attempt(host, lambda: lax.pay(40)), nt.Poison)
+    forget_tools()
     strict = Bank()
     assert isinstance(attempt(host, lambda: strict.pay.retry(40)), nt.ApprovalNeeded)
     assert strict.paid == []

@@ -16,6 +16,7 @@ from nottwice.model.call import CallStatus, ResultKind
 from nottwice.reviews.recheck import recheck
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
+from nottwice.testing import forget_tools
 from tests.fakes import Host, MortalStore
 
 AFTER_THE_INTENT, AFTER_THE_EFFECT = 4, 5
@@ -334,6 +335,7 @@ def test_a_reissue_after_a_changed_default_sends_the_old_one(host: Host) -> None
     settle_bill = declare(500)
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger, ledger.run("r"):
         settle_bill(1)  # type: ignore[operator]
+    forget_tools()
     settle_bill = declare(9900)
     with host.process() as ledger, ledger.run("r"):
         settle_bill(1)  # type: ignore[operator]
@@ -353,7 +355,7 @@ def test_a_pure_result_that_no_longer_fits_is_computed_again(host: Host) -> None
 
     with host.process() as ledger, ledger.run("r"):
         before(1)
-    del before
+    forget_tools()
 
     @nt.tool("pure", name="get_order")
     def after(order: int) -> int:

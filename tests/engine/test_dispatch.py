@@ -14,6 +14,7 @@ from nottwice.model.call import CallIdentity, CallRow, CallStatus, ReplayClass
 from nottwice.model.review import Verb
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
+from nottwice.testing import forget_tools
 from tests.fakes import Host
 
 
@@ -197,7 +198,7 @@ def test_a_recorded_class_is_what_counts_for_a_receipt(host: Host) -> None:
     with host.process() as ledger, ledger.run("r"):
         before(1)
     assert host.calls[0].replay_class is ReplayClass.UNSAFE_ON_REPLAY
-    del before
+    forget_tools()
 
     @nt.tool("pure", name="send")
     def after(x: int) -> str:

@@ -12,6 +12,7 @@ import nottwice as nt
 from nottwice.model.call import CallStatus, ResultKind
 from nottwice.model.review import Verb
 from nottwice.model.secrets import is_fingerprint
+from nottwice.testing import forget_tools
 from tests.fakes import Host
 
 CARD = "4111111111111111"
@@ -208,7 +209,7 @@ def test_a_record_with_fingerprints_is_not_called_by_code_that_forgot_the_mark(h
 
     with host.process(dies_at=AFTER_THE_INTENT) as ledger, ledger.run("r"):
         marked(7, CARD)
-    del marked
+    forget_tools()
 
     @nt.tool("idempotent_with_key", key="charge-{order}", window="1d", name="hide_forgotten")
     def unmarked(order: int, card: Any) -> None:

@@ -14,6 +14,7 @@ from nottwice.model.review import ReviewStatus, Verb
 from nottwice.model.run import RunStatus
 from nottwice.reviews.decide import decide
 from nottwice.store.memory import MemoryStore
+from nottwice.testing import forget_tools
 from tests.fakes import Host
 
 # The points of a run with one effect: claim 1, 2; intent 3, 4; result 5, 6; release 7, 8.
@@ -51,7 +52,8 @@ def upstream() -> Upstream:
 
 
 def protect(upstream: Upstream, **declared: object) -> Program:
-    """A program with one effect, declared as asked for."""
+    """A program with one effect, declared as asked for; the next one is new code."""
+    forget_tools()
     replay_class = declared.pop("replay_class", "unsafe_on_replay")
     declare: Callable[..., object] = nt.tool
 
@@ -334,14 +336,10 @@ def test_an_aborted_run_stays_aborted(host: Host, upstream: Upstream) -> None:
 def test_a_call_whose_tool_is_not_declared_here_waits_and_heals_later(
     host: Host, upstream: Upstream
 ) -> None:
-    import gc
-
-    program: Program | None = protect(upstream, verify=upstream.verify)
-    assert program is not None
+    program = protect(upstream, verify=upstream.verify)
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
         program(ledger)
-    del program
-    gc.collect()
+    forget_tools()
     with (
         pytest.raises(nt.ReplayUnsafeError, match="not declared in this process"),
         host.process() as ledger,

@@ -16,6 +16,7 @@ import nottwice as nt
 from nottwice.model.call import CallStatus
 from nottwice.model.review import Verb
 from nottwice.store.interface import Commit
+from nottwice.testing import forget_tools
 from tests.fakes import Host, MortalStore
 
 MOST_POINTS = 200
@@ -31,6 +32,7 @@ class Agent:
         self.without_intent: list[str] = []
         self.answers: list[str] = []
         agent = self
+        forget_tools()
 
         @nt.tool("pure")
         def look_up(order: int) -> int:

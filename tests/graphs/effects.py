@@ -13,6 +13,7 @@ import nottwice as nt
 from nottwice.model.review import Verb
 from nottwice.reviews.decide import decide
 from nottwice.store.memory import MemoryStore
+from nottwice.testing import forget_tools
 from tests.fakes import Host
 
 
@@ -29,6 +30,7 @@ class Effects:
         self.visited: list[str] = []
         self.broken: set[str] = set()
         world = self
+        forget_tools()
 
         @nt.tool("unsafe_on_replay")
         def act(what: str) -> str:

@@ -10,6 +10,7 @@ import nottwice as nt
 from nottwice.model.review import Review, ReviewStatus, Verb
 from nottwice.reviews.decide import decide, read_verb, undo
 from nottwice.store.memory import MemoryStore
+from nottwice.testing import forget_tools
 from tests.fakes import Host
 
 
@@ -71,6 +72,8 @@ def test_a_decision_can_be_undone_until_it_is_used(host: Host) -> None:
 
 
 def test_a_used_decision_cannot_be_undone(host: Host) -> None:
+    forget_tools()
+
     @nt.tool("unsafe_on_replay")
     def send(to: str) -> dict[str, int]:
         raise AssertionError("it must not run")
@@ -108,6 +111,8 @@ def test_a_verb_of_another_kind_is_refused(host: Host) -> None:
 
 
 def test_the_result_is_checked_against_the_tool_first(host: Host) -> None:
+    forget_tools()
+
     @nt.tool("unsafe_on_replay")
     def send(to: str) -> dict[str, int]:
         return {}

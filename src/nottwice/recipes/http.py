@@ -11,6 +11,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from email.message import Message
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn
@@ -113,7 +114,7 @@ def http_request(
         window=window,
         classify=single_request,
         retry=retry or RetryPolicy(),
-        time_limit=limit_seconds * WHOLE,
+        time_limit=timedelta(seconds=limit_seconds * WHOLE),
     )
     return protected
 

@@ -12,6 +12,7 @@ import contextlib
 import smtplib
 import ssl
 from collections.abc import Callable
+from datetime import timedelta
 from email.message import EmailMessage
 from email.utils import formatdate, parseaddr
 from typing import Annotated, Any, Literal
@@ -116,7 +117,7 @@ def send_mail(
         verify=None if sent is None else find_mail,
         settles=settles,
         classify=single_request,
-        time_limit=limit_seconds * WHOLE,
+        time_limit=timedelta(seconds=limit_seconds * WHOLE),
     )
     return protected
 
