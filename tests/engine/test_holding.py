@@ -306,9 +306,12 @@ def test_a_run_that_is_left_meanwhile_sends_nothing_that_was_held(world: World) 
 
 ALONE = """
 import nottwice as nt
+from nottwice.engine.clock import SystemClock
 from tests.fakes import Host
 
 host = Host()
+# The thread that writes down what waits for a commit is nottwice's own, and asks for nothing.
+SystemClock().later(60, lambda: None)
 
 @nt.tool("unsafe_on_replay")
 def act(what: str) -> str:

@@ -47,7 +47,7 @@ def seen_by_another(path: Path, place: int = PLACE) -> bool:
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With OFD locks, and as on macOS."""
     if request.param == "POSIX":
-        monkeypatch.setattr(ofd, "_SET", None)
+        monkeypatch.setattr(ofd, "SET", -1)
     elif sys.platform != "linux":
         pytest.skip("only Linux has OFD locks")
     return str(request.param)
@@ -111,7 +111,7 @@ def test_looking_takes_no_lock(path: Path, descriptor: int) -> None:
 def test_where_the_kernel_refuses_ofd_locks_posix_locks_are_used(
     path: Path, descriptor: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ofd, "_SET", 9999)
+    monkeypatch.setattr(ofd, "SET", 9999)
     monkeypatch.setattr(ofd, "_GET", 9998)
     locks = ByteLocks(descriptor)
     assert locks.outlive_other_descriptors is False

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from nottwice.errors import StoreError
-from nottwice.store import sqlite_locks
+from nottwice.store import ofd, sqlite_locks
 from nottwice.store.sqlite import SqliteStore
 from tests.store.samples import NOW, note, noted
 
@@ -345,7 +345,7 @@ def test_without_such_locks_a_ledger_works_as_sqlite_does(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On macOS, in old kernels, and in sandboxes that play one."""
-    monkeypatch.setattr(sqlite_locks, "_SET_LOCK", -1)
+    monkeypatch.setattr(ofd, "SET", -1)
     first, second = SqliteStore(path, now=NOW), SqliteStore(path, now=NOW)
     first.commit(note(1))
     second.commit(note(2))

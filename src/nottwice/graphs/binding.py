@@ -3,14 +3,16 @@
 A run is bound to ``name@version``, so what that names must not change. The first run of a graph
 records its fingerprint in the ledger; code whose fingerprint is another one under the same id, or
 under a later id that does not say how much has changed, is refused before anything runs.
-Version 0.0.x is the exception: it stands for a draft, and may be edited in place.
-Promise kept here: P37.
+Version 0.0.x is the exception: it stands for a draft, and may be edited in place. What versions
+share, tools and types of the state, may change under all of them in ways that are compatible with
+runs in flight. Promises kept here: P37, P155.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
 import sys
 from collections.abc import Iterable, MutableSet
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import Protocol
 
 from nottwice.errors import GraphChangedInPlace
 from nottwice.graphs.recorded import recorded_fingerprint
-from nottwice.model.bump import Bump, is_draft, next_version, says_enough, what_bump
+from nottwice.model.bump import Bump, Part, is_draft, next_version, says_enough, what_bump
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import Version, split_graph_id
 from nottwice.store.interface import Store
@@ -56,8 +58,12 @@ def check_unchanged(store: Store, graph: Printed) -> None:
         known = _recorded(store, graph)
         basis = _basis(known, graph.version)
         if basis is not None:
-            new = graph.fingerprint()
-            refuse_unless_bumped(known[basis], new, place=graph.place, where=store.location)
+            old, new = known[basis], graph.fingerprint()
+            bump = what_bump(old, new)
+            if old.version[:2] == new.version[:2]:
+                # Its runs can be resumed by no other version, so no later one could say it.
+                bump = bump.of_bound()
+            _refuse_unless_said(old, new, bump, place=graph.place, where=store.location)
         if graph.version not in known:
             return
     with contextlib.suppress(TypeError):
@@ -80,14 +86,15 @@ def check_against_each_other(graphs: Iterable[Printed]) -> None:
     for versions in by_name.values():
         versions.sort(key=lambda graph: graph.version)
         for old, new in itertools.pairwise(versions):
-            refuse_unless_bumped(
-                old.fingerprint(), new.fingerprint(), place=new.place, where="this app"
-            )
+            before, after = old.fingerprint(), new.fingerprint()
+            bump = what_bump(before, after)
+            _refuse_unless_said(before, after, bump, place=new.place, where="this app")
 
 
-def refuse_unless_bumped(old: Fingerprint, new: Fingerprint, *, place: str, where: str) -> None:
+def _refuse_unless_said(
+    old: Fingerprint, new: Fingerprint, bump: Bump, *, place: str, where: str
+) -> None:
     """Raise GraphChangedInPlace if the later version does not say how much has changed."""
-    bump = what_bump(old, new)
     if says_enough(old.version, new.version, bump.part):
         return
     raise GraphChangedInPlace(
@@ -130,15 +137,31 @@ def _basis(known: Iterable[Version], version: Version) -> Version | None:
 
 def _text(old: Fingerprint, new: Fingerprint, bump: Bump, *, place: str, where: str) -> str:
     needed = next_version(old.version, bump.part)
-    name = new.graph.name
     if old.version == new.version:
         what = f"Graph {new.graph.graph_id} is not the one that runs in {where} began with"
     else:
         what = f"Graph {new.graph.graph_id} changed more since {old.graph.graph_id} than it says"
-    return (
+    told = (
         f"{what}: {bump.text}. Nothing was done. A graph that was deployed is not edited in place: "
-        f'write version="{needed}" instead of "{new.version}" in {place}. Runs of '
-        f"{name}@{old.version} that are open need its code beside the new one, unless only bodies "
-        "changed: nottwice runs --by-version. (While a graph is a draft, version 0.0.x may be "
-        "edited in place.)"
+        f'write version="{needed}" instead of "{new.version}" in {place}'
+    )
+    if bump.part is Part.PATCH:
+        ways = f"Open runs of {old.graph.graph_id} are resumed by {needed}."
+    else:
+        ways = _ways(old, needed)
+    return f"{told}. {ways} (While a graph is a draft, version 0.0.x may be edited in place.)"
+
+
+def _ways(old: Fingerprint, needed: Version) -> str:
+    """What can be done with runs of a version whose code is refused."""
+    bound, name = old.graph.graph_id, old.graph.name
+    maps = " ".join(f"--map {shlex.quote(f'{node.name}=NODE')}" for node in old.graph.nodes)
+    return (
+        f"If runs of {bound} are open (nottwice runs --by-version), you can: (1) run the old "
+        f"version: declare {bound} as it was and deploy it beside {name}@{needed}, "
+        f"nt.App(graphs=[..., <{bound}>]). A tool that changed keeps its old declaration for that, "
+        "and the new one gets another name: @nt.tool(..., name=...). (2) Migrate them: "
+        f"nottwice migrate --from {shlex.quote(bound)} --to {shlex.quote(f'{name}@{needed}')} "
+        f"{maps} --why TEXT, where NODE is the node at which they continue. (3) Start them afresh "
+        "under another id; what they have done already would be done again."
     )

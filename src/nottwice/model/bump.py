@@ -3,6 +3,10 @@
 MAJOR: what a run in flight could stumble over: a node added, removed or renamed, a route changed,
 a state or an argument narrowed, a tool taken away, a replay class loosened. MINOR: what only adds
 inside of a node's world: a tool, an optional field, an option. PATCH: bodies only.
+
+Tools and types of the state are shared by all versions that are deployed together, so a version
+that runs are bound to cannot say what became of them. It need not where nothing that the run holds
+means anything else now: such a change is compatible with it (P155).
 """
 
 from __future__ import annotations
@@ -35,6 +39,8 @@ class Reason:
 
     part: Part
     text: str
+    is_compatible: bool = False
+    """A run that is bound to the old one can be resumed with it, under the version that it has."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -51,6 +57,10 @@ class Bump:
     def text(self) -> str:
         """What changed, as one line."""
         return ", ".join(reason.text for reason in self.reasons) or "nothing changed"
+
+    def of_bound(self) -> Bump:
+        """What of it matters to a version that runs are bound to already."""
+        return Bump(tuple(reason for reason in self.reasons if not reason.is_compatible))
 
 
 def what_bump(old: Fingerprint, new: Fingerprint) -> Bump:
@@ -181,7 +191,8 @@ def _state(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
         what = "allows more" if fit is Fit.WIDER else "narrowed"
         yield Reason(_part(fit), f"the state {what}")
     for change in fields:
-        yield Reason(_part(change.fit), f'field "{change.field}" of the state {change.what}')
+        text = f'field "{change.field}" of the state {change.what}'
+        yield Reason(_part(change.fit), text, is_compatible=change.fit is Fit.WIDER)
     if fit is Fit.NARROWER and fields and all(each.fit is not fit for each in fields):
         yield Reason(Part.MAJOR, "the state narrowed")
     for name in sorted(set(old.graph.append) ^ set(new.graph.append)):
@@ -220,20 +231,24 @@ def _tool(old: ToolPrint, new: ToolPrint) -> Iterator[Reason]:
         tighter = stricter(old.replay_class, new.replay_class) is new.replay_class
         how = "tightened" if tighter else "loosened"
         text = f"{tool} {how} from {old.replay_class.value} to {new.replay_class.value}"
-        yield Reason(Part.MINOR if tighter else Part.MAJOR, text)
+        yield Reason(Part.MINOR if tighter else Part.MAJOR, text, is_compatible=tighter)
     elif old.key != new.key:
         yield Reason(Part.MAJOR, f"{tool} has another key")
     elif old.window_seconds != new.window_seconds:
         # A longer window trusts the upstream more than was promised to runs in flight.
         longer = (new.window_seconds or 0.0) > (old.window_seconds or 0.0)
         text = f"{tool} has a {'longer' if longer else 'shorter'} window"
-        yield Reason(Part.MAJOR if longer else Part.MINOR, text)
+        yield Reason(Part.MAJOR if longer else Part.MINOR, text, is_compatible=not longer)
     for change in schemas.field_changes(old.arguments, new.arguments):
-        yield Reason(_part(change.fit), f'argument "{change.field}" of {tool} {change.what}')
+        text = f'argument "{change.field}" of {tool} {change.what}'
+        # Arguments that equal their default are not written down: another default is another call.
+        compatible = change.fit is Fit.WIDER and not change.changes_default
+        yield Reason(_part(change.fit), text, is_compatible=compatible)
     fit = schemas.compare(old.result, new.result)
     if fit is not Fit.SAME:
         how = "allows more" if fit is Fit.WIDER else "narrowed"
-        yield Reason(_part(fit), f"the result of {tool} {how}")
+        text = f"the result of {tool} {how}"
+        yield Reason(_part(fit), text, is_compatible=fit is Fit.WIDER)
 
 
 def _bodies(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:

@@ -33,6 +33,8 @@ class FieldChange:
     what: str
     """As a person would say it: ``added``, ``removed``, ``is required now``…"""
     fit: Fit
+    changes_default: bool = False
+    """What leaves the field out means something else now, or is spelled differently."""
 
 
 def normal(schema: Any) -> Any:
@@ -108,14 +110,16 @@ def _field_changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[FieldCh
         if name in needed - was_needed:
             yield FieldChange(name, "is required now", Fit.NARROWER)
         fit = compare(_without_default(before[name]), _without_default(after[name]))
+        optional_now = name in was_needed - needed
+        moved = optional_now or not same(_default(before[name]), _default(after[name]))
         if fit is Fit.NARROWER:
-            yield FieldChange(name, "has another type", fit)
+            yield FieldChange(name, "has another type", fit, changes_default=moved)
         elif fit is Fit.WIDER:
-            yield FieldChange(name, "allows more", fit)
-        elif name in was_needed - needed:
-            yield FieldChange(name, "is optional now", Fit.WIDER)
-        elif not same(before[name], after[name]):
-            yield FieldChange(name, "has another default", Fit.WIDER)
+            yield FieldChange(name, "allows more", fit, changes_default=moved)
+        elif optional_now:
+            yield FieldChange(name, "is optional now", Fit.WIDER, changes_default=moved)
+        elif moved:
+            yield FieldChange(name, "has another default", Fit.WIDER, changes_default=moved)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -144,6 +148,11 @@ def _is_object(schema: Any) -> bool:
 
 def _without_fields(schema: dict[str, Any]) -> dict[str, Any]:
     return {key: schema[key] for key in schema if key not in ("properties", "required")}
+
+
+def _default(schema: Any) -> list[Any]:
+    """The default in a list; an empty one where there is none, which is not the default null."""
+    return [schema["default"]] if isinstance(schema, dict) and "default" in schema else []
 
 
 def _without_default(schema: Any) -> Any:

@@ -19,8 +19,15 @@ from collections.abc import Callable
 
 _FLOCK = struct.Struct("@hhqqi0q")
 """Linux' ``struct flock``: type, whence, start, length, pid, and the padding at its end."""
-_SET: int | None = getattr(fcntl, "F_OFD_SETLK", None)
-_GET: int | None = getattr(fcntl, "F_OFD_GETLK", None)
+SET: int = getattr(fcntl, "F_OFD_SETLK", -1)
+"""The command that takes and drops an OFD lock; -1 where there are none."""
+_GET: int = getattr(fcntl, "F_OFD_GETLK", -1)
+
+
+def described(kind: int, place: int, length: int = 1) -> bytes:
+    """A lock of some bytes as the kernel wants it described."""
+    # It wants 0 for the process id of an OFD lock.
+    return _FLOCK.pack(kind, os.SEEK_SET, place, length, 0)
 
 
 class ByteLocks:
@@ -38,25 +45,22 @@ class ByteLocks:
     def take(self, place: int) -> None:
         """Lock a byte without waiting. Raises BlockingIOError if it is locked already."""
         if self.outlive_other_descriptors:
-            assert _SET is not None
-            fcntl.fcntl(self._descriptor, _SET, _flock(fcntl.F_WRLCK, place))
+            fcntl.fcntl(self._descriptor, SET, described(fcntl.F_WRLCK, place))
         else:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
 
     def unlocking(self, place: int) -> Callable[[], object]:
         """What unlocks a byte, without a line of Python in which an interrupt could strike."""
         if self.outlive_other_descriptors:
-            assert _SET is not None
             return functools.partial(
-                fcntl.fcntl, self._descriptor, _SET, _flock(fcntl.F_UNLCK, place)
+                fcntl.fcntl, self._descriptor, SET, described(fcntl.F_UNLCK, place)
             )
         return functools.partial(fcntl.lockf, self._descriptor, fcntl.LOCK_UN, 1, place)
 
     def is_free(self, place: int) -> bool:
         """Whether no lock is on a byte but those that were taken through this descriptor."""
         if self.outlive_other_descriptors:
-            assert _GET is not None
-            found = fcntl.fcntl(self._descriptor, _GET, _flock(fcntl.F_RDLCK, place))
+            found = fcntl.fcntl(self._descriptor, _GET, described(fcntl.F_RDLCK, place))
             return bool(_FLOCK.unpack(found)[0] == fcntl.F_UNLCK)
         try:
             # Shared, so that two processes that look do not take each other for the holder.
@@ -68,16 +72,11 @@ class ByteLocks:
 
 
 def _takes_ofd_locks(descriptor: int) -> bool:
-    if _SET is None or _GET is None:
+    if SET < 0:
         return False
     try:
         # Unlocking what is not locked changes nothing, and some sandboxes refuse it.
-        fcntl.fcntl(descriptor, _SET, _flock(fcntl.F_UNLCK, 0))
+        fcntl.fcntl(descriptor, SET, described(fcntl.F_UNLCK, 0))
     except OSError:
         return False
     return True
-
-
-def _flock(kind: int, place: int) -> bytes:
-    # The kernel wants 0 for the process id of an OFD lock.
-    return _FLOCK.pack(kind, os.SEEK_SET, place, 1, 0)

@@ -29,10 +29,11 @@ import functools
 import os
 import select
 import sqlite3
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from nottwice.store import ofd
 
 # Where SQLite keeps its locks: https://www.sqlite.org/src/file/src/os_unix.c and walformat.html.
 _SHARED = (0x4000_0002, 510)
@@ -43,7 +44,6 @@ _QUEUE_AND_TURN = (1 << 62, 2)
 _QUEUE = (1 << 62, 1)
 _TURN = ((1 << 62) + 1, 1)
 
-_SET_LOCK: int = getattr(fcntl, "F_OFD_SETLK", -1)
 _HEADER_BYTES = 20
 _IN_WAL_MODE = b"\x02\x02"
 _INDEX_BYTES = 132
@@ -69,7 +69,7 @@ class LedgerFiles:
         """Whether this is what a parent process held: nothing of it may be used any more."""
         self.found = ""
         """What is known of a ledger whose files were removed (see ``stale``)."""
-        self.locks = _SET_LOCK >= 0
+        self.locks = ofd.SET >= 0
         """Whether this system has locks that belong to a descriptor."""
         self._shared = False
         self._index = self._log = -1
@@ -77,7 +77,7 @@ class LedgerFiles:
         self._ledger = _open(path)
         self.inode = inode_of(self._ledger)
         self.end_turn: Callable[[], object] = functools.partial(
-            fcntl.fcntl, self._ledger, _SET_LOCK, _request(fcntl.F_UNLCK, _QUEUE_AND_TURN)
+            fcntl.fcntl, self._ledger, ofd.SET, ofd.described(fcntl.F_UNLCK, *_QUEUE_AND_TURN)
         )
         """Let the next one write. It is called without a frame of Python in between, before which
         an interrupt could strike and leave the turn taken."""
@@ -141,8 +141,8 @@ class LedgerFiles:
         if not self.locks:
             return True
         try:
-            fcntl.fcntl(self._ledger, _SET_LOCK, _TAKE_BOTH)
-            fcntl.fcntl(self._ledger, _SET_LOCK, _LEAVE_QUEUE)
+            fcntl.fcntl(self._ledger, ofd.SET, _TAKE_BOTH)
+            fcntl.fcntl(self._ledger, ofd.SET, _LEAVE_QUEUE)
         except (BlockingIOError, PermissionError):
             return self._wait_for_turn(wait_seconds)
         return True
@@ -368,19 +368,14 @@ def _beside(path: Path, end: str) -> str:
     return f"{path}{end}"
 
 
-def _request(kind: int, where: tuple[int, int]) -> bytes:
-    """A lock as the kernel wants it described: struct flock, with no process named."""
-    return struct.pack("hhqqi4x", kind, os.SEEK_SET, *where, 0)
-
-
-_TAKE_BOTH = _request(fcntl.F_WRLCK, _QUEUE_AND_TURN)
-_LEAVE_QUEUE = _request(fcntl.F_UNLCK, _QUEUE)
+_TAKE_BOTH = ofd.described(fcntl.F_WRLCK, *_QUEUE_AND_TURN)
+_LEAVE_QUEUE = ofd.described(fcntl.F_UNLCK, *_QUEUE)
 
 
 def _set(descriptor: int, kind: int, where: tuple[int, int]) -> bool:
     """Take, change or drop a lock without waiting; False if another one is in the way."""
     try:
-        fcntl.fcntl(descriptor, _SET_LOCK, _request(kind, where))
+        fcntl.fcntl(descriptor, ofd.SET, ofd.described(kind, *where))
     except (BlockingIOError, PermissionError):
         return False
     return True

@@ -13,7 +13,7 @@ from typing import Any
 
 from nottwice.errors import InvalidGraph, UsageError
 from nottwice.model import schemas
-from nottwice.model.bump import is_draft, next_version, says_enough, what_bump
+from nottwice.model.bump import Bump, is_draft, next_version, says_enough, what_bump
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import split_graph_id
 from nottwice.model.records import frozen_record
@@ -82,6 +82,8 @@ def _differences(locked: Locked, found: Locked) -> Iterator[Difference]:
         old = _basis(locked, new)
         if old is not None:
             bump = what_bump(old, new)
+            if _is_said_by_another(old, new, bump, found):
+                bump = bump.of_bound()
             if not says_enough(old.version, new.version, bump.part):
                 needed = next_version(old.version, bump.part)
                 yield Difference(
@@ -99,6 +101,18 @@ def _differences(locked: Locked, found: Locked) -> Iterator[Difference]:
             "if no run needs it any more (nottwice runs --by-version): nottwice lock",
             is_harmless=True,
         )
+
+
+def _is_said_by_another(
+    old: Fingerprint, new: Fingerprint, bump: Bump, found: Locked
+) -> bool:
+    """Whether a version that is kept for its runs has a later one beside it that says it (P155)."""
+    return old.version[:2] == new.version[:2] and any(
+        other.graph.name == new.graph.name
+        and other.version[:2] > new.version[:2]
+        and says_enough(old.version, other.version, bump.part)
+        for other in found.values()
+    )
 
 
 def _basis(locked: Locked, new: Fingerprint) -> Fingerprint | None:
