@@ -16,10 +16,18 @@ MODEL: tuple[Mutant, ...] = (
     Mutant(
         name="a key is reissued although the upstream may have forgotten it",
         file="model/decision.py",
-        old="    if keyed and facts.window_open:\n",
-        new="    if keyed:\n",
+        old="    if keyed and facts.window_open and not facts.review_open:\n",
+        new="    if keyed and not facts.review_open:\n",
         tests=("tests/model/test_decision.py::test_an_effect_in_doubt_fires_only_with_a_licence",),
         why="The request takes effect a second time.",
+    ),
+    Mutant(
+        name="a key is reissued although a person is asked about the call",
+        file="model/decision.py",
+        old="    if keyed and facts.window_open and not facts.review_open:\n",
+        new="    if keyed and facts.window_open:\n",
+        tests=("tests/model/test_decision.py::test_an_effect_in_doubt_fires_only_with_a_licence",),
+        why="A clock that was put back reopens a window that a person was already asked about.",
     ),
     Mutant(
         name="'did not happen' licenses an attempt while the old one may be alive",
@@ -275,8 +283,8 @@ MODEL: tuple[Mutant, ...] = (
     Mutant(
         name="rows may be removed before the checkpoints that need them",
         file="model/retention.py",
-        old="        if float(self.checkpoints) > shortest[0]:\n",
-        new="        if float(self.checkpoints) < 0 * shortest[0]:\n",
+        old="        if self.shortest_seconds > shortest[0]:\n",
+        new="        if self.shortest_seconds < 0 * shortest[0]:\n",
         tests=("tests/model/test_retention.py::test_checkpoints_are_never_kept_longer_than_rows",),
         why="A checkpoint without its receipts makes effects twice.",
     ),

@@ -220,8 +220,8 @@ STORE: tuple[Mutant, ...] = (
     Mutant(
         name="the name of a new journal is not synced",
         file="store/jsonfile_disk.py",
-        old=("            if is_new:\n                sync_folder(path.parent)\n"),
-        new="",
+        old="            sync_folder(path.parent)\n        whole = ",
+        new="            pass\n        whole = ",
         tests=(
             "tests/store/test_jsonfile_disk.py"
             "::test_the_name_of_a_new_journal_is_durable_before_its_first_line_is_reported",
