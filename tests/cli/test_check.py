@@ -150,7 +150,10 @@ def test_a_verify_hook_with_an_effect_is_an_error(check: Check) -> None:
         ("@nt.tool('idempotent_with_key', window='1h')\ndef f(x): ...", "needs key=..."),
         ("@nt.tool('pure', key='a')\ndef f(x): ...", "belongs to idempotent_with_key"),
         ("class A:\n  @nt.tool('pure')\n  def f(self): ...", "bound_by="),
-        ("@nt.tool('pure')\ndef f(): ...\n@nt.tool('pure', name='f')\ndef g(): ...", "already"),
+        (
+            "@nt.tool('pure')\ndef f(): ...\n@nt.tool('pure', name='f')\ndef g(): ...",
+            "Two tools are named 'f'",
+        ),
         ("1 / 0", "module.py could not be imported: ZeroDivisionError"),
         ("exit()", "if __name__ == '__main__':"),
     ],

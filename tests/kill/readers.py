@@ -39,7 +39,7 @@ def look_up(call: nt.Call) -> nt.Verification:
     return nt.did_not_happen()
 
 
-@nt.tool("unsafe_on_replay", verify=look_up, settles="1ms")
+@nt.tool("unsafe_on_replay", name="send_among_readers", verify=look_up, settles="1ms")
 def send(run: str, number: int) -> dict[str, str]:
     """An effect that can be counted."""
     note(EFFECTS, f"{run} {number}")

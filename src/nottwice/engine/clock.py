@@ -31,8 +31,7 @@ class Clock(Protocol):
 class SystemClock:
     """The real time."""
 
-    def __init__(self) -> None:
-        self._later: Later | None = None
+    _later: Later | None = None
 
     # Asked twice in every call: the function itself, and none around it.
     now = staticmethod(time.time)
