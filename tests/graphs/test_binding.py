@@ -15,7 +15,7 @@ from nottwice.model import values
 from nottwice.model.run import GraphRecord
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
-from tests.fakes import Host
+from tests.fakes import Host, another_program
 from tests.graphs.effects import Effects, crash, graph, run
 
 
@@ -160,3 +160,35 @@ def test_a_ledger_is_asked_until_it_holds_the_graph(host: Host, effects: Effects
             other.run("s", store=elsewhere)
         mine.run("t", store=ledger)
         assert ledger.store in mine.found_whole
+
+
+def test_a_patch_may_fix_a_body_while_a_tool_of_it_is_wider(host: Host) -> None:
+    """A later patch takes over the runs of a version, so it cannot be a later minor version."""
+
+    def narrow(what: str) -> str:
+        return what
+
+    def wide(what: str, how: int = 0) -> str:
+        return what
+
+    for body, version in ((narrow, "1.3.1"), (wide, "1.3.2")):
+        with another_program():
+            act: Any = nt.tool("unsafe_on_replay", name="act")(body)
+            made = graph(version=version)
+            made.node(name="pay")(_acts(act, version))
+            assert run(host, made, run_id=version).state == {"paid": version}
+
+
+def _acts(act: Any, what: str) -> Any:
+    return lambda state: {"paid": act(what)}
+
+
+def test_the_error_names_every_way_for_open_runs(host: Host, effects: Effects) -> None:
+    run(host, flow(effects, "pay", "notify"))
+    with pytest.raises(GraphChangedInPlace) as caught:
+        run(host, flow(effects, "pay"), run_id="new")
+    text = str(caught.value)
+    assert "deploy it beside flow@2.0.0" in text
+    maps = "--map pay=NODE --map notify=NODE"
+    assert f"nottwice migrate --from flow@1.3.1 --to flow@2.0.0 {maps} --why TEXT" in text
+    assert "under another id" in text

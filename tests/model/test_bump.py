@@ -136,6 +136,59 @@ MINOR = {
 }
 
 
+def arguments(memo: Any, *required: str) -> Fingerprint:
+    known = {**ARGUMENTS["properties"], "memo": memo}  # type: ignore[dict-item]
+    changed = {"properties": known, "required": ["cents", *required]}
+    return made(tools=(replace(PAY, arguments=changed),))
+
+
+NULLABLE = {"anyOf": [TEXT, {"type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (made(), MINOR['argument "memo" of tool "pay" was added, optional']),
+        (made(), MINOR['tool "pay" has a shorter window']),
+        (made(), MINOR['tool "pay" tightened from idempotent_with_key to unsafe_on_replay']),
+        (made(), MINOR['field "due" of the state was added, optional']),
+        (made(), MINOR['field "note" of the state allows more']),
+        (arguments(TEXT, "memo"), arguments(NULLABLE, "memo")),
+        (made(tools=(replace(PAY, result=TEXT),)), made(tools=(replace(PAY, result=NULLABLE),))),
+    ],
+)
+def test_what_versions_share_may_widen_under_a_version_that_has_runs(
+    old: Fingerprint, new: Fingerprint
+) -> None:
+    bump = what_bump(old, new)
+    assert (bump.part, bump.of_bound().part) == (Part.MINOR, Part.NONE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (made(), MINOR['tool "read" added']),
+        (made(), MINOR['option "later" of node "plan" added']),
+        (made(), MINOR['node "notify" may be visited 9 times, not only 5']),
+        (made(), MINOR["the state allows more"]),
+        (arguments(TEXT, "memo"), arguments({**TEXT, "default": "x"})),
+        (arguments({**TEXT, "default": "x"}), arguments({**TEXT, "default": "y"})),
+        (arguments({**TEXT, "default": ""}), arguments({**NULLABLE, "default": None})),
+    ],
+)
+def test_what_is_declared_or_left_out_otherwise_is_not_compatible(
+    old: Fingerprint, new: Fingerprint
+) -> None:
+    bump = what_bump(old, new)
+    assert bump.part is bump.of_bound().part is Part.MINOR
+
+
+@pytest.mark.parametrize("text", MAJOR)
+def test_nothing_that_needs_a_major_bump_is_compatible(text: str) -> None:
+    bump = what_bump(made(), MAJOR[text])
+    assert bump.of_bound().part is Part.MAJOR
+
+
 @pytest.mark.parametrize("text", MAJOR)
 def test_what_a_run_in_flight_could_stumble_over_needs_a_major_bump(text: str) -> None:
     part, found = told(MAJOR[text])

@@ -115,3 +115,15 @@ def test_a_loosened_class_is_a_major_change() -> None:
 def test_what_is_no_lock_file_is_refused(text: str, what: str) -> None:
     with pytest.raises(UsageError, match=what):
         read_lock(text, path="nottwice.lock")
+
+
+def test_a_compatible_tool_needs_a_later_version_beside_the_one_that_has_runs() -> None:
+    wider = replace(PAY, result={"anyOf": [{"type": "string"}, {"type": "null"}]})
+    old, later = made("pay"), replace(made("pay", version=(1, 4, 0)), tools=(wider,))
+    kept = replace(old, tools=(wider,))
+    too_little = 'refund changed: the result of tool "pay" allows more → needs 1.4.0, found 1.3.1'
+    assert texts([old], [kept]) == [too_little]
+    assert texts([old], [kept, later]) == ["refund@1.4.0 is not in the lock file"]
+    narrowed = replace(old, tools=(replace(PAY, result={"type": "null"}),))
+    major = replace(narrowed, graph=made("pay", version=(2, 0, 0)).graph)
+    assert texts([old], [narrowed, major])[0].endswith("→ needs 2.0.0, found 1.3.1")
