@@ -269,6 +269,8 @@ def _conversing(
             f"There is no run {run_id!r} in {seat.store.location}, and nothing says what is to be "
             f"done. Nothing was started. Say it: agent.run({run_id!r}, goal='...')."
         )
+    if known is not None and message is None and running.is_over_elsewhere(graph, known):
+        return (yield from running.telling(seat, graph, known))
     # Whatever is wrong with the rest is said before the message is.
     yield from running.beginning(asked, known, now=seat.clock.now())
     if message is not None:

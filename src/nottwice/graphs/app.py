@@ -14,7 +14,7 @@ from nottwice.graphs.cancel import cancel
 from nottwice.graphs.declare import AnyStore, Graph
 from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
-from nottwice.graphs.running import load
+from nottwice.graphs.running import load, outcome_of, telling
 from nottwice.graphs.undeployed import parking, version_mismatch
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
@@ -73,6 +73,8 @@ class App:
         ledger = self.ledger
         chosen = self._choose(graph, ledger.store.load_run(run_id))
         if isinstance(chosen, RunRecord):
+            if chosen.status.is_final:
+                return drive(telling(ledger, self._reader(chosen), chosen), ledger)
             raise drive(parking(ledger, chosen, self.deployed(chosen)), ledger)
         return chosen.run(run_id, input, store=ledger, **options)
 
@@ -84,6 +86,8 @@ class App:
         ledger = self.ledger
         chosen = self._choose(graph, await drive_async(_loading(run_id), ledger))
         if isinstance(chosen, RunRecord):
+            if chosen.status.is_final:
+                return await drive_async(telling(ledger, self._reader(chosen), chosen), ledger)
             raise await drive_async(parking(ledger, chosen, self.deployed(chosen)), ledger)
         return await chosen.arun(run_id, input, store=ledger, **options)
 
@@ -111,12 +115,12 @@ class App:
         return enqueue_all(ledger, self.newest(graph), inputs, retry=retry)
 
     def outcome(self, run_id: str) -> Outcome[Any]:
-        """How far a run came, without running anything."""
+        """How far a run came, without running anything; also where no version of it is deployed."""
         ledger = ledger_of(self.store, create=False)
         run = ledger.store.load_run(run_id)
         if run is None:
             raise UnknownRun(f"No run {run_id!r} is in {ledger.location}.")
-        return self.graph_of(run).outcome(run_id, store=ledger)
+        return outcome_of(ledger.store, self._reader(run), run_id)
 
     def cancel(self, run_id: str, *, by: str, why: str) -> bool:
         """Abort a run and its children; False: somebody drives it, and was told to stop."""
@@ -169,12 +173,22 @@ class App:
 
     def _choose(self, name: str, run: RunRecord | None) -> Graph[Any] | RunRecord:
         """The graph that takes a run; or the run itself, if it is there and none can."""
-        self.check_versions()
         bound = None if run is None or run.graph_id is None else split_graph_id(run.graph_id)[0]
         # A run keeps its graph, also when no version of that is deployed any more.
-        if run is not None and bound is not None and name.partition("@")[0] == bound:
+        is_its_own = run is not None and bound is not None and name.partition("@")[0] == bound
+        if run is None or not (is_its_own and run.status.is_final):
+            # What is over is told by whatever code there is.
+            self.check_versions()
+        if run is not None and is_its_own:
             return self.fitting(run) or run
         return self.newest(name)
+
+    def _reader(self, run: RunRecord) -> Graph[Any] | None:
+        """A graph whose type may hold the state of a run: the one that fits, else the newest."""
+        name = split_graph_id(run.graph_id or "")[0] if run.graph_id is not None else None
+        fitting = self.fitting(run)
+        versions = [graph for graph in self.graphs if graph.name == name]
+        return fitting or max(versions, key=lambda graph: graph.version, default=None)
 
 
 def _loading(run_id: str) -> Doing[RunRecord | None]:

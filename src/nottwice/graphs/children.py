@@ -179,7 +179,7 @@ def _row(
     scope: Scope, graph: Runnable, mine: InFlight, args: str, outcome: Outcome[Any]
 ) -> CallRow:
     session, now, identity = scope.session, scope.session.clock.now(), mine.identity
-    chain_state = None if outcome.status == "failed" else graph.state.first(outcome.state)
+    chain_state = None if outcome.status == "failed" else graph.state.unshow(outcome.state)
     text = values.encode(plain_outcome(outcome, chain_state))
     return CallRow(
         identity=identity,
@@ -216,7 +216,8 @@ def _recorded(graph: Runnable, row: CallRow, *, check: bool) -> Outcome[Any]:
             )
         )
     if kept is not None:
-        outcome = replace(outcome, state=graph.state.hand_out(kept))
+        # The child may have ended under another version, before its graph was deployed anew.
+        outcome = replace(outcome, state=graph.state.show(kept))
     if check and outcome.status != "completed":
         raise ChildFailed(
             f"Child run {outcome.run_id!r} was {outcome.status}. It is on record with its parent. "

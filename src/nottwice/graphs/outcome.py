@@ -32,7 +32,8 @@ class Outcome(Generic[S]):
     status: str
     """``queued``, ``running``, ``waiting``, ``completed``, ``failed`` or ``aborted``."""
     state: S
-    """The state as of the last checkpoint, in its declared type."""
+    """The state as of the last checkpoint, in its declared type. A plain dict, as it is stored, if
+    the type of the deployed version cannot hold it."""
     version: int
     """The number of that checkpoint."""
     reviews: tuple[Review, ...] = ()

@@ -1,4 +1,7 @@
-"""Start a run of a graph, resume it, or tell how it ended: one call does all three (D5, V1)."""
+"""Start a run of a graph, resume it, or tell how it ended: one call does all three (D5, V1).
+
+Only resuming needs code that fits the run. How it ended is told by any version, and by none (P156).
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,14 @@ from nottwice.graphs.binding import Printed, check_unchanged
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.graphs.readiness import can_go_on, is_ready
+from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.state import StateType
 from nottwice.graphs.undeployed import version_mismatch
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id, child_node
+from nottwice.model.frozen import thaw
 from nottwice.model.graph import GraphDefinition, split_graph_id
 from nottwice.model.image import load_image
 from nottwice.model.places import was_left
@@ -117,14 +122,11 @@ def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
     deadline = clock.now() + stay_seconds
     while True:
         known: RunRecord | None = yield load(run_id)
+        if known is not None and is_over_elsewhere(graph, known):
+            return (yield from telling(seat, graph, known))
         begins = yield from beginning(asked, known, now=clock.now())
-        if known is not None and known.status is RunStatus.COMPLETED:
-            yield Read(lambda store: _check_believed(store, run_id))
-            return (yield from _tell(graph, run_id))
-        if known is not None and known.status is RunStatus.ABORTED:
-            # Whoever aborted it may have died before it came to the children.
-            yield from _abort_children(seat, run_id)
-            return (yield from _tell(graph, run_id))
+        if known is not None and known.status.is_final:
+            return (yield from telling(seat, graph, known))
         yield Read(lambda store: check_unchanged(store, graph))
         was_ready = known is not None and (yield _can_go_on(known, clock.now()))
         try:
@@ -146,6 +148,28 @@ def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
                 return (yield from _tell(graph, run_id))
             yield Pause(min(POLL_SECONDS, left))
             in_vain = False
+
+
+def is_over_elsewhere(graph: Runnable, run: RunRecord) -> bool:
+    """Whether a run is over that another version of this graph has run: no code is needed for it.
+
+    Its input is not compared: the state of this version may be another one.
+    """
+    if not run.status.is_final or run.graph_id is None:
+        return False
+    return split_graph_id(run.graph_id)[0] == graph.name and not _fits(graph, run)
+
+
+def telling(seat: Seat, graph: Runnable | None, run: RunRecord) -> Doing[Outcome[Any]]:
+    """Tell how a run ended that is over; ``graph`` is any version of its graph, if there is one."""
+    run_id = run.workflow_id
+    check_not_removed(run)
+    if run.status is RunStatus.COMPLETED:
+        yield Read(lambda store: _check_believed(store, run_id))
+    if run.status is RunStatus.ABORTED:
+        # Whoever aborted it may have died before it came to the children.
+        yield from _abort_children(seat, run_id)
+    return (yield from _tell(graph, run_id))
 
 
 def load(run_id: str) -> Read:
@@ -265,19 +289,28 @@ def _was_migrated(run_id: str) -> Read:
 
 def check_bound(store: Store, graph: Runnable, run: RunRecord) -> None:
     """Refuse a run that is bound to another graph, or to a version that this code is not (V2)."""
+    _check_name(graph, run)
+    if not _fits(graph, run):
+        raise version_mismatch(run, [graph.id], store=store)
+
+
+def _fits(graph: Runnable, run: RunRecord) -> bool:
+    """Whether this version may resume a run of its graph."""
+    return split_graph_id(run.graph_id or "")[1][:2] == graph.version[:2]
+
+
+def _check_name(graph: Runnable, run: RunRecord) -> None:
     if run.graph_id is None:
         raise UsageError(
             f"Run {run.workflow_id!r} is not a run of a graph: it was opened with nt.run. Nothing "
             "was done. Choose another id."
         )
-    name, version = split_graph_id(run.graph_id)
+    name = split_graph_id(run.graph_id)[0]
     if name != graph.name:
         raise UsageError(
             f"Run {run.workflow_id!r} is a run of graph {name!r}, not of {graph.name!r}. Nothing "
             "was done. Choose another id."
         )
-    if version[:2] != graph.version[:2]:
-        raise version_mismatch(run, [graph.id], store=store)
 
 
 def _check_believed(store: Store, run_id: str) -> None:
@@ -305,12 +338,14 @@ def _check_whole(fork: RunRecord) -> Read:
     return Read(check)
 
 
-def outcome_of(store: Store, graph: Runnable, run_id: str) -> Outcome[Any]:
-    """How far a run came, as the ledger has it."""
+def outcome_of(store: Store, graph: Runnable | None, run_id: str) -> Outcome[Any]:
+    """How far a run came, as the ledger has it; ``graph`` is any version of its graph, or None."""
     return _outcome(graph, _look(store, graph, run_id, None))
 
 
-def _tell(graph: Runnable, run_id: str, landing: Landing | None = None) -> Doing[Outcome[Any]]:
+def _tell(
+    graph: Runnable | None, run_id: str, landing: Landing | None = None
+) -> Doing[Outcome[Any]]:
     """The same for the engine; who drove the run to its end knows its state.
 
     Only what it takes is read for the driver: the state is made by code of the user.
@@ -327,17 +362,18 @@ class _Seen:
     state: Any
     version: int
     reviews: tuple[Review, ...]
-    visits: list[LastVisit]
+    nodes: tuple[NodeMark, ...]
 
 
-def _look(store: Store, graph: Runnable, run_id: str, landing: Landing | None) -> _Seen:
+def _look(store: Store, graph: Runnable | None, run_id: str, landing: Landing | None) -> _Seen:
     known = store.load_run(run_id)
     if known is None:
         raise UnknownRun(
             f"No run {run_id!r} is in {store.location}. Start it with graph.run({run_id!r}, ...)."
         )
     check_not_removed(known)
-    check_bound(store, graph, known)
+    if graph is not None:
+        _check_name(graph, known)
     if landing is not None and landing.state is not None:
         plain, version = landing.state, landing.version
     else:
@@ -348,21 +384,32 @@ def _look(store: Store, graph: Runnable, run_id: str, landing: Landing | None) -
     # One that is completed does not have to go on.
     is_completed = known.status is RunStatus.COMPLETED
     reviews = () if is_completed else tuple(_reviews(store, run_id))
-    return _Seen(known, plain, version, reviews, store.last_visits(run_id))
+    return _Seen(known, plain, version, reviews, tuple(_nodes(store, graph, known)))
 
 
-def _outcome(graph: Runnable, seen: _Seen) -> Outcome[Any]:
+def _nodes(store: Store, graph: Runnable | None, run: RunRecord) -> Iterator[NodeMark]:
+    """Where each node stands of the graph that the run is bound to."""
+    visited = store.last_visits(run.workflow_id)
+    if graph is not None and _fits(graph, run):
+        return marks(graph.definition(), visited, bound=run.graph_id)
+    record = store.load_graph(run.graph_id or "")
+    if record is None:
+        return iter(())
+    return marks(recorded_definition(record), visited, bound=run.graph_id)
+
+
+def _outcome(graph: Runnable | None, seen: _Seen) -> Outcome[Any]:
     known = seen.run
     return Outcome(
         run_id=known.workflow_id,
-        graph=known.graph_id or graph.id,
+        graph=known.graph_id or "",
         status="queued" if known.is_queued else known.status.value,
-        state=graph.state.hand_out(seen.state),
+        state=thaw(dict(seen.state)) if graph is None else graph.state.show(seen.state),
         version=seen.version,
         reviews=seen.reviews,
         waits=known.waits,
         failure=known.failure,
-        nodes=tuple(marks(graph.definition(), seen.visits, bound=known.graph_id)),
+        nodes=seen.nodes,
     )
 
 

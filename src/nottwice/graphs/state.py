@@ -161,6 +161,27 @@ class StateType:
                 f"{text}. The run was left as it is. Let the new type read what the old one wrote."
             ) from None
 
+    def show(self, state: Mapping[str, Any]) -> Any:
+        """The same for whoever only looks: plain, as it is stored, if the type cannot hold it.
+
+        A type that loads it and has no place for a part would drop that part in silence.
+        """
+        if self.fields is None or state.keys() <= self.fields.keys():
+            with contextlib.suppress(InvalidGraph):
+                return self.hand_out(state)
+        return thaw(dict(state))
+
+    def unshow(self, shown: Any) -> dict[str, Any]:
+        """What ``show`` was given: the whole state, plain."""
+        if self.fields is not None and type(shown) is dict:
+            if not shown.keys() <= self.fields.keys():
+                return shown
+            try:
+                return self.first(shown)
+            except InvalidGraph:
+                return shown
+        return self.first(shown)
+
     def _whole(self, state: Mapping[str, Any]) -> Any:
         """The state in its declared type; raises what validation raises."""
         assert self._adapter is not None
