@@ -299,7 +299,9 @@ class VersionError(NottwiceError):
 
 
 class WorkflowVersionMismatch(VersionError):
-    """The run is bound to a version of its graph that this code is not."""
+    """The run is bound to a version, ``bound``, of its graph or its code that this code is not."""
+
+    bound: str
 
 
 class GraphChangedInPlace(VersionError):

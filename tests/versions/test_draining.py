@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
+from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind, plain_input
 from nottwice.versions.draining import Removal, VersionView, drains, taker_of
 
 
@@ -27,8 +27,22 @@ def run(
     )
 
 
-def removals(runs: list[RunRecord], deployed: list[str] | None) -> dict[str, Removal]:
+def removals(runs: list[RunRecord], deployed: list[str] | None) -> dict[str | None, Removal]:
     return {view.graph_id: view.removal for view in drains(runs, deployed=deployed)}
+
+
+def test_runs_without_a_graph_are_counted_by_the_version_that_they_have() -> None:
+    said = {"1.10.0": RunStatus.COMPLETED, "1.9.0": RunStatus.FAILED}
+    runs = [
+        dataclasses.replace(run(None, status), input_json=plain_input(version))
+        for version, status in said.items()
+    ]
+    found = drains([*runs, run(None), run("a@1.0.0")], deployed=["a@1.0.0"])
+    assert [(view.graph_id, view.version, view.removal) for view in found] == [
+        ("a@1.0.0", "1.0.0", Removal.NEW_RUNS),
+        (None, "1.9.0", Removal.OPEN_RUNS),
+        (None, "1.10.0", Removal.NO_OPEN_RUNS),
+    ]
 
 
 def test_each_version_says_how_many_are_open_how_old_and_what_they_wait_for() -> None:
@@ -42,6 +56,7 @@ def test_each_version_says_how_many_are_open_how_old_and_what_they_wait_for() ->
     ]
     assert drains(runs, deployed=["a@2.0.0", "a@1.0.1"])[0] == VersionView(
         graph_id="a@1.0.0",
+        version="1.0.0",
         runs=5,
         open=3,
         oldest_at=2.0,

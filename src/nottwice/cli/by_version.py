@@ -1,4 +1,4 @@
-"""What still runs on which version of a graph? `nottwice runs --by-version`."""
+"""What still runs on which version of the code? `nottwice runs --by-version`."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def show_versions(settings: Settings, *, prefix: str, graph: str | None) -> None
         show_json({"ledger": location, "versions": documents})
         return
     if not versions:
-        show_line("No runs of graphs.")
+        show_line("No runs of graphs, and none that nt.run opened with a version.")
         return
     rows = [
         (
-            version.graph_id,
+            version.graph_id or f"nt.run {version.version}",
             version.open,
             None if version.oldest_at is None else age_text(now - version.oldest_at),
             ", ".join(f"{number} {what}" for what, number in version.waits) or None,
-            "?" if deployed is None else version.taken_by or "no",
+            _taker(version, known=deployed is not None),
             version.removal.value,
         )
         for version in versions
@@ -46,9 +46,17 @@ def show_versions(settings: Settings, *, prefix: str, graph: str | None) -> None
         show_line("What is deployed is known with --app module:app.")
 
 
+def _taker(version: VersionView, *, known: bool) -> str | None:
+    if version.graph_id is None:
+        # No app lists the blocks of code that open runs by themselves.
+        return None
+    return version.taken_by or "no" if known else "?"
+
+
 def version_document(version: VersionView) -> dict[str, Any]:
     return {
         "graph": version.graph_id,
+        "version": version.version,
         "runs": version.runs,
         "open": version.open,
         "oldest_at": iso_text(version.oldest_at),

@@ -114,6 +114,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "failure": "the error that ended it, or null; see failure",
         "waits": "everything that it waits for; see wait",
         "graph": "the graph that it is bound to, name@version; null if it is not of a graph",
+        "version": "the version of the code that it began with; null if it has none",
         "parent": "the run that spawned it, or null",
         "origin": "the run that it was forked from, or null",
     },
@@ -268,6 +269,7 @@ def run_document(view: RunView) -> dict[str, Any]:
         "failure": failure_document(run.failure),
         "waits": [wait_document(wait) for wait in run.waits],
         "graph": run.graph_id,
+        "version": run.version,
         "parent": run.parent_id,
         "origin": run.origin,
     }

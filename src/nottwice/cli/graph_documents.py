@@ -122,13 +122,15 @@ FIELDS: dict[str, dict[str, str]] = {
         "why": "the reason that was given",
     },
     "version": {
-        "graph": "name@version",
+        "graph": "name@version; null for runs that nt.run opened with a version",
+        "version": "the version alone",
         "runs": "how many runs are bound to it",
         "open": "how many of them are neither completed nor aborted",
         "oldest_at": "when the oldest open run began, or null",
         "stand": "how many open runs wait for what, or are in which state",
         "taken_by": "the deployed version that resumes its runs; null: none, or no --app",
-        "removal": "safe, open_runs, new_runs, gone, missing, or unknown without --app",
+        "removal": "safe, open_runs, new_runs, gone, missing, or unknown without --app; without "
+        "a graph open_runs or no_open_runs",
     },
     "worker": {
         "taken": "how often a run was taken up",

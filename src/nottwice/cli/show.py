@@ -107,6 +107,7 @@ def _show_summary(details: RunDetails, ledger: Ledger) -> None:
         (
             ("state", view.state),
             ("graph", run.graph_id),
+            ("version", run.version if run.graph_id is None else None),
             *(("migrated", text) for text in migration_texts(ledger.store, run)),
             ("ledger", ledger.location),
             ("started", f"{utc_text(run.created_at)} UTC"),

@@ -20,14 +20,25 @@ from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
+from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import FindKeys, FindTool, Policy, Session, no_keys
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure, was_interrupted
+from nottwice.model.graph import Version
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewStatus
-from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord, RunStatus, Standing, Wait
+from nottwice.model.run import (
+    GraphRecord,
+    HolderRecord,
+    Life,
+    RunRecord,
+    RunStatus,
+    Standing,
+    Wait,
+    plain_input,
+)
 from nottwice.store.interface import (
     Claim,
     Commit,
@@ -83,6 +94,8 @@ class Opening:
     plain: bool = False
     """A block of code drives it and no graph, so a run of a graph is refused: the end of the block
     would be taken for the end of the graph."""
+    version: Version | None = None
+    """The version of that block of code, if it says one."""
     bound: str | None = None
     """The graph that whoever opens it has the code of; a run of another one is not touched."""
     as_it_is: bool = False
@@ -161,6 +174,9 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
                 f"Run {run_id!r} is a run of graph {run.graph_id}, which nt.run cannot drive. "
                 f"Nothing was done. Resume it with graph.run({run_id!r}), or choose another id."
             )
+        if opening.plain and run is not None:
+            check_not_removed(run)
+            check_version(run, opening.version, location=opening.store.location)
         if run is not None and opening.bound not in (None, run.graph_id):
             raise Rebound(f"run {run_id!r} is bound to {run.graph_id}")
         check_not_removed(run)
@@ -219,6 +235,7 @@ def _claimed(
     if run is None:
         begins = opening.begins
         parent = begins.parent if begins is not None else None
+        input_json = None if opening.version is None else plain_input(str(opening.version))
         return RunRecord(
             workflow_id=opening.run_id,
             status=RunStatus.RUNNING,
@@ -228,7 +245,7 @@ def _claimed(
             updated_at=now,
             claimed_at=now,
             graph_id=begins.graph.graph_id if begins is not None else None,
-            input_json=begins.input_json if begins is not None else None,
+            input_json=begins.input_json if begins is not None else input_json,
             parent_id=parent.workflow_id if parent is not None else None,
             root_id=(parent.root_id or parent.workflow_id) if parent is not None else None,
             origin=begins.origin if begins is not None else None,

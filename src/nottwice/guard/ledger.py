@@ -23,6 +23,7 @@ from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.guard.project import project_text
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
+from nottwice.model.graph import parse_version
 from nottwice.model.keyring import Keyring
 from nottwice.model.seal import Seals
 from nottwice.model.tool import Duration, parse_duration
@@ -89,10 +90,12 @@ class Ledger:
         wait_seconds: float = 0.0,
         patience: Duration = "60s",
         policy: Policies = None,
+        version: str | None = None,
     ) -> Run:
         """A run of this ledger, to be entered with ``with`` or ``async with``.
 
-        ``policy`` is asked as well as those of the ledger; the strictest counts.
+        ``policy`` is asked as well as those of the ledger; the strictest counts. ``version``: see
+        ``nt.run``.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         return Run(
@@ -103,6 +106,7 @@ class Ledger:
             patience_seconds=parse_duration(patience, what="patience"),
             policies=joined(self.policies, read_policies(policy)),
             keys=self.keys,
+            version=None if version is None else parse_version(version, what=f"Run {run_id!r}"),
         )
 
     def with_policies(self, policies: tuple[Policy, ...]) -> Ledger:
@@ -181,6 +185,7 @@ def run(
     wait_seconds: float = 0.0,
     patience: Duration = "60s",
     policy: Policies = None,
+    version: str | None = None,
 ) -> Run:
     """Open a run: tools called inside are recorded, and never done twice.
 
@@ -188,12 +193,16 @@ def run(
     reconciled before the block begins; if that needs a person, ReplayUnsafeError says where to
     decide. ``wait_seconds``: how long to wait for another holder before RunBusy. ``patience``:
     how long a ``verify`` hook may be asked again before a person is. ``policy``: a function, or
-    several, that see every call of this run before it is made, and may refuse it.
+    several, that see every call of this run before it is made, and may refuse it. ``version``:
+    that of this code, ``"1.2.0"``. The run keeps the one that it began with, and only the same
+    version or another patch of it continues it; any other is WorkflowVersionMismatch.
     """
     # Before the ledger is opened, which would make its file.
     check_not_importing(f"Run {run_id!r} is opened")
     ledger = ledger_of(store)
-    return ledger.run(run_id, wait_seconds=wait_seconds, patience=patience, policy=policy)
+    return ledger.run(
+        run_id, wait_seconds=wait_seconds, patience=patience, policy=policy, version=version
+    )
 
 
 def send(

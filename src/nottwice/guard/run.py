@@ -15,12 +15,14 @@ from nottwice.engine.asks import Doing, Read
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.hiding import classify
+from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import FindKeys, Policy, Scope, Session, current_scope
 from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.guard.importing import check_not_importing
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
+from nottwice.model.graph import Version
 from nottwice.model.run import RunStatus
 from nottwice.store.interface import Store
 
@@ -42,6 +44,7 @@ class Run:
         patience_seconds: float,
         keys: FindKeys,
         policies: tuple[Policy, ...] = (),
+        version: Version | None = None,
     ) -> None:
         self.id = check_id(run_id, what="The run id")
         self._opening = ownership.Opening(
@@ -54,6 +57,7 @@ class Run:
             policies=policies,
             keys=keys,
             plain=True,
+            version=version,
         )
         self._token: contextvars.Token[Scope | None] | None = None
         self._session: Session | None = None
@@ -131,6 +135,9 @@ class Run:
         same = session.holder == (yield Read(lambda store: store.holder()))
         if same and not session.closed and session.thread_id == threading.get_ident():
             self._check_policies(session)
+            if self._opening.version is not None:
+                location = self._opening.store.location
+                check_version(session.run, self._opening.version, location=location)
             session.depth += 1
             return session
         return None

@@ -7,10 +7,11 @@ import shlex
 from typing import Any, Final, NamedTuple
 
 from nottwice.errors import LedgerCorrupt
+from nottwice.model import values
 from nottwice.model.calendar import utc
 from nottwice.model.failure import Failure
 from nottwice.model.records import frozen_record, light_record
-from nottwice.model.shapes import checked
+from nottwice.model.shapes import checked, not_believed
 
 CANCEL: Final = "nottwice.cancel"
 """The event that tells whoever drives a run to stop."""
@@ -123,6 +124,7 @@ class RunRecord:
     graph_id: str | None = None
     """The graph it is bound to, ``name@version`` as it was when the run began; None: no graph."""
     input_json: str | None = None
+    """What it began with: the state of a graph's run, or what ``plain_input`` wrote for another."""
     parent_id: str | None = None
     root_id: str | None = None
     """The outermost run that it was spawned from; they are kept and removed together."""
@@ -141,6 +143,19 @@ class RunRecord:
         return self.input_json
 
     @property
+    def version(self) -> str | None:
+        """The version of the code that it began with; None: it has none, or was removed."""
+        if self.graph_id is not None:
+            return self.graph_id.rpartition("@")[2]
+        if self.input_json is None:
+            return None
+        with not_believed(f"What run {self.workflow_id!r} began with"):
+            version = values.decode_object(self.input_json).get("version")
+            if not isinstance(version, str | None):
+                raise TypeError("the version is no text")
+            return version
+
+    @property
     def is_queued(self) -> bool:
         """Whether it was only enqueued: nobody has begun it yet."""
         return self.epoch == 0
@@ -149,6 +164,11 @@ class RunRecord:
     def wake_at(self) -> float | None:
         """When the first of its waits ends by itself."""
         return min((wait.until for wait in self.waits if wait.until is not None), default=None)
+
+
+def plain_input(version: str) -> str:
+    """What a run without a graph begins with: the version of its code."""
+    return values.encode({"version": version})
 
 
 @light_record(frozen=True, slots=True)

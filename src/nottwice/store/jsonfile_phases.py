@@ -26,9 +26,8 @@ def overview(data: MemoryData) -> dict[str, Any]:
     """The head of a run's file; ``data`` holds this run alone."""
     run = next(iter(data.runs.values()), None)
     phases = _phases(data)
-    version = run.graph_id.partition("@")[2] if run is not None and run.graph_id else None
     return {
-        "workflow_version": version or None,
+        "workflow_version": None if run is None else run.version,
         "started_at": None if run is None else moment(run.created_at),
         "status": None if run is None else run.status.value,
         "phase": _current(phases),

@@ -1,7 +1,8 @@
-"""Which versions of graphs still have runs that need them, and which can be removed? (V3)
+"""Which versions still have runs that need them, and which can be removed? (V3)
 
 Pure: from the runs of a ledger and from what is deployed. A run needs its own version or a later
 patch of it; a run is open until it is completed or aborted, because a failed one can be resumed.
+Runs that ``nt.run`` opened with a version are listed by that; what is deployed for them is unknown.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import enum
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from nottwice.model.graph import Version, split_graph_id
+from nottwice.model.graph import Version, parse_version, split_graph_id
 from nottwice.model.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus
 
@@ -24,13 +25,16 @@ class Removal(enum.Enum):
     GONE = "it is not deployed"
     MISSING = "not deployed, and open runs need it"
     UNKNOWN = "unknown without --app"
+    NO_OPEN_RUNS = "no open run needs it"
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class VersionView:
-    """One version of a graph with the runs that are bound to it."""
+    """One version of a graph, or of other code, with the runs that are bound to it."""
 
-    graph_id: str
+    graph_id: str | None
+    """None: its runs have no graph."""
+    version: str
     runs: int
     open: int
     oldest_at: float | None
@@ -43,10 +47,30 @@ class VersionView:
 
 
 def drains(runs: Iterable[RunRecord], *, deployed: Sequence[str] | None) -> list[VersionView]:
-    """All versions that have runs or are deployed, by name and version.
+    """All versions that have runs or are deployed, by name and version; those without a graph last.
 
     ``deployed``: the graph ids that are deployed; None: nobody knows.
     """
+    found = list(runs)
+    return [*_of_graphs(found, deployed), *_without_graph(found)]
+
+
+def _without_graph(runs: Iterable[RunRecord]) -> list[VersionView]:
+    by_version: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        if run.graph_id is None and run.version is not None:
+            by_version.setdefault(run.version, []).append(run)
+    ordered = sorted(by_version, key=lambda text: parse_version(text, what="A run"))
+    return [_plain_view(version, by_version[version]) for version in ordered]
+
+
+def _plain_view(version: str, runs: list[RunRecord]) -> VersionView:
+    needed = any(not run.status.is_final for run in runs)
+    removal = Removal.OPEN_RUNS if needed else Removal.NO_OPEN_RUNS
+    return _view(None, version, runs, taken_by=None, removal=removal)
+
+
+def _of_graphs(runs: Iterable[RunRecord], deployed: Sequence[str] | None) -> list[VersionView]:
     by_graph: dict[str, list[RunRecord]] = {graph_id: [] for graph_id in deployed or ()}
     for run in runs:
         if run.graph_id is not None:
@@ -57,7 +81,13 @@ def drains(runs: Iterable[RunRecord], *, deployed: Sequence[str] | None) -> list
         if any(not run.status.is_final for run in found)
     }
     return [
-        _view(graph_id, by_graph[graph_id], deployed, open_ids)
+        _view(
+            graph_id,
+            str(split_graph_id(graph_id)[1]),
+            by_graph[graph_id],
+            taken_by=None if deployed is None else taker_of(graph_id, deployed),
+            removal=_removal(graph_id, deployed, open_ids),
+        )
         for graph_id in sorted(by_graph, key=split_graph_id)
     ]
 
@@ -75,18 +105,24 @@ def taker_of(graph_id: str, deployed: Iterable[str]) -> str | None:
 
 
 def _view(
-    graph_id: str, runs: list[RunRecord], deployed: Sequence[str] | None, open_ids: set[str]
+    graph_id: str | None,
+    version: str,
+    runs: list[RunRecord],
+    *,
+    taken_by: str | None,
+    removal: Removal,
 ) -> VersionView:
     still = [run for run in runs if not run.status.is_final]
     waits = Counter(text for run in still for text in _waits(run))
     return VersionView(
         graph_id=graph_id,
+        version=version,
         runs=len(runs),
         open=len(still),
         oldest_at=min((run.created_at for run in still), default=None),
         waits=tuple(sorted(waits.items())),
-        taken_by=None if deployed is None else taker_of(graph_id, deployed),
-        removal=_removal(graph_id, deployed, open_ids),
+        taken_by=taken_by,
+        removal=removal,
     )
 
 
