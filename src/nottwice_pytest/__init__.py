@@ -71,6 +71,7 @@ class KillEverywhere:
         raises: Raises = (),
         effects: bool = True,
         store: Callable[[Path], Store] | None = None,
+        at_most_repeated: int | None = None,
         levels: Iterable[str] | None = None,
         budget: Any = None,
         seed: int | None = None,
@@ -100,6 +101,7 @@ class KillEverywhere:
                     raises=raises,
                     effects=effects,
                     store=store,
+                    at_most_repeated=at_most_repeated,
                     levels=self._config.getoption("--kill-level") or levels or DEFAULT_LEVELS,
                     budget=self._config.getoption("--kill-budget") or budget or DEFAULT_BUDGET,
                     points=[parse_points(at)] if at else (),
@@ -132,7 +134,7 @@ class KillEverywhere:
         aside = contextlib.nullcontext()
         if capture is not None:
             aside = capture.global_and_fixture_disabled()
-        with aside, progress_bar(sys.stderr) as report:
+        with aside, progress_bar(sys.stderr, lines=False) as report:
             yield report
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from click.testing import CliRunner
 
 from nottwice.cli.compare import lines, to_plain
@@ -20,16 +22,27 @@ def shown(every: EveryPoint) -> str:
 
 
 def test_the_table_names_the_seed_and_what_came_of_each_way() -> None:
-    text = shown(EveryPoint(1630, 1630, 0))
+    text = shown(EveryPoint(1630, 1630, 0, tasks=30, repeated=1))
     assert "30 tasks" in text
     assert "seed 7" in text
     (ours,) = [line for line in text.splitlines() if line.startswith("nottwice  ")]
     assert ours.split() == "nottwice 30/30 0 1.0, at most 1 122 ms 10".split()
-    assert "1,630 points, 0 with something wrong" in text
+    assert "1,630 points, 0 with something wrong, at most 1 calls made again" in text
+    assert "budget" not in text
 
 
 def test_points_that_the_budget_left_out_are_not_hidden() -> None:
-    assert "300 points of 1,630 (all without --budget)" in shown(EveryPoint(300, 1630, 0))
+    text = shown(EveryPoint(300, 1630, 0, tasks=30))
+    assert "300 points of 1,630 (all without --budget)" in text
+    text = shown(EveryPoint(300, 400, 0, tasks=9))
+    assert "300 points of 400 in 9 of 30 tasks (all without --budget)" in text
+
+
+def test_tasks_that_the_budget_left_out_are_not_hidden() -> None:
+    rows = [replace(row, tasks=12) for row in ROWS]
+    text = "\n".join(lines(7, rows, suite(), EveryPoint(1, 1, 0, tasks=1)))
+    assert "12 of 30 tasks" in text
+    assert "leave out --budget" in text
 
 
 def test_what_went_wrong_is_shown() -> None:

@@ -8,10 +8,6 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
-from rich.progress import Progress as Bar
-
 from nottwice.cli.output import show_json, show_line
 from nottwice.testing.compare.comparing import (
     EveryPoint,
@@ -22,8 +18,9 @@ from nottwice.testing.compare.comparing import (
     summary,
 )
 from nottwice.testing.compare.tasks import Task, suite
+from nottwice.testing.crash.progress import shown
 
-_HEADS = ("", "runs that went on", "duplicate effects", "beats done again", "resume", "asked")
+_HEADS = ("", "runs that went on", "duplicate effects", "calls made again", "resume", "asked")
 _WIDTHS = (16, 19, 19, 18, 9, 5)
 
 
@@ -47,24 +44,37 @@ def show_comparison(*, seed: int | None, budget_seconds: float | None, as_json: 
 def lines(seed: int, rows: Sequence[Row], tasks: Sequence[Task], every: EveryPoint) -> list[str]:
     """The table as text."""
     families = ", ".join(dict.fromkeys(task.family for task in tasks))
-    said = [f"{len(tasks)} tasks ({families}), each killed once at random, seed {seed}", ""]
+    killed = max(row.tasks for row in rows)
+    some = "" if killed == len(tasks) else f"{killed} of "
+    said = [f"{some}{len(tasks)} tasks ({families}), each killed once at random, seed {seed}"]
+    if some:
+        said.append("The budget was over then. All of them: leave out --budget.")
+    said.append("")
     said.append(_line(_HEADS))
     said += [_line(_cells(row)) for row in rows]
-    missing = "" if every.points >= every.total else f" of {every.total:,} (all without --budget)"
     said += [
         "",
         "nottwice, killed before and after every commit, effect and verify: "
-        f"{every.points:,} points{missing}, {every.wrong} with something wrong",
+        f"{every.points:,} points{_left_out(every, tasks)}, {every.wrong} with something wrong, "
+        f"at most {every.repeated} calls made again by one kill",
     ]
     if every.first_wrong is not None:
         said += ["", *every.first_wrong.splitlines()]
     said += [
         "",
-        "went on: ended as without the kill, and did not start over. done again: mean and most;",
-        "the beat under way counts. resume: until it is back where it was, in milliseconds.",
+        "went on: ended as without the kill, and did not start over. made again: mean and most;",
+        "the call under way counts. resume: until it is back where it was, in milliseconds.",
         "asked: how often a person had to say whether something had happened.",
     ]
     return said
+
+
+def _left_out(every: EveryPoint, tasks: Sequence[Task]) -> str:
+    """What the budget left out, in words."""
+    said = "" if every.points >= every.total else f" of {every.total:,}"
+    if every.tasks < len(tasks):
+        said += f" in {every.tasks} of {len(tasks)} tasks"
+    return f"{said} (all without --budget)" if said else ""
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -97,17 +107,8 @@ def to_plain(
 
 @contextlib.contextmanager
 def _bar(*, quiet: bool) -> Iterator[Report]:
-    console = Console(file=sys.stderr)
-    if quiet or not console.is_terminal:
+    if quiet:
         yield lambda what, done, total: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def show(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done)
-
-        yield show
+    with shown(sys.stderr) as show:
+        yield lambda what, done, total: show(what, done, total, "")

@@ -50,6 +50,13 @@ _NOTHING = "Nothing was run."
     help="For a store that is not part of nottwice: opens an empty one in the folder it is given.",
 )
 @click.option(
+    "--at-most-repeated",
+    metavar="NUMBER",
+    type=click.IntRange(0),
+    help="How many tool calls a crash may repeat, pure ones included. Default: the effects and "
+    "recorded model calls that were under way.",
+)
+@click.option(
     "--level",
     "levels",
     multiple=True,
@@ -79,6 +86,7 @@ def crash(
     raises: tuple[str, ...],
     no_effects: bool,
     redirect: str | None,
+    at_most_repeated: int | None,
     levels: tuple[str, ...],
     budget: str,
     points: str | None,
@@ -108,7 +116,7 @@ def crash(
     \b
     Checked after every crash and after every resume: no effect twice, none lost, an intent before
     every effect, true receipts, rows, steps and checkpoints that agree, waits with a reason, every
-    doubt settled once, the same end as without a crash.
+    doubt settled once, the same end as without a crash, no more calls made again than tolerated.
 
     \b
     Exit codes:  0 nothing wrong   1 refused, not examined   2 wrong usage   3 something wrong
@@ -120,13 +128,12 @@ def crash(
       nottwice crash agent:handle --tools @answers.json --level double --points 68,12
       nottwice crash --compare --seed 7
     """
-    given = _Given(tools, answers, raises, no_effects, redirect)
+    given = _Given(tools, answers, raises, no_effects, redirect, at_most_repeated)
     if compare:
         _refuse_with_compare(target, levels, points, given != _Given())
         asked_for = context.get_parameter_source("budget") is not ParameterSource.DEFAULT
         context.exit(_compare(settings, seed, budget if asked_for else None))
-    if target is None:
-        raise click.UsageError(f"Say what to kill, MODULE:FUNCTION, or --compare. {_NOTHING}")
+    target = _named(target)
     with _progress(settings) as report:
         verdict = crash_test(
             _function(target),
@@ -159,6 +166,12 @@ def _refuse_with_compare(*given: object) -> None:
         )
 
 
+def _named(target: str | None) -> str:
+    if target is None:
+        raise click.UsageError(f"Say what to kill, MODULE:FUNCTION, or --compare. {_NOTHING}")
+    return target
+
+
 def _function(target: str) -> Callable[..., Any]:
     found: Any = load_application(target).named
     if not callable(found) or ":" not in target:
@@ -176,6 +189,7 @@ class _Given:
     raises: tuple[str, ...] = ()
     no_effects: bool = False
     redirect: str | None = None
+    at_most_repeated: int | None = None
 
     def to_arguments(self) -> dict[str, Any]:
         """The same for ``crash_test``."""
@@ -185,6 +199,7 @@ class _Given:
             "raises": self.raises,
             "effects": not self.no_effects,
             "store": None if self.redirect is None else _function(self.redirect),
+            "at_most_repeated": self.at_most_repeated,
         }
 
     def again(self, target: str, level: str, numbers: Numbers) -> str:
@@ -197,6 +212,8 @@ class _Given:
         for name in self.raises:
             words += ["--raises", name]
         words += ["--no-effects"] * self.no_effects
+        if self.at_most_repeated is not None:
+            words += ["--at-most-repeated", str(self.at_most_repeated)]
         point = ["--level", level, "--points", ",".join(map(str, numbers))]
         return shlex.join([*words, *point])
 

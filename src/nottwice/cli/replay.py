@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nottwice.cli.case import login_name
 from nottwice.cli.deployed import ledger_for, need_app
@@ -22,6 +20,7 @@ from nottwice.cli.settings import Command, Settings, common_options, pass_settin
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
 from nottwice.guard.backup import tell_of_export
+from nottwice.testing.crash.progress import shown
 from nottwice.testing.replay.fixture import LEFT_OUT_FILE
 from nottwice.testing.replay.gate import Terms, replay_folder
 from nottwice.testing.replay.recording import Recorded, record
@@ -228,17 +227,9 @@ def _left_out(folder: Path) -> int:
 
 @contextlib.contextmanager
 def _progress(settings: Settings, what: str) -> Iterator[Report]:
-    """A bar for people who watch; nothing at all where nobody does."""
-    console = Console(file=sys.stderr)
-    if settings.as_json or not console.is_terminal:
+    """A bar for people who watch, and lines in a log; programs get one document."""
+    if settings.as_json:
         yield lambda done, total: None
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with shown(sys.stderr) as show:
+        yield lambda done, total: show(what, done, total, "")

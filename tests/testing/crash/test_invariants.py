@@ -170,6 +170,10 @@ def ends_otherwise(case: Case) -> Case:
     return replace(case, lived=Lived(ending=Ending(error="StoreError")))
 
 
+def paid_twice(case: Case) -> Case:
+    return with_upstream(case, lambda world: world.invoked.extend(world.invoked[-1:] * 2))
+
+
 AFTER_A_CRASH = [
     (happened_twice, "no effect twice"),
     (no_row, "intent before effect"),
@@ -195,6 +199,7 @@ AFTER_A_RESUME = [
     (verified_by_nobody, "doubts are settled once"),
     (never_ends, "every run ends"),
     (ends_otherwise, "every run ends"),
+    (paid_twice, "little is done again"),
 ]
 
 

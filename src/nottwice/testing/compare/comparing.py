@@ -2,7 +2,8 @@
 
 The place of the kill is drawn among all moments that the same task has when nothing happens to it;
 the seed is printed, and gives the same kills again. Then nottwice alone is killed at every
-boundary of every task, by the crash test.
+boundary of every task, by the crash test. With a budget, tasks are taken in an order that the seed
+draws, until the time is over.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,13 +24,15 @@ from nottwice.model.review import Review, ReviewKind
 from nottwice.testing.compare.journey import Journey, Moment, moments_in
 from nottwice.testing.compare.tasks import TOOLS, Task
 from nottwice.testing.compare.ways import ANSWERS, LEDGER, WAYS, Results, run_graph
-from nottwice.testing.crash.entry import crash_test
-from nottwice.testing.crash.scenario import Asking
+from nottwice.testing.crash.scenario import Asking, Scenario
+from nottwice.testing.crash.sweep import Orders, sweep
 from nottwice.testing.crash.verdict import Verdict
 from nottwice.testing.world import World
 
 IN_MEMORY = "in memory"
 MOST_PROCESSES = 20
+LEAST_SECONDS = 1.0
+"""What a task gets of a small budget, rather than all of them next to nothing."""
 _RESULT, _OUTPUT = "result.json", "output.txt"
 
 
@@ -45,7 +47,7 @@ class Killed:
     """It ended as without the kill, and as the same run: it did not start over."""
     duplicates: int
     repeated: int
-    """How many beats were done again, the one under way included."""
+    """How many calls were made again, the one under way included: the work that the kill cost."""
     resume_seconds: float
     """From the start of the next process until it came to where the other one was killed."""
     people: int
@@ -74,6 +76,10 @@ class EveryPoint:
     total: int
     wrong: int
     first_wrong: str | None = None
+    tasks: int = 0
+    """Of how many tasks these points are."""
+    repeated: int = 0
+    """How many calls one kill repeated, at most."""
 
 
 Report = Callable[[str, int, int], None]
@@ -89,27 +95,48 @@ def compare(
 ) -> tuple[list[Killed], EveryPoint]:
     """First each task once in each way; then, in what is left of the time, nottwice everywhere.
 
-    Without a budget everywhere is everywhere.
+    Without a budget everywhere is everywhere. With one, the first part gets half of it.
     """
     began = time.monotonic()
-    killed = kill_once(tasks, seed=seed, report=report)
+    half = None if budget_seconds is None else budget_seconds / 2
+    killed = kill_once(tasks, seed=seed, budget_seconds=half, report=report)
     left = None
     if budget_seconds is not None:
-        left = max(1.0, budget_seconds - (time.monotonic() - began))
+        left = budget_seconds - (time.monotonic() - began)
     return killed, kill_everywhere(tasks, seed=seed, budget_seconds=left, report=report)
 
 
-def kill_once(tasks: Sequence[Task], *, seed: int, report: Report = _silent) -> list[Killed]:
-    """Kill each task once in each way, at a moment that the seed draws."""
+def kill_once(
+    tasks: Sequence[Task],
+    *,
+    seed: int,
+    budget_seconds: float | None = None,
+    report: Report = _silent,
+) -> list[Killed]:
+    """Kill each task once in each way, at a moment that the seed draws.
+
+    With a budget: as many tasks as it allows, at least one, and each of them in all ways.
+    """
     killed: list[Killed] = []
-    chance = random.Random(seed)
-    jobs = [(task, way) for task in tasks for way in WAYS]
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nottwice-compare-") as root, World.start() as world:
-        for number, (task, way) in enumerate(jobs):
-            runner = _Runner(Path(root), world, task, way)
-            killed.append(runner.kill(chance))
-            report("three ways, each killed once", number + 1, len(jobs))
+        for task in _in_order(tasks, seed, budget_seconds):
+            if killed and budget_seconds is not None:
+                if time.monotonic() - began >= budget_seconds:
+                    break
+            for way in WAYS:
+                # Drawn for each by itself: a task that is left out changes no other kill.
+                chance = random.Random(f"{seed} {task.name} {way}")
+                killed.append(_Runner(Path(root), world, task, way).kill(chance))
+                report("three ways, each killed once", len(killed), len(tasks) * len(WAYS))
     return killed
+
+
+def _in_order(tasks: Sequence[Task], seed: int, budget_seconds: float | None) -> Sequence[Task]:
+    """All tasks; if they may not all fit, what comes first is a fair sample of them."""
+    if budget_seconds is None:
+        return tasks
+    return random.Random(seed).sample(list(tasks), len(tasks))
 
 
 def summary(killed: Sequence[Killed]) -> list[Row]:
@@ -144,8 +171,8 @@ class _Runner:
         name = "killed"
         results, lived = self._live(name, kill_at)
         before, after = lived[:kill_at], lived[kill_at:]
-        begun = {one.beat for one in before if one.phase == "begin"}
-        repeated = {one.beat for one in after if one.phase == "begin"} & begun
+        # As the crash test counts it: calls made more often than without the kill.
+        again = _calls(lived) - _calls(whole)
         return Killed(
             way=self._way,
             task=self._task.name,
@@ -153,7 +180,7 @@ class _Runner:
             # A task that never ends by itself has nothing to survive.
             survived=results is not None and results == expected and self._way != IN_MEMORY,
             duplicates=self._duplicates(name),
-            repeated=len(repeated),
+            repeated=again.total(),
             resume_seconds=_back_there(whole, before[-1], after) - before[-1].at,
             people=self._people,
         )
@@ -222,6 +249,10 @@ class _Runner:
         return sum(count - 1 for count in counted.values())
 
 
+def _calls(moments: list[Moment]) -> Counter[str]:
+    return Counter(one.beat for one in moments if one.phase == "before the act")
+
+
 def _back_there(whole: list[Moment], killed: Moment, after: list[Moment]) -> float:
     """When the next process came to the beat at which the one before was killed, or past it."""
     order = list(dict.fromkeys(one.beat.partition("/")[0] for one in whole))
@@ -240,32 +271,39 @@ def kill_everywhere(
     budget_seconds: float | None,
     report: Report = _silent,
 ) -> EveryPoint:
-    """Kill nottwice at every boundary of every task, or at as many as the budget allows."""
-    began, points, total, wrong = time.monotonic(), 0, 0, 0
-    first: str | None = None
-    for number, task in enumerate(tasks):
-        budget = None
+    """Kill nottwice at every boundary of every task, or at as many as the budget allows.
+
+    A call that a kill repeats is wrong, too, unless it was under way (P160).
+    """
+    began = time.monotonic()
+    verdicts: list[Verdict] = []
+    for number, task in enumerate(_in_order(tasks, seed, budget_seconds)):
+        share = None
         if budget_seconds is not None:
-            left = max(0.1, began + budget_seconds - time.monotonic())
-            budget = left / (len(tasks) - number)
-        verdict = _sweep(task, seed, budget)
-        points += verdict.examined
-        total += sum(level.total for level in verdict.levels)
-        wrong += len(verdict.failures)
-        if verdict.failures and first is None:
-            first = "\n".join(verdict.lines())
+            left = began + budget_seconds - time.monotonic()
+            if verdicts and left <= 0:
+                break
+            share = min(max(left, 0.0), max(left / (len(tasks) - number), LEAST_SECONDS))
+        verdicts.append(_sweep(task, seed, share))
         report("nottwice, killed everywhere", number + 1, len(tasks))
-    return EveryPoint(points, total, wrong, first)
+    wrong = [verdict for verdict in verdicts if verdict.failures]
+    return EveryPoint(
+        points=sum(verdict.examined for verdict in verdicts),
+        total=sum(level.total for verdict in verdicts for level in verdict.levels),
+        wrong=sum(len(verdict.failures) for verdict in wrong),
+        first_wrong="\n".join(wrong[0].lines()) if wrong else None,
+        tasks=len(verdicts),
+        repeated=max((verdict.repeated for verdict in verdicts), default=0),
+    )
 
 
 def _sweep(task: Task, seed: int, budget_seconds: float | None) -> Verdict:
-    return crash_test(
-        lambda: run_graph(task, task.name, "compare.db"),
+    scenario = Scenario(
+        work=lambda: run_graph(task, task.name, "compare.db"),
         tools={f"compare.{tool}": _canned(tool) for tool in TOOLS},
-        budget=None if budget_seconds is None else timedelta(seconds=budget_seconds),
-        seed=seed,
         name=task.name,
     )
+    return sweep(scenario, Orders(budget_seconds=budget_seconds, seed=seed, least_points=1))
 
 
 def _canned(tool: str) -> Callable[[dict[str, Any], Asking], str]:

@@ -6,6 +6,7 @@ How the files belong together, from the inside to the outside:
 - ``upstream``: the world of one examination; it lives in the parent and survives every crash.
 - ``link``, ``points``, ``stubs``, ``instruments``, ``child``: what happens in a forked child;
   ``third_party``: what becomes of a store in it that nottwice does not know.
+- ``repeating``: which calls were made again, and whether those are too many.
 - ``view``: the durable state as records, read through the public store interface.
 - ``stage``: forks children, answers them, and runs several examinations side by side.
 - ``course``: living through the work, with a fault or without, until it ends; the people in it.

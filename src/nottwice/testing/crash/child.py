@@ -31,6 +31,7 @@ from nottwice.testing.crash import view
 from nottwice.testing.crash.instruments import install_clock, install_stores
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.points import Fault, PointKind, Points
+from nottwice.testing.crash.repeating import install_counting
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.crash.stubs import Stubs
 from nottwice.testing.crash.third_party import ThirdParty
@@ -107,6 +108,7 @@ def run_errand(
         theirs.install(elsewhere=errand.elsewhere)
         _look(errand, theirs, link, "before", now)
         stubs.install()
+        install_counting(link)
         _let_people_act(errand, theirs, now)
         if errand.before_work is not None:
             errand.before_work(link)

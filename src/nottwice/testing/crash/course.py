@@ -23,6 +23,7 @@ from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
 from nottwice.testing.crash.child import LEDGERS, Errand, Message, Ruling
 from nottwice.testing.crash.points import Fault, PointKind
+from nottwice.testing.crash.repeating import Repeated
 from nottwice.testing.crash.scenario import CrashTestRefused, Scenario
 from nottwice.testing.crash.scratch import Scratch
 from nottwice.testing.crash.stage import Begin, Child, Ending, Examining, Stage, Until
@@ -96,11 +97,20 @@ class Lab:
     """What samples are drawn with; its seed is printed."""
     deadline: float | None = None
     """When the level under way must stop, by the monotonic clock; None: when it is done."""
+    repeated_kept: int = 0
+    """Of the level under way: how many durable calls one point repeated, at most."""
+    repeated_waiting: int = 0
+    """The same of pure calls whose results waited for a commit."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def seconds_left(self) -> float:
         """How long the level under way may still take."""
         return math.inf if self.deadline is None else self.deadline - time.monotonic()
+
+    def note_repeated(self, again: Repeated) -> None:
+        """Keep the most that any point of the level repeated."""
+        self.repeated_kept = max(self.repeated_kept, again.kept.total())
+        self.repeated_waiting = max(self.repeated_waiting, again.waiting.total())
 
     def new_moment(self) -> Moment:
         """An empty disk and a world in which nothing has happened."""

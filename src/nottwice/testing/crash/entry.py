@@ -29,6 +29,7 @@ def crash_test(
     raises: Raises = (),
     effects: bool = True,
     store: Callable[[Path], Store] | None = None,
+    at_most_repeated: int | None = None,
     levels: Iterable[str] = DEFAULT_LEVELS,
     budget: Duration | None = DEFAULT_BUDGET,
     points: Iterable[Numbers] = (),
@@ -44,6 +45,9 @@ def crash_test(
     for real. ``answers``: what people answer, and what events carry. ``raises``: the exception
     with which ``work`` ends even without a crash. ``effects=False``: it is meant to change nothing.
     ``store``: opens a store that is not part of nottwice in a folder of the test.
+    ``at_most_repeated``: how many tool calls a crash may repeat, pure ones included. Without it a
+    crash may repeat the effects and recorded model calls that were under way, and pure calls whose
+    results waited for a commit (P160).
 
     Ledgers are redirected into a folder of the test, clocks jump instead of waiting. Raises
     CrashTestRefused, before anything is killed, for code that cannot be judged: it fails or does
@@ -57,6 +61,7 @@ def crash_test(
         raises=raises,
         effects=effects,
         store=store,
+        at_most_repeated=at_most_repeated,
     )
     orders = Orders(
         levels=tuple(levels),

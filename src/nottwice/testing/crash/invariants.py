@@ -17,6 +17,7 @@ from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord, StepStatus, WaitKind
 from nottwice.testing.crash.course import Baseline, Lived
+from nottwice.testing.crash.repeating import excess
 from nottwice.testing.crash.upstream import Upstream
 from nottwice.testing.crash.view import View
 
@@ -34,6 +35,8 @@ class Case:
     baseline: Baseline
     lived: Lived | None = None
     """The life that has just ended; None right after a crash."""
+    at_most_repeated: int | None = None
+    """How many calls a fault may repeat; None: as many as were under way."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -258,6 +261,12 @@ def every_run_ends(case: Case) -> Iterator[str]:
             yield f"run {run.workflow_id!r} was not given up"
 
 
+def little_is_done_again(case: Case) -> Iterator[str]:
+    found = excess(case.upstream, case.baseline.upstream, at_most=case.at_most_repeated)
+    if found is not None:
+        yield found
+
+
 INVARIANTS = (
     Invariant(
         "no effect twice", "P31", "The world sees each effect at most once.", no_effect_twice, True
@@ -351,6 +360,13 @@ INVARIANTS = (
         "P36",
         "With the faults over the work ends, as it does without a crash.",
         every_run_ends,
+        False,
+    ),
+    Invariant(
+        "little is done again",
+        "P160",
+        "A fault repeats the calls that were under way, or as many as the work tolerates.",
+        little_is_done_again,
         False,
     ),
 )

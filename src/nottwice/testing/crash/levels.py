@@ -22,6 +22,7 @@ from nottwice.testing.crash.invariants import (
     same_ledger,
 )
 from nottwice.testing.crash.points import Fault, PointKind
+from nottwice.testing.crash.repeating import repeated
 from nottwice.testing.crash.stage import Examining
 
 LEAST_CRASHES = 4
@@ -80,7 +81,9 @@ def examine_moment(lab: Lab, moment: Moment) -> Examining[tuple[Lived, tuple[Vio
     crashed = moment.upstream.copy()
     lived = yield from lab.live(moment)
     found = check_after_crash(Case(lived.before, crashed, baseline))
-    found += check_after_resume(Case(lived.after, moment.upstream, baseline, lived))
+    tolerated = lab.scenario.at_most_repeated
+    found += check_after_resume(Case(lived.after, moment.upstream, baseline, lived, tolerated))
+    lab.note_repeated(repeated(moment.upstream, baseline.upstream))
     return lived, tuple(found)
 
 

@@ -4,8 +4,8 @@ A child asks (and waits for the reply) or tells (and goes on). What was sent bef
 is read all the same: a request that is on its way is carried out, as in a real network.
 
 What a child asks: ``effect``, ``read``, ``verify``, ``pause``. What it tells: ``writing`` and
-``wrote`` (a commit begins, and was accepted), ``seen`` (the durable state), ``dying`` and
-``stopping`` (it met its fault), ``refused``, ``ended``.
+``wrote`` (a commit begins, and was accepted), ``invoking`` and ``over`` (a call), ``seen`` (the
+durable state), ``dying`` and ``stopping`` (it met its fault), ``refused``, ``ended``.
 """
 
 from __future__ import annotations

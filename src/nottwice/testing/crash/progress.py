@@ -1,8 +1,9 @@
-"""A bar for people who watch; nothing at all where nobody does."""
+"""How far has it come? A bar on a terminal; elsewhere a line every few seconds."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
@@ -12,13 +13,23 @@ from rich.progress import Progress as Bar
 
 from nottwice.testing.crash.sweep import Progress
 
+LINE_SECONDS = 2.0
+"""How often a line is written where there is no terminal."""
+Show = Callable[[str, int, int | None, str], None]
+"""What is being done, how many of how many are done, and what else there is to say about it."""
+
 
 @contextlib.contextmanager
-def progress_bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
-    """Give the function that shows how far a sweep has come."""
+def shown(
+    stream: TextIO, *, lines: bool = True, now: Callable[[], float] = time.monotonic
+) -> Iterator[Show]:
+    """Give the function that shows how far something has come.
+
+    ``lines=False``: nothing at all where there is no terminal.
+    """
     console = Console(file=stream)
     if not console.is_terminal:
-        yield lambda progress: None
+        yield _Lines(stream, now) if lines else _nothing
         return
     columns = (
         TextColumn("{task.description}"),
@@ -29,14 +40,44 @@ def progress_bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
     with Bar(*columns, console=console, transient=True) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def show(progress: Progress) -> None:
-            if progress.level not in tasks:
-                tasks[progress.level] = bar.add_task(progress.level, total=progress.total)
-            wrong = f" ({progress.failed} wrong)" if progress.failed else ""
-            bar.update(
-                tasks[progress.level],
-                completed=progress.done,
-                description=f"{progress.level}{wrong}",
-            )
+        def show(what: str, done: int, total: int | None, note: str) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total, description=f"{what}{note}")
 
         yield show
+
+
+@contextlib.contextmanager
+def progress_bar(stream: TextIO, *, lines: bool = True) -> Iterator[Callable[[Progress], None]]:
+    """The same for a sweep."""
+    with shown(stream, lines=lines) as show:
+
+        def show_sweep(progress: Progress) -> None:
+            wrong = f" ({progress.failed} wrong)" if progress.failed else ""
+            show(progress.level, progress.done, progress.total, wrong)
+
+        yield show_sweep
+
+
+class _Lines:
+    """A log is read later: what is over within moments needs no line in it."""
+
+    def __init__(self, stream: TextIO, now: Callable[[], float]) -> None:
+        self._stream = stream
+        self._now = now
+        self._last = now()
+
+    def __call__(self, what: str, done: int, total: int | None, note: str) -> None:
+        at = self._now()
+        if at - self._last < LINE_SECONDS:
+            return
+        self._last = at
+        of = "" if total is None else f" of {total:,}"
+        # A reader that is gone, such as head, must not decide what is done.
+        with contextlib.suppress(OSError):
+            print(f"{what}: {done:,}{of}{note}", file=self._stream, flush=True)
+
+
+def _nothing(what: str, done: int, total: int | None, note: str) -> None:
+    """Nobody watches."""

@@ -97,6 +97,9 @@ class Scenario:
     """False: the work is meant to change nothing in the world."""
     store: Callable[[Path], Store] | None = None
     """Opens a third party's store in a folder of the examination, in place of the real one."""
+    at_most_repeated: int | None = None
+    """How many calls of whatever tool one fault may repeat; None: those that were under way, and
+    pure ones whose results wait for a commit."""
 
     def __post_init__(self) -> None:
         if not callable(self.work):
@@ -108,6 +111,12 @@ class Scenario:
             raise CrashTestRefused(
                 f"store= is {self.store!r}, which cannot be called. Nothing was run. Give a "
                 "function that opens your store in an empty folder: lambda folder: MyStore(folder)."
+            )
+        given = self.at_most_repeated
+        if given is not None and (type(given) is not int or given < 0):
+            raise CrashTestRefused(
+                f"at_most_repeated= is {given!r}, which is no number of calls. Nothing was run. "
+                "Give 0, 1, 2 and so on, or leave it out."
             )
         for expected in self.expected:
             if not (expected if isinstance(expected, str) else _is_exception(expected)):

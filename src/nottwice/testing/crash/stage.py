@@ -28,7 +28,7 @@ from nottwice.testing.crash.child import OUTPUT, Errand, run_errand
 from nottwice.testing.crash.link import Link, make_link
 from nottwice.testing.crash.scenario import Asking, CrashTestRefused, Scenario
 from nottwice.testing.crash.stubs import error_to_plain
-from nottwice.testing.crash.upstream import Answered, Upstream, Write
+from nottwice.testing.crash.upstream import Answered, Invocation, Upstream, Write
 from nottwice.testing.crash.view import View
 
 CHILD_LIMIT_SECONDS = 60.0
@@ -75,6 +75,8 @@ class Child:
     declared: tuple[str, ...] = ()
     writes: dict[int, int] = field(default_factory=dict)
     """Where in the world's list each of its commits is, by the number that it gave it."""
+    under_way: set[str] = field(default_factory=set)
+    """The calls it is making whose results are durable before they are returned, by id."""
     broken: str | None = None
     """Why it ended otherwise than it should: it hung, or the kit itself failed in it."""
 
@@ -217,6 +219,8 @@ class Stage:
 
     def _hear(self, child: Child, message: dict[str, Any]) -> None:
         if "ask" in message:
+            if message["ask"] == "effect":
+                _count(child, Invocation(message["call_id"], message["tool"], kept=True))
             reply = self._answer(child.upstream, message)
             child.upstream.mark()
             child.link.reply(reply)
@@ -234,10 +238,16 @@ class Stage:
                 upstream.writes[place] = replace(upstream.writes[place], accepted=True)
             case "seen":
                 setattr(child, message["moment"], view.from_plain(message["view"]))
+            case "invoking":
+                _count(child, Invocation(message["call_id"], message["tool"], kept=message["kept"]))
+            case "over":
+                child.under_way.discard(message["call_id"])
             case "dying":
                 child.met_at = message["at"]
+                upstream.faults += 1
             case "stopping":
                 child.met_at = message["at"]
+                upstream.faults += 1
                 os.waitpid(child.pid, os.WUNTRACED)
                 child.stopped = True
             case "refused":
@@ -325,6 +335,14 @@ class _Act:
         except StopIteration as stop:
             self.outcome, self.done = stop.value, True
             return None
+
+
+def _count(child: Child, made: Invocation) -> None:
+    upstream = child.upstream
+    upstream.invoked.append(made)
+    if made.kept:
+        child.under_way.add(made.call_id)
+        upstream.widest = max(upstream.widest, len(child.under_way))
 
 
 def _asking(message: dict[str, Any]) -> Asking:

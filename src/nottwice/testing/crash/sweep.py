@@ -33,7 +33,6 @@ from nottwice.testing.crash.verdict import Failure, Swept, Verdict
 LEVELS: tuple[Callable[[], Level], ...] = (Boundaries, Double, Lines, TakeOver, FailingDisk, Power)
 """Every level, in the order in which they are examined."""
 LEAST_POINTS = 10
-"""So many are examined however small the budget is."""
 MOST_FAILURES = 20
 """A level with this many failing points has said enough."""
 
@@ -58,6 +57,8 @@ class Orders:
     """Only these, of the one level that is named."""
     seed: int | None = None
     side_by_side: int = 2
+    least_points: int = LEAST_POINTS
+    """So many are examined however small the budget is: a test of nothing must not pass."""
     report: Callable[[Progress], None] = lambda progress: None
     reproduce: Callable[[str, Numbers], str] = lambda level, numbers: (
         f"--level {level} --points {','.join(map(str, numbers))}"
@@ -175,13 +176,15 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
         return Swept(level.name, level.sentence, skipped=why_not)
     seed = orders.seed if orders.seed is not None else random.randrange(10**6)
     lab.chance, lab.deadline = random.Random(seed), deadline
+    lab.repeated_kept = lab.repeated_waiting = 0
     plan = Plan(orders.points) if orders.points else level.plan(lab)
     points = plan.points
     if deadline is not None and not orders.points:
         # Whatever the budget allows is then a fair sample of all.
         points = lab.chance.sample(list(points), len(points))
     done, failures = 0, []
-    source = _until_deadline(lab, (level.examine(lab, numbers) for numbers in points))
+    examinations = (level.examine(lab, numbers) for numbers in points)
+    source = _until_deadline(lab, examinations, least=orders.least_points)
     for examined in itertools.chain(lab.stage.perform(source), _beyond(lab, level, plan)):
         done += examined.met
         if examined.violations:
@@ -197,6 +200,8 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
         whole=plan.whole,
         seed=None if orders.points or (plan.whole and done >= len(points)) else seed,
         failures=tuple(failures),
+        repeated=lab.repeated_kept,
+        repeated_waiting=lab.repeated_waiting,
     )
 
 
@@ -215,11 +220,11 @@ def _beyond(lab: Lab, level: Level, plan: Plan) -> Iterator[Examined]:
 
 
 def _until_deadline(
-    lab: Lab, examinations: Iterator[Examining[Examined]]
+    lab: Lab, examinations: Iterator[Examining[Examined]], *, least: int
 ) -> Iterator[Examining[Examined]]:
-    """As many as the time allows, and a few in any case: a test of nothing must not pass."""
+    """As many as the time allows, and a few in any case."""
     for number, examination in enumerate(examinations):
-        if number >= LEAST_POINTS and lab.seconds_left() <= 0:
+        if number >= least and lab.seconds_left() <= 0:
             return
         yield examination
 

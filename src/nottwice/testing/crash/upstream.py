@@ -51,6 +51,16 @@ class Write:
 
 
 @frozen_record(frozen=True, slots=True)
+class Invocation:
+    """A tool's function was called once, for this call."""
+
+    call_id: str
+    tool: str
+    kept: bool
+    """Its result is durable before it is returned."""
+
+
+@frozen_record(frozen=True, slots=True)
 class Answered:
     """What the world tells the tool: a result, or an error to raise."""
 
@@ -68,6 +78,12 @@ class Upstream:
     verified: list[str] = field(default_factory=list)
     """The call ids that somebody asked about."""
     writes: list[Write] = field(default_factory=list)
+    invoked: list[Invocation] = field(default_factory=list)
+    """Every tool call that was made, by all processes."""
+    widest: int = 0
+    """How many calls that are to be durable were under way together, at most."""
+    faults: int = 0
+    """How many processes met their fault."""
 
     def copy(self) -> Upstream:
         return Upstream(
@@ -76,6 +92,9 @@ class Upstream:
             list(self.attempts),
             list(self.verified),
             list(self.writes),
+            list(self.invoked),
+            self.widest,
+            self.faults,
         )
 
     def mark(self) -> None:

@@ -35,6 +35,10 @@ class Swept:
     seed: int | None = None
     """What the sample was drawn with; None: every point was examined."""
     failures: tuple[Failure, ...] = ()
+    repeated: int = 0
+    """How many effects and recorded model calls one point made again, at most."""
+    repeated_waiting: int = 0
+    """The same of other pure calls, whose results wait up to 100 ms for a commit."""
     skipped: str | None = None
     """Why this level was not examined at all."""
 
@@ -60,6 +64,16 @@ class Verdict:
     def examined(self) -> int:
         return sum(level.examined for level in self.levels)
 
+    @property
+    def repeated(self) -> int:
+        """How many effects and recorded model calls were made again after a fault, at most."""
+        return max((level.repeated for level in self.levels), default=0)
+
+    @property
+    def repeated_waiting(self) -> int:
+        """The same of other pure calls: all that were made since the last commit."""
+        return max((level.repeated_waiting for level in self.levels), default=0)
+
     def lines(self) -> list[str]:
         """The verdict as text, one paragraph a failure."""
         said = [
@@ -70,11 +84,21 @@ class Verdict:
         seen = _effects_text(self.effects)
         said.append(f"  without a crash it {self.ending}, and the world {seen}")
         said.append(f"  checked after every crash and every resume: {len(INVARIANTS)} invariants")
+        said.append(f"  made again after a crash: {self._repeated_text()}")
         if self.varies:
             said.append("  its points come in another order every time, as with threads")
         for failure in self.failures:
             said += ["", *_failure_lines(failure)]
         return said
+
+    def _repeated_text(self) -> str:
+        text = f"at most {self.repeated} calls"
+        if self.repeated_waiting:
+            text += (
+                f", and {self.repeated_waiting} of pure tools, whose results wait up to 100 ms for "
+                "a commit"
+            )
+        return text
 
     def to_plain(self) -> dict[str, Any]:
         """The verdict for programs."""
@@ -85,6 +109,8 @@ class Verdict:
             "seconds": round(self.seconds, 3),
             "effects": list(self.effects),
             "ending": self.ending,
+            "repeated": self.repeated,
+            "repeated_waiting": self.repeated_waiting,
             "levels": [dataclasses.asdict(level) for level in self.levels],
         }
 

@@ -1,0 +1,103 @@
+"""What did a fault cost: which calls were made again that an uninterrupted run makes once? (P160)
+
+Every invocation of a tool is counted by the id of its call, over the killed process and all that
+resume it. Two kinds are told apart. Effects and recorded model calls are durable before they
+return, so a kill repeats only what was under way. The result of any other pure tool waits up to
+100 ms for a commit. Time stands still in a crash test, so that commit never comes, and the count of
+such calls is the most that a process can lose in those 100 ms.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+from nottwice.engine import drivers
+from nottwice.engine.asks import Ask, Fire
+from nottwice.engine.in_flight import InFlight
+from nottwice.engine.session import Session
+from nottwice.model.records import frozen_record
+from nottwice.model.tool import OWN_PREFIX
+from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.upstream import Upstream
+
+MODEL = f"{OWN_PREFIX}model"
+"""How an agent's question to its model is recorded (``agent/asking.py``)."""
+
+
+@frozen_record(frozen=True, slots=True)
+class Repeated:
+    """Calls that were made again, by tool."""
+
+    kept: Counter[str]
+    """Of tools whose results are durable before they are returned."""
+    waiting: Counter[str]
+    """Of tools whose results wait for a commit."""
+
+    @property
+    def every(self) -> Counter[str]:
+        return self.kept + self.waiting
+
+
+def install_counting(link: Link) -> None:
+    """Tell the parent of every pure call that this process makes, and when a call is over.
+
+    Effects need no telling: the parent answers them.
+    """
+    answer, answer_async, leave = drivers._answer, drivers._answer_async, Session.leave
+
+    @functools.wraps(answer)
+    def counted(ask: Ask, seat: drivers.Seat) -> Any:
+        _tell(ask, link)
+        return answer(ask, seat)
+
+    @functools.wraps(answer_async)
+    async def counted_async(ask: Ask, seat: drivers.Seat) -> Any:
+        _tell(ask, link)
+        return await answer_async(ask, seat)
+
+    def told(self: Session, mine: InFlight) -> None:
+        leave(self, mine)
+        link.note("over", call_id=mine.identity.call_id)
+
+    drivers._answer, drivers._answer_async = counted, counted_async
+    Session.leave = told  # type: ignore[method-assign]
+
+
+def _tell(ask: Ask, link: Link) -> None:
+    if not isinstance(ask, Fire) or ask.tool.replay_class.effectful:
+        return
+    name, call_id = ask.tool.name, ask.in_flight.identity.call_id
+    kept = ask.tool.durable or name == MODEL
+    # Times, ids and random numbers cost nothing.
+    if kept or not name.startswith(OWN_PREFIX):
+        link.tell("invoking", call_id=call_id, tool=name, kept=kept)
+
+
+def repeated(found: Upstream, expected: Upstream) -> Repeated:
+    """What was done more often than in the uninterrupted run."""
+    usual = Counter(one.call_id for one in expected.invoked)
+    kept: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()
+    for one, count in Counter(found.invoked).items():
+        more = count - usual[one.call_id]
+        if more > 0:
+            (kept if one.kept else waiting)[one.tool] += more
+    return Repeated(kept, waiting)
+
+
+def excess(found: Upstream, expected: Upstream, *, at_most: int | None) -> str | None:
+    """What is wrong with what was done again; None: nothing.
+
+    ``at_most``: how many calls one fault may cost, of whatever tool. None: those that were under
+    way; results that wait for a commit are not judged.
+    """
+    again = repeated(found, expected)
+    judged = again.kept if at_most is None else again.every
+    each = max(1, found.widest, expected.widest) if at_most is None else at_most
+    allowed = each * max(1, found.faults)
+    if judged.total() <= allowed:
+        return None
+    tools = ", ".join(f"{tool} ×{count}" for tool, count in sorted(judged.items()))
+    return f"{judged.total()} calls were made again ({tools}), and at most {allowed} may be"

@@ -1,0 +1,143 @@
+"""Does a crash test judge what a crash repeats? Work that is lost is paid for twice (P160)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nottwice as nt
+from nottwice.engine import dispatch
+from nottwice.testing import CrashTestRefused, crash_test
+from tests.testing.crash.tools import ANSWERS, mail, pay
+
+TURNS = 20
+FEW = 5
+
+
+@nt.tool("pure", volatile="*", name="kit_ask_model")
+def ask_model(prompt: str) -> str:
+    return f"answer to {prompt}"
+
+
+@nt.tool("pure", name="kit_search")
+def search(words: str) -> str:
+    return f"found {words}"
+
+
+def asks(tool: Callable[..., Any], turns: int = FEW) -> Callable[[], str]:
+    def work() -> str:
+        with nt.run("ticket", store="agent.db"):
+            for turn in range(turns):
+                with nt.step("turn", at=turn):
+                    tool(f"turn {turn}")
+            return mail(to="ann")
+
+    return work
+
+
+def in_a_graph(checkpoints: Any) -> Callable[[], Any]:
+    def work() -> Any:
+        flow: nt.Graph[Any] = nt.Graph("asking", version="1.0.0", checkpoints=checkpoints)
+
+        @flow.node
+        def ask(state: dict[str, Any]) -> None:
+            for turn in range(FEW):
+                ask_model(f"turn {turn}")
+
+        @flow.node
+        def tell(state: dict[str, Any]) -> None:
+            mail(to="ann")
+
+        return flow.run("ticket", {}, store="agent.db")
+
+    return work
+
+
+def side_by_side() -> str:
+    with nt.run("ticket", store="agent.db"):
+        nt.map(lambda turn: ask_model(f"turn {turn}"), range(3))
+        return mail(to="ann")
+
+
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As nottwice was: the reply of a model waits for the next commit, like any pure result."""
+    whole = dispatch._Dispatch._run_pure
+
+    def run_pure(self: Any) -> Any:
+        session = self.session
+        commit = session.commit
+        session.commit = lambda **changes: commit(**changes) if changes else ()
+        try:
+            return (yield from whole(self))
+        finally:
+            del session.commit
+
+    monkeypatch.setattr(dispatch._Dispatch, "_run_pure", run_pure)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [asks(ask_model), in_a_graph("effects"), in_a_graph("on_exit")],
+    ids=["run", "graph", "on_exit"],
+)
+def test_model_calls_before_a_mail_repeat_at_most_one(work: Callable[[], Any]) -> None:
+    verdict = crash_test(work, tools=ANSWERS, at_most_repeated=1)
+    assert verdict.failures == ()
+    assert verdict.repeated == 1
+
+
+def test_twenty_model_calls_that_a_kill_repeats_fail_the_crash_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forgetful(monkeypatch)
+    verdict = crash_test(asks(ask_model, TURNS), tools=ANSWERS)
+    assert verdict.repeated == TURNS
+    found = {one.invariant for failure in verdict.failures for one in failure.violations}
+    assert found == {"little is done again"}
+    assert f"{TURNS} calls were made again (kit_ask_model ×{TURNS}), and at most 1 may be" in (
+        "\n".join(verdict.lines())
+    )
+
+
+def test_pure_results_that_wait_for_a_commit_are_told_and_judged_on_request() -> None:
+    verdict = crash_test(asks(search), tools=ANSWERS)
+    assert verdict.failures == ()
+    assert (verdict.repeated, verdict.repeated_waiting) == (0, FEW)
+    assert f"{FEW} of pure tools" in "\n".join(verdict.lines())
+    assert crash_test(asks(search), tools=ANSWERS, at_most_repeated=FEW).failures == ()
+    judged = crash_test(asks(search), tools=ANSWERS, at_most_repeated=FEW - 1)
+    assert "kit_search ×5" in judged.failures[0].violations[0].text
+
+
+def test_calls_side_by_side_are_all_under_way() -> None:
+    verdict = crash_test(side_by_side, tools=ANSWERS)
+    assert verdict.failures == ()
+    assert verdict.repeated <= 3
+
+
+def test_a_second_kill_may_repeat_another_call() -> None:
+    verdict = crash_test(
+        asks(ask_model), tools=ANSWERS, levels=["double"], budget="3s", at_most_repeated=1
+    )
+    assert verdict.failures == ()
+
+
+def test_an_effect_that_is_sent_again_with_its_key_counts() -> None:
+    def pays() -> Any:
+        with nt.run("ticket", store="agent.db"):
+            return pay(order=7)
+
+    assert crash_test(pays, tools=ANSWERS).repeated == 1
+    judged = crash_test(pays, tools=ANSWERS, at_most_repeated=0)
+    assert {one.where for one in judged.failures} == {
+        "after the effect of kit_pay",
+        "before recording the receipt of kit_pay",
+    }
+
+
+@pytest.mark.parametrize("given", [-1, "1", 0.5, True])
+def test_a_tolerance_that_is_no_number_of_calls_is_refused(given: Any) -> None:
+    with pytest.raises(CrashTestRefused, match=r"at_most_repeated= .* Nothing was run"):
+        crash_test(asks(search), tools=ANSWERS, at_most_repeated=given)
