@@ -37,7 +37,7 @@ class FakeClock:
     def __init__(self, now: float = 1_700_000_000.0) -> None:
         self.time = now
         self.pauses: list[float] = []
-        self._put_off: list[Callable[[], None]] = []
+        self._put_off: list[tuple[float, Callable[[], None]]] = []
         self._guard = threading.Lock()
 
     def now(self) -> float:
@@ -59,13 +59,17 @@ class FakeClock:
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Nothing happens by itself here; ``make_due`` makes what was put off."""
-        self._put_off.append(call)
+        self._put_off.append((self.now() + seconds, call))
 
-    def make_due(self) -> None:
-        """Make the calls that were put off until now."""
+    def make_due(self, after: float | None = None) -> None:
+        """Make the calls that were put off; ``after``: only those due in so many seconds."""
+        until = None if after is None else self.now() + after
         put_off, self._put_off = self._put_off, []
-        for call in put_off:
-            call()
+        for due, call in put_off:
+            if until is None or due <= until:
+                call()
+            else:
+                self._put_off.append((due, call))
 
 
 class UnhurriedClock(SystemClock):

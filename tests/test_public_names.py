@@ -111,6 +111,7 @@ PUBLIC_NAMES = [
     "providers",
     "random",
     "receive",
+    "recorded",
     "remove_expired",
     "run",
     "send",

@@ -89,7 +89,7 @@ from nottwice.guard.backup import backup
 from nottwice.guard.declare import tool
 from nottwice.guard.ledger import Ledger, run, send
 from nottwice.guard.ledger import open_ledger as open
-from nottwice.guard.recorded import now, random, uuid
+from nottwice.guard.recorded import now, random, recorded, uuid
 from nottwice.guard.request import key_per_call
 from nottwice.guard.retention import remove_expired
 from nottwice.guard.run import Run
@@ -208,6 +208,7 @@ __all__ = [
     "providers",
     "random",
     "receive",
+    "recorded",
     "remove_expired",
     "run",
     "send",

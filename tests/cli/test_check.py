@@ -26,7 +26,7 @@ import nottwice as nt
 def found(call: nt.Call) -> nt.Verification:
     return nt.happened(None) if call.id == "x" else nt.unknown()
 
-@nt.tool("pure", volatile=("hint",), tags=("cheap",))
+@nt.tool("pure", volatile=("hint",), tags=("cheap",), durable=True)
 def look(order_id: int, hint: str = "") -> dict: ...
 
 @nt.tool("unsafe_on_replay", verify=found, settles="30s", time_limit="90s")
@@ -100,6 +100,8 @@ def test_everything_that_a_tool_declares_is_listed(check: Check) -> None:
     assert facts["look"]["class"] == "pure"
     assert facts["look"]["volatile"] == "hint"
     assert facts["look"]["tags"] == "cheap"
+    assert facts["look"]["durable"] == "before it returns"
+    assert "durable" not in facts["send"]
     assert facts["look"]["declared"] == "module.py:7"
     assert facts["send"]["class"] == "unsafe_on_replay, async"
     assert facts["send"]["verify"] == "found"

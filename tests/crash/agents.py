@@ -35,7 +35,7 @@ FRUGAL = agent(
     [MAIL, {"crash_note": {"text": "more"}}, "Closed."],
     # Not in tokens: a request that was lost counts, so a killed run may need to be raised sooner.
     budget=nt.Budget(beats=1),
-    cadence="every_beat",
+    checkpoints="every_step",
 )
 CHAT = agent("crash-chat", [MAIL, "Written.", MAIL, {"crash_wire": {"cents": 9}}, "Paid."])
 

@@ -104,6 +104,103 @@ def _full_disk(commit: Commit) -> None:
     raise nt.StoreError("The disk is full. Nothing was written.")
 
 
+def marks(host: Host) -> list[str]:
+    return [step.status.value for step in host.data.steps.values()]
+
+
+def test_every_step_is_durably_in_progress_when_it_is_entered_and_the_one_before_it_done(
+    host: Host,
+) -> None:
+    @nt.tool("pure")
+    def look(x: int) -> int:
+        return x
+
+    with host.process() as ledger, ledger.run("r", checkpoints="every_step"):
+        with nt.step("one"):
+            assert marks(host) == ["in_progress"]
+            look(1)
+            assert host.calls == []
+        assert marks(host) == ["in_progress"]
+        with nt.step("two"):
+            assert marks(host) == ["done", "in_progress"]
+            assert len(host.calls) == 1
+            with nt.step("inner"):
+                assert marks(host) == ["done", "in_progress", "in_progress"]
+
+
+def test_a_number_of_checkpoints_writes_at_every_so_many_steps(host: Host) -> None:
+    with host.process() as ledger, ledger.run("r", checkpoints=3):
+        for at in range(7):
+            with nt.step("turn", at=at):
+                durable = (at + 1) // 3 * 3
+                assert marks(host) == ["done"] * (durable - 1) + ["in_progress"] * (durable > 0)
+
+
+def test_checkpoints_on_exit_leave_all_but_effects_and_replies_to_the_end(host: Host) -> None:
+    @nt.tool("pure")
+    def look(x: int) -> int:
+        return x
+
+    @nt.tool("pure", durable=True)
+    def pay(x: int) -> int:
+        return x
+
+    with host.process() as ledger, ledger.run("r", checkpoints="on_exit"):
+        with nt.step("one"):
+            look(1)
+            host.clock.make_due()
+            assert (marks(host), host.calls) == ([], [])
+            pay(1)
+            assert (marks(host), len(host.calls)) == (["in_progress"], 2)
+        host.clock.make_due()
+        assert marks(host) == ["in_progress"]
+    assert marks(host) == ["done"]
+
+
+def test_a_time_says_how_long_something_waits_for_a_commit_of_its_own(host: Host) -> None:
+    for run, words, after in (("a", "effects", 0.1), ("b", "30s", 30.0), ("c", "10ms", 0.01)):
+        before = len(host.data.steps)
+        with host.process() as ledger, ledger.run(run, checkpoints=words), nt.step("one"):
+            host.clock.make_due(after=after - 0.001)
+            assert len(host.data.steps) == before
+            host.clock.make_due(after=after)
+            assert len(host.data.steps) == before + 1
+
+
+def test_an_inner_block_of_a_run_cannot_name_other_checkpoints(host: Host) -> None:
+    with host.process() as ledger, ledger.run("r", checkpoints="every_step"):
+        with ledger.run("r"), ledger.run("r", checkpoints=1):
+            pass
+        with (
+            pytest.raises(nt.UsageError, match="Name them in the outermost block"),
+            ledger.run("r", checkpoints="on_exit"),
+        ):
+            pass
+
+
+def test_a_holder_that_was_overtaken_asks_for_nothing_more(host: Host) -> None:
+    asked: list[int] = []
+
+    @nt.tool("pure")
+    def look(x: int) -> int:
+        return x
+
+    with host.process() as ledger:
+        run = ledger.run("r")
+        run.__enter__()
+        look(1)
+        host.data.runs["r"] = replace(host.data.runs["r"], epoch=9, holder_id="another")
+        host.clock.make_due()
+        for _ in range(2):
+            with pytest.raises(nt.Fenced):
+                nt.recorded("reply", lambda: asked.append(1))
+        with pytest.raises(nt.Fenced):
+            run.__exit__(None, None, None)
+    assert asked == []
+    assert host.calls == []
+    assert host.data.evidence == {}
+
+
 def test_an_overtaken_holder_writes_nothing_later(host: Host) -> None:
     @nt.tool("pure")
     def look(x: int) -> int:

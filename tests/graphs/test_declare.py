@@ -166,7 +166,7 @@ def test_a_version_is_three_numbers() -> None:
 
 
 def test_an_unknown_cadence_is_refused() -> None:
-    with pytest.raises(InvalidGraph, match="'effects', 'every_step', 'on_exit'"):
+    with pytest.raises(nt.UsageError, match="Graph 'flow' has checkpoints='sometimes'"):
         graph(checkpoints="sometimes")
 
 

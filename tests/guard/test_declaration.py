@@ -66,6 +66,37 @@ def test_an_effect_cannot_ignore_all_its_arguments(replay_class: str) -> None:
     assert "one by one" in text
 
 
+@pytest.mark.parametrize(
+    ("replay_class", "words", "why"),
+    [
+        ("unsafe_on_replay", {"durable": True}, "the result of an effect (unsafe_on_replay) is"),
+        ("idempotent_with_key", {"durable": False, **KEYED}, "the result of an effect"),
+        ("pure", {"durable": "yes"}, "durable must be True or False, not 'yes'"),
+        ("pure", {"durable": False, "volatile": "*"}, "whose reply is always durable"),
+    ],
+)
+def test_durable_is_refused_where_it_would_mean_nothing(
+    replay_class: str, words: dict[str, Any], why: str
+) -> None:
+    text = refuse(replay_class, **words)
+    assert why in text
+    assert text.endswith("Leave durable= out.")
+
+
+def test_a_pure_tool_is_durable_if_it_says_so_or_is_a_model_call() -> None:
+    def look_durably(order_id: int) -> int:
+        return order_id
+
+    told: list[tuple[dict[str, Any], bool]] = [
+        ({}, False),
+        ({"durable": True}, True),
+        ({"volatile": "*"}, True),
+    ]
+    for number, (words, durable) in enumerate(told):
+        made = declare("pure", name=f"look_durably_{number}", **words)(look_durably)
+        assert made.tool.durable is durable
+
+
 @pytest.mark.parametrize("what", ["volatile", "bound_by", "tags"])
 def test_names_are_a_tuple_and_one_text_is_not(what: str) -> None:
     text = refuse("unsafe_on_replay", **{what: "cents"})

@@ -169,3 +169,181 @@ def test_the_names_that_nottwice_gives_are_its_own() -> None:
 
         @nt.tool("pure", name="nottwice.now")
         def now() -> None: ...
+
+
+class Model:
+    """Counts what it is asked, where no resume can reach."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def ask(self) -> dict[str, int]:
+        self.asked += 1
+        return {"reply": self.asked}
+
+    async def ask_async(self) -> dict[str, int]:
+        await asyncio.sleep(0)
+        return self.ask()
+
+
+def test_an_answer_is_durable_before_it_is_returned_and_replayed_afterwards(host: Host) -> None:
+    model = Model()
+    for _ in range(2):
+        with host.process() as ledger, ledger.run("r"), nt.step("turn"):
+            assert nt.recorded("reply", model.ask) == {"reply": 1}
+            assert [row.status.value for row in host.calls] == ["DONE"]
+    assert model.asked == 1
+
+
+def test_an_answer_that_is_awaited_is_durable_before_it_is_returned_and_replayed_afterwards(
+    host: Host,
+) -> None:
+    model = Model()
+
+    async def work() -> None:
+        with host.process() as ledger:
+            async with ledger.run("r"), nt.step("turn"):
+                assert await nt.recorded("reply", model.ask_async) == {"reply": 1}
+                assert [row.status.value for row in host.calls] == ["DONE"]
+
+    for _ in range(2):
+        asyncio.run(work())
+    assert model.asked == 1
+
+
+@pytest.mark.parametrize("checkpoints", ["effects", "every_step", "on_exit", 5, "1h"])
+def test_an_answer_does_not_wait_whatever_the_checkpoints(host: Host, checkpoints: Any) -> None:
+    with host.process() as ledger, ledger.run("r", checkpoints=checkpoints):
+        nt.recorded("reply", Model().ask)
+        assert len(host.calls) == 1
+
+
+def test_one_label_is_one_answer_in_each_step_branch_and_tool_call(host: Host) -> None:
+    model = Model()
+
+    def reply() -> Any:
+        return nt.recorded("reply", model.ask)["reply"]
+
+    @nt.tool("pure")
+    def summarise(text: str) -> Any:
+        return reply()
+
+    def work() -> list[Any]:
+        found = [reply(), reply()]
+        for turn in range(2):
+            with nt.step("turn", at=turn):
+                found += [reply(), *nt.map(lambda _: reply(), range(2), threads=1)]
+                found += [summarise("one"), summarise("two"), reply()]
+        return found
+
+    with host.process() as ledger, ledger.run("r"):
+        first = work()
+    assert first == [1, 1, 2, 3, 4, 5, 6, 2, 7, 8, 9, 10, 11, 7]
+    with host.process() as ledger, ledger.run("r"):
+        assert work() == first
+    assert model.asked == 11
+
+
+def test_what_asking_raises_is_raised_as_it_is_and_the_next_one_asks_again(host: Host) -> None:
+    outcomes: list[Any] = [ConnectionError("down"), ConnectionError("still down"), "up"]
+
+    def ask() -> str:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return str(outcome)
+
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(ConnectionError, match=r"^down$"):
+            nt.recorded("reply", ask)
+        with pytest.raises(ConnectionError, match=r"^still down$"):
+            nt.recorded("reply", ask)
+        assert host.calls == []
+    for _ in range(2):
+        with host.process() as ledger, ledger.run("r"):
+            assert nt.recorded("reply", ask) == "up"
+    assert outcomes == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (object(), "What nt.recorded.'reply'.* Nothing was recorded. If it has a type, name it"),
+        ({1, 2}, "Nothing was recorded"),
+        ("x" * (16 * 1024 * 1024), "characters in what nt.recorded.*Nothing was recorded"),
+    ],
+    ids=["object", "set", "too long"],
+)
+def test_an_answer_that_cannot_be_kept_is_refused_and_not_handed_out(
+    host: Host, answer: Any, why: str
+) -> None:
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.UsageError, match=why):
+            nt.recorded("reply", lambda: answer)
+        assert nt.recorded("reply", lambda: "plain") == "plain"
+    assert len(host.calls) == 1
+
+
+def test_an_answer_comes_back_as_the_type_that_asking_or_returns_names(host: Host) -> None:
+    def today() -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    for _ in range(2):
+        with host.process() as ledger, ledger.run("r"):
+            assert nt.recorded("annotated", today) == today()
+            assert nt.recorded("named", lambda: today(), returns=datetime) == today()
+
+
+def test_an_answer_of_a_type_that_later_code_does_not_name_is_not_asked_for_anew(
+    host: Host,
+) -> None:
+    with host.process() as ledger, ledger.run("r"):
+        nt.recorded("reply", lambda: (1, 2), returns=tuple[int, int])
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.ResultNotKept, match="Restore the type"):
+            nt.recorded("reply", Model().ask, returns=datetime)
+
+
+def test_outside_of_a_run_nothing_is_asked() -> None:
+    model = Model()
+    with pytest.raises(nt.NotInRun, match=r"nt\.recorded\('reply', \.\.\.\) was used outside"):
+        nt.recorded("reply", model.ask)
+    with pytest.raises(nt.NotInRun):
+        asyncio.run(nt.recorded("reply", model.ask_async))
+    assert model.asked == 0
+
+
+def test_what_cannot_be_asked_is_answered_with_how_to_write_it(host: Host) -> None:
+    model = Model()
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.UsageError, match="needs a function to call"):
+            nt.recorded("reply", model.ask_async())  # type: ignore[call-overload]
+        with pytest.raises(nt.UsageError, match="returned a coroutine, which was not run"):
+            _ = nt.recorded("reply", lambda: model.ask_async())
+        with pytest.raises(nt.InvalidId):
+            nt.recorded("", model.ask)
+    assert model.asked == 0
+    assert host.calls == []
+
+
+def test_an_answer_whose_waiter_was_cancelled_is_kept(host: Host) -> None:
+    model = Model()
+    begun = asyncio.Event()
+
+    async def slowly() -> dict[str, int]:
+        begun.set()
+        await asyncio.sleep(0.01)
+        return model.ask()
+
+    async def work() -> None:
+        with host.process() as ledger:
+            async with ledger.run("r"):
+                waiter = asyncio.ensure_future(nt.recorded("reply", slowly))
+                await begun.wait()
+                waiter.cancel()
+                await asyncio.wait([waiter])
+            async with ledger.run("r"):
+                assert await nt.recorded("reply", slowly) == {"reply": 1}
+
+    asyncio.run(work())
+    assert model.asked == 1

@@ -7,6 +7,8 @@ It dies by SIGKILL while request number DIE_AT is under way: paid for, and not y
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import signal
 import sys
@@ -42,6 +44,45 @@ def by_guard(model: Model, store: str, turns: int) -> None:
         for turn in range(turns):
             with nt.step("turn", at=turn):
                 assert ask_model(turn) == f"reply {turn}"
+
+
+async def _guard_async(model: Model, store: str, turns: int) -> None:
+    @nt.tool("pure", durable=True)
+    async def ask_model(turn: int) -> str:
+        return model.ask(turn)
+
+    async with nt.run("r", store=store):
+        for turn in range(turns):
+            async with nt.step("turn", at=turn):
+                assert await ask_model(turn) == f"reply {turn}"
+
+
+def by_guard_async(model: Model, store: str, turns: int) -> None:
+    """The same in an event loop, by a tool that says so itself."""
+    asyncio.run(_guard_async(model, store, turns))
+
+
+def by_recorded(model: Model, store: str, turns: int) -> None:
+    """The same without a tool."""
+    with nt.run("r", store=store):
+        for turn in range(turns):
+            reply = nt.recorded(f"reply {turn}", functools.partial(model.ask, turn))
+            assert reply == f"reply {turn}"
+
+
+async def _recorded_async(model: Model, store: str, turns: int) -> None:
+    async def ask(turn: int) -> str:
+        return model.ask(turn)
+
+    async with nt.run("r", store=store):
+        for turn in range(turns):
+            async with nt.step("turn", at=turn):
+                reply = await nt.recorded("reply", functools.partial(ask, turn))
+                assert reply == f"reply {turn}"
+
+
+def by_recorded_async(model: Model, store: str, turns: int) -> None:
+    asyncio.run(_recorded_async(model, store, turns))
 
 
 def by_graph(model: Model, store: str, turns: int, *, checkpoints: str = "effects") -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.kill.processes import ROOT
 from tests.postgres import server
 
-LAYERS = ["guard", "graph", "graph_on_exit", "agent"]
+LAYERS = ["guard", "guard_async", "recorded", "recorded_async", "graph", "graph_on_exit", "agent"]
 TURNS, DIES_AT = 100, 90
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from nottwice.agent import conversation, loop
 from nottwice.agent.budget import Budget
-from nottwice.agent.cadence import read_cadence
 from nottwice.agent.context import Context, default_context
 from nottwice.agent.effects import Effect, effects_of
 from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
@@ -33,6 +32,7 @@ from nottwice.graphs.outcome import Outcome
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import ledger_of
 from nottwice.model.body import hash_of_bytes
+from nottwice.model.cadence import Checkpoints
 from nottwice.model.call import check_id
 from nottwice.model.failure import RetryPolicy
 from nottwice.model.fingerprint import Fingerprint
@@ -56,9 +56,9 @@ class Agent(Graph[RunState]):
     ``provider``: the model. ``tools``: protected functions, and other agents to hand tasks to.
     ``budget``: what a run may take before a person is asked. ``instructions``: what the model is
     told in every request. ``context``: a function from the run's state to what the model sees;
-    ``context_tokens`` bounds how much of the conversation it is shown. ``cadence``: when beats
-    become durable: ``"effects"``, ``"every_beat"``, a number of beats, or a time such as ``"30s"``;
-    replies and effects always are. ``done_when``: functions that tell whether a task is done; a run
+    ``context_tokens`` bounds how much of the conversation it is shown. ``checkpoints``: when
+    beats become durable, in the words of every graph; each beat is a step, and replies and effects
+    always are. ``done_when``: functions that tell whether a task is done; a run
     names them as ``"name()"``, beside conditions in words. ``options`` go to the provider's SDK.
     ``time_limit``: how long to wait for a reply; else as long as the provider does.
     """
@@ -75,23 +75,24 @@ class Agent(Graph[RunState]):
         context: Callable[[RunState], Context] | None = None,
         context_tokens: int = 100_000,
         most_output_tokens: int = 4096,
-        cadence: str | int = "effects",
+        checkpoints: Checkpoints = "effects",
         done_when: Iterable[Check] = (),
         retry: RetryPolicy | None = None,
         time_limit: Duration | None = None,
         options: Mapping[str, Any] | None = None,
+        cadence: None = None,
     ) -> None:
+        _refuse_old_word(name, cadence)
         offered = list(tools)
         functions = [each for each in offered if not isinstance(each, Graph)]
         self.toolbox = Toolbox(name, offered)
-        super().__init__(name, version=version, tools=functions)
+        super().__init__(name, version=version, checkpoints=checkpoints, tools=functions)
         self.state = AgentState(agent=name)
         self.provider = _checked_provider(name, provider)
         self.budget = _checked_budget(name, Budget() if budget is None else budget, provider)
         self.instructions = instructions
         self.context_tokens = _above_zero(context_tokens, "context_tokens")
         self.most_output_tokens = _above_zero(most_output_tokens, "most_output_tokens")
-        self.beats = read_cadence(cadence)
         self.retry = retry or RetryPolicy(attempts=6, first_seconds=1.0, most_seconds=60.0)
         self.time_limit_seconds: float | None = None
         if time_limit is not None:
@@ -306,6 +307,15 @@ class _AsyncTwin:
 
     def fingerprint(self) -> Fingerprint:
         return self._agent.fingerprint()
+
+
+def _refuse_old_word(name: str, cadence: Any) -> None:
+    if cadence is not None:
+        same = "every_step" if cadence == "every_beat" else cadence
+        raise UsageError(
+            f"Agent {name!r} has cadence={cadence!r}. The word is checkpoints=, as for runs and "
+            f"graphs. Nothing happened. Write checkpoints={same!r}."
+        )
 
 
 def _checked_provider(name: str, provider: Any) -> Provider:

@@ -20,7 +20,6 @@ from typing import Any, Protocol
 from nottwice.agent import acting, own_tools, telling
 from nottwice.agent.asking import Answered, Asking, ask_model
 from nottwice.agent.budget import Budget
-from nottwice.agent.cadence import Cadence
 from nottwice.agent.context import Context, move_window
 from nottwice.agent.messages import Message, said
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
@@ -57,7 +56,6 @@ class Harness(Protocol):
     options: dict[str, Any]
     retry: RetryPolicy
     time_limit_seconds: float | None
-    beats: Cadence
 
     def make_context(self, state: RunState) -> Context: ...
 
@@ -72,7 +70,7 @@ class Beats:
 
     def plan(self, state: RunState) -> dict[str, Any]:
         """Take in what the user said, and begin a turn."""
-        scope = self._begin()
+        scope = _here()
         heard = [_heard(receive(MESSAGE)) for _ in range(drive(_untaken(scope), scope.session))]
         turn = state.turn + 1
         update: dict[str, Any] = {"turn": turn}
@@ -88,25 +86,24 @@ class Beats:
 
     def context(self, state: RunState) -> dict[str, Any]:
         """Choose the part of the conversation that the model sees."""
-        self._begin()
         window = move_window(state.plain, self._harness.context_tokens)
         return {} if window == state.plain["window"] else {"window": window}
 
     def reason(self, state: RunState) -> dict[str, Any]:
         """Ask the model."""
-        scope = self._begin()
+        scope = _here()
         asked = ask_model(self._asking(scope, state, is_async=False))
         return self._reasoned(scope, state, drive(asked, scope.session))
 
     async def reason_async(self, state: RunState) -> dict[str, Any]:
         """The same without blocking the event loop."""
-        scope = await self._begin_async()
+        scope = _here()
         asked = ask_model(self._asking(scope, state, is_async=True))
         return self._reasoned(scope, state, await drive_async(asked, scope.session))
 
     def act(self, state: RunState) -> dict[str, Any]:
         """Do what the model asked for."""
-        scope = self._begin()
+        scope = _here()
         calls = _reply(state).tool_calls
         if not calls:
             return {}
@@ -114,7 +111,7 @@ class Beats:
 
     async def act_async(self, state: RunState) -> dict[str, Any]:
         """The same without blocking the event loop."""
-        scope = await self._begin_async()
+        scope = _here()
         calls = _reply(state).tool_calls
         if not calls:
             return {}
@@ -123,7 +120,6 @@ class Beats:
 
     def observe(self, state: RunState) -> dict[str, Any]:
         """Count how often the model has asked for the very same in a row."""
-        self._begin()
         calls = _reply(state).tool_calls
         if not calls:
             return {}
@@ -133,7 +129,7 @@ class Beats:
 
     def learn(self, state: RunState) -> dict[str, Any] | Go:
         """Keep what the model noted, and find out whether the task is done."""
-        scope = self._begin()
+        scope = _here()
         reply = _reply(state)
         if reply.tool_calls:
             return Go("again", _noted(state, reply))
@@ -224,16 +220,9 @@ class Beats:
             update["raised"] = answered.raised
         return update
 
-    def _begin(self) -> Scope:
-        """Where this beat is; what rides is committed if the cadence says so."""
-        scope = scope_of("a beat of an agent")
-        drive(self._harness.beats.keep(scope.session), scope.session)
-        return scope
 
-    async def _begin_async(self) -> Scope:
-        scope = scope_of("a beat of an agent")
-        await drive_async(self._harness.beats.keep(scope.session), scope.session)
-        return scope
+def _here() -> Scope:
+    return scope_of("a beat of an agent")
 
 
 def _untaken(scope: Scope) -> Doing[int]:

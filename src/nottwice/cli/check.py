@@ -34,7 +34,7 @@ name. It is imported, which runs its top level: keep what starts your program be
 
 \b
 Listed for every tool that the import declares: its class, key, window, verify, settles, time
-limit, retries and volatile arguments; and four answers:
+limit, retries, volatile arguments and durable; and four answers:
   does a second run have effects?
   how is it noticed that it was done already?
   is noticing itself free of effects?
@@ -249,6 +249,8 @@ def _declared(report: ToolReport) -> Iterator[tuple[str, object]]:
             f"{retry.most_seconds:g} s apart, after failures without effect",
         )
     yield "volatile", ", ".join(report.volatile) or None
+    if report.durable and not report.replay_class.effectful:
+        yield "durable", "before it returns"
     if report.bound_by is not None:
         yield "bound by", ", ".join(report.bound_by) or "nothing"
     yield "tags", ", ".join(report.tags) or None

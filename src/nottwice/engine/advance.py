@@ -9,7 +9,6 @@ Promise kept here: P28.
 
 from __future__ import annotations
 
-import enum
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -35,14 +34,6 @@ from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord
 
 _NOTHING = FrozenList()
-
-
-class Cadence(enum.Enum):
-    """When checkpoints become durable. Effects and what leads to them always are."""
-
-    EFFECTS = "effects"
-    EVERY_STEP = "every_step"
-    ON_EXIT = "on_exit"
 
 
 @frozen_record(frozen=True, slots=True)
@@ -81,7 +72,6 @@ class Plan:
     """As the run was bound to it: the version may be an earlier patch than the graph's."""
     code: Mapping[str, NodeCode]
     first_state: Mapping[str, Any]
-    cadence: Cadence = Cadence.EFFECTS
     told_to_stop: Callable[[], bool] | None = None
     """Asked between two nodes: whether to hand the run back, so that somebody else goes on."""
 
@@ -116,7 +106,6 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
         return Landing(blocked)
     if plan.told_to_stop is not None:
         session.told_to_stop = plan.told_to_stop
-    session.flushes = plan.cadence is not Cadence.ON_EXIT
     lost: InvalidGraph | None = None
     try:
         flight = yield from _board(session, plan)
@@ -222,7 +211,7 @@ class Flight:
             moved = diff(self._image["position"], image["position"])
             changed = of_keys({"state": changed, "position": moved})
         alone = not self.position.branches
-        if self.plan.cadence is Cadence.ON_EXIT and self.saved is not None:
+        if self.session.cadence.is_on_exit and self.saved is not None:
             if alone and riding.has_checkpoint(self.saved.version):
                 # Nobody needs the one before any more, and it takes its seat. Not while there are
                 # branches: another one's commit may be on its way with the one before in it.
@@ -242,7 +231,7 @@ class Flight:
         self._image = image
         riding.add_checkpoint(record, ends=ends)
         # On exit, what rides may still give its seat to another version, and is no foundation.
-        may_pack = self.plan.cadence is not Cadence.ON_EXIT and not riding.is_under_way
+        may_pack = not self.session.cadence.is_on_exit and not riding.is_under_way
         packed = pack(self.saved) if may_pack else None
         if packed is not None and riding.rewrite(packed[0]):
             self.saved = packed[1]
@@ -307,9 +296,6 @@ def _visit(
     """Run one node. One that waits or is interrupted stays in progress; a failed one is marked."""
     code, seen = flight.plan.code[node.name], flight.state if state is None else state
     opened = yield from steps.open_step(scope, node.step, visit)
-    if flight.plan.cadence is Cadence.EVERY_STEP:
-        # With it goes the end of the step before: that this one is in progress costs no sync more.
-        yield from flight.session.commit()
     handed = code.hand_out(seen)
     outcome: Outcome = yield Visit(code.function, code.is_async, handed, opened)
     try:

@@ -236,6 +236,8 @@ class _Dispatch:
         try:
             return Attempted(row, Outcome(value=self.tool.decode_result(kept)))
         except ResultNotKept:
+            if self.tool.only_answers:
+                raise
             if row.replay_class.effectful or self.tool.replay_class.effectful:
                 return (yield from lost_results.supply(self.session, self.tool, row))
         return (yield from self._run_pure())
@@ -413,7 +415,7 @@ class _Dispatch:
                 # Nobody needs to wait for it: whatever it still does, it changes nothing.
                 limit = f"it passed its time limit of {tool.time_limit_seconds:g} s"
                 outcome = Outcome(error=TimeoutError(limit))
-            if outcome.error is not None and _is_no_failure(outcome.error):
+            if outcome.error is not None and (tool.only_answers or _is_no_failure(outcome.error)):
                 raise outcome.error
             now = session.clock.now()
             if outcome.error is None:

@@ -23,6 +23,7 @@ from nottwice.engine.hiding import classify
 from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import FindKeys, FindTool, Policy, Session, no_keys
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
+from nottwice.model.cadence import AT_EFFECTS, Cadence
 from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure, was_interrupted
@@ -89,6 +90,7 @@ class Opening:
     patience_seconds: float = 60.0
     policies: tuple[Policy, ...] = ()
     keys: FindKeys = no_keys
+    cadence: Cadence = AT_EFFECTS
     begins: Beginning | None = None
     """What a run of a graph is created with; a run that exists keeps what it has."""
     plain: bool = False
@@ -210,6 +212,7 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             found=run,
             policies=opening.policies,
             keys=opening.keys,
+            cadence=opening.cadence,
         )
 
 

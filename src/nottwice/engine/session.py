@@ -22,6 +22,7 @@ from nottwice.engine.clock import Clock
 from nottwice.engine.hiding import hide
 from nottwice.engine.in_flight import InFlight, check_no_circle
 from nottwice.errors import Fenced, NotInRun, NottwiceError, RunDenied
+from nottwice.model.cadence import AT_EFFECTS, Cadence
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
     ROOT_NODE,
@@ -56,8 +57,6 @@ from nottwice.store.interface import (
 )
 
 MOST_RIDING = 200
-FLUSH_SECONDS = 0.1
-"""How long something waits for a commit before it gets one of its own (D14)."""
 FindTool = Callable[[str], Tool | None]
 Policy = Callable[[ProposedCall], Any]
 FindKeys = Callable[[], Keyring | None]
@@ -256,10 +255,11 @@ class Session:
     """What there was to look at when it was claimed."""
     ordinals: Iterator[int]
     """For the steps that begin here."""
-    flushes: bool = True
-    """Whether what rides gets a commit of its own when it has waited for a moment."""
     trouble: Exception | None = None
-    """Why such a commit failed; the next call raises it."""
+    """Why a commit of what rode failed; the next call raises it."""
+    driving: object | None = None
+    """What keeps other drivers of this process from the run; see ``ownership.py``."""
+    when_idle: Callable[[], None] | None = None
     looked_for_word: tuple[float, int] | None
     """When it was last looked for word of somebody who cancelled the run, and how many words were
     left in this process by then; see cancelled.py."""
@@ -276,6 +276,7 @@ class Session:
         found: RunRecord | None = None,
         keys: FindKeys,
         policies: tuple[Policy, ...] = (),
+        cadence: Cadence = AT_EFFECTS,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -291,6 +292,9 @@ class Session:
         self.patience_seconds = patience_seconds
         self.policies = policies
         """Who is asked before every call that has no receipt yet; see ``gate.py``."""
+        self.cadence = cadence
+        """When what rides gets a commit of its own."""
+        self.steps_entered = itertools.count(1)
         self.keys = keys
         """Where the keys are from that its secrets are made unrecognisable with."""
         self.secret_key: Key | None = None
@@ -330,9 +334,6 @@ class Session:
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
         self.closed = False
-        self.driving: object | None = None
-        """What keeps other drivers of this process from the run; see ``ownership.py``."""
-        self.when_idle: Callable[[], None] | None = None
 
     def stands(self, standing: Standing, *, looked_for_word: tuple[float, int] | None) -> None:
         """Take note of what there is to look at; then the run can go on."""
@@ -465,16 +466,26 @@ class Session:
         if len(self.riding) >= MOST_RIDING:
             yield from self.commit()
 
+    def flush_at_step(self) -> Doing[None]:
+        """A step was entered: write what rides if that is what was asked for (P152).
+
+        Durable: what rode, when it returns, if it was.
+        """
+        every = self.cadence.steps
+        if every is not None and next(self.steps_entered) % every == 0 and self.riding:
+            yield from self.commit()
+
     def _flush_soon(self) -> None:
-        if self.flushes and not self.closed:
-            self.clock.later(FLUSH_SECONDS, self._flush)
+        seconds = self.cadence.waits_seconds
+        if seconds is not None and not self.closed:
+            self.clock.later(seconds, self._flush)
 
     def _flush(self) -> None:
         """Give what still rides a commit of its own; in another thread, and never run a tool.
 
         Durable: what rode, when it returns without trouble.
         """
-        if self.closed or not self.flushes or self.pid != os.getpid():
+        if self.closed or self.pid != os.getpid():
             return
         if self.riding.is_under_way:
             # A commit is about to take it along, or most of it.
@@ -487,10 +498,9 @@ class Session:
                 for ask in asks:
                     assert isinstance(ask, Write)
                     self.store.commit(ask.commit)
-        except Fenced:
-            # The next commit of this run meets the same, and leaves what is known as evidence.
-            return
         except Exception as error:
+            # An overtaken holder hears of it before it asks for anything more. What it had is not
+            # evidence: it says nothing about the world, and the new holder asks for itself (P153).
             self.trouble = error
             return
         if self.riding:
@@ -533,8 +543,10 @@ def check_usable(session: Session) -> None:
         raise forked(session)
     if session.closed:
         raise was_left(session)
-    if session.trouble is not None:
-        trouble, session.trouble = session.trouble, None
+    trouble = session.trouble
+    if trouble is not None:
+        # A disk may have room again. A run that another process took does not come back.
+        session.trouble = trouble if isinstance(trouble, Fenced) else None
         raise trouble
 
 

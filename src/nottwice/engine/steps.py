@@ -45,7 +45,10 @@ SPAWN = "nottwice.spawn"
 
 
 def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
-    """Enter a step. Its mark ``in_progress`` rides, so it is durable before its first effect."""
+    """Enter a step. Its mark ``in_progress`` rides, so it is durable before its first effect.
+
+    Durable: the mark, when it returns, if the run's ``checkpoints`` ask for that (P152).
+    """
     session = scope.session
     node_id = child_node(scope.node_id, name)
     checkpoint_id = child_checkpoint(scope.checkpoint_id, at)
@@ -75,6 +78,8 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
         state.abandoned = yield from _abandoned_visits(session, record)
     if said.is_heard():
         said.say(said.about_step(record, resumed=state.resumed))
+    # With it goes the end of the step before: that this one is in progress costs no sync more.
+    yield from session.flush_at_step()
     return Scope(session, node_id, checkpoint_id, (state, *scope.steps))
 
 

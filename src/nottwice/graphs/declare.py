@@ -13,7 +13,7 @@ from typing import Any, Generic, overload
 from typing_extensions import TypeVar
 
 from nottwice.engine import history
-from nottwice.engine.advance import Cadence, Ending, NodeCode
+from nottwice.engine.advance import Ending, NodeCode
 from nottwice.engine.history import Version
 from nottwice.errors import InvalidGraph
 from nottwice.graphs import fork as forking
@@ -25,6 +25,7 @@ from nottwice.graphs.state import StateType
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model import values
+from nottwice.model.cadence import Checkpoints, read_cadence
 from nottwice.model.call import check_id
 from nottwice.model.changes import Change
 from nottwice.model.fingerprint import Fingerprint
@@ -52,7 +53,8 @@ class Graph(Generic[S]):
     Nodes run in the order in which they are declared unless ``then=`` says otherwise. What a node
     returns is an update of the state; every node's end is a checkpoint. ``append`` names lists of
     the state to which nodes only add. ``checkpoints`` says when checkpoints become durable:
-    ``"effects"`` (with the next effect), ``"every_step"`` or ``"on_exit"``; effects always are.
+    ``"effects"`` (with the next effect, or within 100 ms), ``"every_step"``, ``"on_exit"``, a
+    number of steps, or a time such as ``"30s"``; effects and replies of models always are.
     ``tools`` names those that reading the nodes cannot find, because they are looked up or passed.
     """
 
@@ -63,7 +65,7 @@ class Graph(Generic[S]):
         version: str,
         state: type[S] = dict,  # type: ignore[assignment]
         append: Iterable[str] = (),
-        checkpoints: str = "effects",
+        checkpoints: Checkpoints = "effects",
         tools: Iterable[Callable[..., Any]] = (),
     ) -> None:
         self.name = check_id(name, what="The graph's name")
@@ -73,7 +75,7 @@ class Graph(Generic[S]):
         if isinstance(append, str):
             append = (append,)
         self.state = StateType(state, graph=name, append=tuple(append))
-        self.cadence = _cadence(name, checkpoints)
+        self.cadence = read_cadence(checkpoints, what=f"{type(self).__name__} {name!r}")
         self._tools = check_tools(name, tools)
         self._declared: dict[str, DeclaredNode] = {}
         self._code: dict[str, NodeCode] = {}
@@ -311,13 +313,3 @@ def _takes(function: Any, name: str) -> bool:
             ) from None
         return False
     return True
-
-
-def _cadence(name: str, given: str) -> Cadence:
-    try:
-        return Cadence(given)
-    except ValueError:
-        known = ", ".join(repr(cadence.value) for cadence in Cadence)
-        raise InvalidGraph(
-            f"Graph {name!r} has checkpoints={given!r}. Choose one of {known}."
-        ) from None

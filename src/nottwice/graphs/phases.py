@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from nottwice.errors import InvalidGraph
 from nottwice.graphs.declare import Graph
+from nottwice.model.cadence import Checkpoints
 
 S = TypeVar("S", default=dict[str, Any])
 
@@ -24,7 +25,7 @@ def phases(
     phases: Mapping[str, Sequence[Callable[..., Any]]],
     state: type[S] = dict,  # type: ignore[assignment]
     append: Iterable[str] = (),
-    checkpoints: str = "effects",
+    checkpoints: Checkpoints = "effects",
 ) -> Graph[S]:
     """A graph that runs the steps of each phase in order, one phase after the other.
 

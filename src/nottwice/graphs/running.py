@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from nottwice.engine import ownership
-from nottwice.engine.advance import Cadence, Landing, NodeCode, Plan, conduct
+from nottwice.engine.advance import Landing, NodeCode, Plan, conduct
 from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
 from nottwice.engine.session import FindKeys, Policy
@@ -31,6 +31,7 @@ from nottwice.graphs.undeployed import version_mismatch
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
+from nottwice.model.cadence import Cadence
 from nottwice.model.call import check_id, child_node
 from nottwice.model.frozen import thaw
 from nottwice.model.graph import GraphDefinition, split_graph_id
@@ -237,6 +238,7 @@ def _advance(
         patience_seconds=parse_duration(asked.patience, what="patience"),
         policies=seat.policies,
         keys=seat.keys,
+        cadence=graph.cadence,
         begins=begins,
         bound=bound,
     )
@@ -245,7 +247,6 @@ def _advance(
         graph_id=bound,
         code=graph.code,
         first_state=values.decode_object(begins.input_json),
-        cadence=graph.cadence,
         told_to_stop=asked.told_to_stop,
     )
     return (yield from conduct(opening, plan))

@@ -33,6 +33,7 @@ class Declaration:
         time_limit: Duration | None = None,
         verify_limit: Duration = "30s",
         volatile: Iterable[str] | Literal["*"] = (),
+        durable: bool | None = None,
         bound_by: Iterable[str] | None = None,
         tags: Iterable[str] = (),
         approve: bool | Duration = False,
@@ -52,6 +53,7 @@ class Declaration:
         self.volatile: tuple[str, ...] | Literal["*"] = (
             "*" if volatile == "*" else _names(volatile, tool, "volatile")
         )
+        self.durable: Any = durable
         self.bound_by = None if bound_by is None else _names(bound_by, tool, "bound_by")
         self.tags = _names(tags, tool, "tags")
         self.approve = approve is not False
@@ -94,6 +96,20 @@ class Declaration:
                 f"Tool {name!r} was not declared: volatile='*' would make all effects of a step "
                 "one call. Name the arguments that do not matter, one by one."
             )
+        self._check_durable(name, kind)
+
+    def _check_durable(self, name: str, kind: ReplayClass) -> None:
+        if self.durable is None:
+            return
+        if not isinstance(self.durable, bool):
+            why = f"durable must be True or False, not {self.durable!r}"
+        elif kind.effectful:
+            why = f"the result of an effect ({kind.value}) is always durable before it returns"
+        elif self.volatile == "*" and not self.durable:
+            why = "volatile='*' makes it a model call, whose reply is always durable"
+        else:
+            return
+        raise InvalidTool(f"Tool {name!r} was not declared: {why}. Leave durable= out.")
 
     def _check_keep(self, name: str) -> None:
         """A row that is gone cannot keep a key from being sent again with other arguments."""

@@ -103,6 +103,7 @@ def tool(
     retry: RetryPolicy | None = None,
     time_limit: Duration | None = None,
     volatile: Iterable[str] | Literal["*"] = (),
+    durable: bool = False,
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
     keep: Duration | None = None,
@@ -203,7 +204,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
             declared.verify_limit, what=f"Tool {name!r}: verify_limit"
         ),
         volatile=requests.signature.volatile_names(),
-        durable=declared.volatile == "*",
+        durable=declared.durable or declared.volatile == "*",
         bound_by=declared.bound_by,
         tags=declared.tags,
         approve=declared.approve,

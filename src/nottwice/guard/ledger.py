@@ -23,6 +23,7 @@ from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.guard.project import project_text
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
+from nottwice.model.cadence import Cadence, Checkpoints, read_cadence
 from nottwice.model.graph import parse_version
 from nottwice.model.keyring import Keyring
 from nottwice.model.seal import Seals
@@ -91,6 +92,7 @@ class Ledger:
         patience: Duration = "60s",
         policy: Policies = None,
         version: str | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> Run:
         """A run of this ledger, to be entered with ``with`` or ``async with``.
 
@@ -107,6 +109,7 @@ class Ledger:
             policies=joined(self.policies, read_policies(policy)),
             keys=self.keys,
             version=None if version is None else parse_version(version, what=f"Run {run_id!r}"),
+            cadence=_cadence(run_id, checkpoints),
         )
 
     def with_policies(self, policies: tuple[Policy, ...]) -> Ledger:
@@ -186,6 +189,7 @@ def run(
     patience: Duration = "60s",
     policy: Policies = None,
     version: str | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Run:
     """Open a run: tools called inside are recorded, and never done twice.
 
@@ -196,12 +200,20 @@ def run(
     several, that see every call of this run before it is made, and may refuse it. ``version``:
     that of this code, ``"1.2.0"``. The run keeps the one that it began with, and only the same
     version or another patch of it continues it; any other is WorkflowVersionMismatch.
+    ``checkpoints``: when pure results and marks of steps become durable: ``"effects"`` (with the
+    next effect, or within 100 ms; the default), ``"every_step"``, ``"on_exit"``, a number of steps,
+    or a time such as ``"30s"``; effects and replies of models always are.
     """
     # Before the ledger is opened, which would make its file.
     check_not_importing(f"Run {run_id!r} is opened")
     ledger = ledger_of(store)
     return ledger.run(
-        run_id, wait_seconds=wait_seconds, patience=patience, policy=policy, version=version
+        run_id,
+        wait_seconds=wait_seconds,
+        patience=patience,
+        policy=policy,
+        version=version,
+        checkpoints=checkpoints,
     )
 
 
@@ -235,6 +247,10 @@ def ledger_of(store: str | Path | Ledger | Store | None, *, create: bool = True)
     if store is None or isinstance(store, str | Path):
         return Ledger(_shared_store(store, create=create))
     return Ledger(store)
+
+
+def _cadence(run_id: str, checkpoints: Checkpoints | None) -> Cadence | None:
+    return None if checkpoints is None else read_cadence(checkpoints, what=f"Run {run_id!r}")
 
 
 def default_store() -> str:

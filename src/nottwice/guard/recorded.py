@@ -1,29 +1,38 @@
-"""Values that a resume must see again: ``nt.now``, ``nt.uuid``, ``nt.random`` (L7).
+"""Values that a resume must see again: ``nt.now``, ``nt.random``, ``nt.recorded`` and so on (L7).
 
 Code that reads a clock or a die gets another answer after a crash, and then asks for other effects
 than the ledger holds. These answers are recorded like the result of any pure tool, and ride with
 the next commit. Inside a step the n-th one is the n-th one again; outside of steps nothing counts
-behind the user's back, so there each needs a label. Promise kept here: P27.
+behind the user's back, so there each needs a label. What is asked with ``nt.recorded`` may cost
+money, so its answer does not ride: it is durable before it is returned.
+Promises kept here: P27, P151.
 """
 
 from __future__ import annotations
 
+import inspect
 import uuid as uuids
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from nottwice.engine.clock import Clock
 from nottwice.engine.dispatch import Request, perform
 from nottwice.engine.drivers import drive
 from nottwice.engine.session import Scope, current_attempt
 from nottwice.errors import NotPlainData, ResultNotKept, UsageError
+from nottwice.guard.binding import Signature
 from nottwice.guard.codec import Codec, DoesNotFit
+from nottwice.guard.declare import call_async
+from nottwice.guard.results import MAX_RESULT_CHARACTERS
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, ReplayClass, ResultKind, StoredResult, check_id
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import OWN_PREFIX, Tool
+
+T = TypeVar("T")
 
 
 def now(*, label: str | None = None) -> datetime:
@@ -44,17 +53,116 @@ def random(*, label: str | None = None) -> float:
     return found
 
 
-def own_tool(name: str, function: Callable[..., Any], returns: Any, *, what: str) -> Tool:
+@overload
+def recorded(
+    label: str, ask: Callable[[], Coroutine[Any, Any, T]], *, returns: Any = None
+) -> Coroutine[Any, Any, T]: ...
+
+
+@overload
+def recorded(label: str, ask: Callable[[], T], *, returns: Any = None) -> T: ...
+
+
+def recorded(label: str, ask: Callable[[], Any], *, returns: Any = None) -> Any:
+    """Ask for something once, and get the same answer in every resume: the reply of a model, say.
+
+    ``label`` tells it from all others in its step, in its tool's call, or in its run outside of
+    both: one label is one answer. ``ask`` is called without arguments; if it is an ``async def``,
+    await what this returns. What it raises is raised and not recorded: the next resume asks again.
+    ``returns``: the type of an answer that is not plain data, if ``ask`` has no annotation.
+    Durable: the answer, before it is returned.
+    """
+    label = check_id(label, what="The label of nt.recorded")
+    _check_function(label, ask)
+    tool = _asking(label, ask, returns)
+    if tool.is_async:
+        return _recorded_async(tool, label)
+    request = _labelled(tool, label)
+    return drive(perform(request, current_attempt.get()), request.scope.session).value
+
+
+def _check_function(label: str, given: Any) -> None:
+    if not callable(given):
+        if inspect.iscoroutine(given):
+            given.close()
+        raise UsageError(
+            f"nt.recorded({label!r}, ...) was given {type(given).__name__}, and needs a function "
+            "to call, or not to call. Nothing was recorded. Write: "
+            f"nt.recorded({label!r}, lambda: ask_model(prompt))"
+        )
+
+
+async def _recorded_async(tool: Tool, label: str) -> Any:
+    # Not before it is awaited: it may be awaited in a branch of nt.gather.
+    return (await call_async(_labelled(tool, label))).value
+
+
+def _labelled(tool: Tool, label: str) -> Request:
+    scope = scope_of(f"nt.recorded({label!r}, ...)")
+    attempt = current_attempt.get()
+    told = {"label": label}
+    if attempt is not None and attempt.row is not None:
+        # Two calls of one tool ask for two things, whatever label its body has.
+        told["inside"] = attempt.row.call_id
+    return request_for(scope, tool, told)
+
+
+def _asking(label: str, ask: Callable[[], Any], returns: Any) -> Tool:
+    """The tool whose only call is this question."""
+    where = f"what nt.recorded({label!r}, ...) was answered"
+    codec: Codec | None = None
+    if returns is None and "return" in getattr(ask, "__annotations__", {}):
+        # Made now: the frames in which the annotation means something are still there.
+        codec = Signature(ask, tool=where).result_codec()
+    is_async = _is_coroutine_function(ask)
+
+    def asked() -> Any:
+        answer = ask()
+        if inspect.iscoroutine(answer) and not is_async:
+            answer.close()
+            raise UsageError(
+                f"The function in nt.recorded({label!r}, ...) returned a coroutine, which was not "
+                "run. Nothing was recorded. Only an async def can be awaited: async def ask(): "
+                f"return await ...; then await nt.recorded({label!r}, ask)"
+            )
+        return answer
+
+    advice = " If it has a type, name it: nt.recorded(..., returns=Reply)."
+    tool = own_tool("recorded", asked, returns or Any, what=where, codec=codec, advice=advice)
+    return replace(tool, is_async=is_async, durable=True, only_answers=True)
+
+
+def _is_coroutine_function(ask: Any) -> bool:
+    made = getattr(ask, "__call__", None)  # noqa: B004 - an object may have an async one
+    return inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(made)
+
+
+def own_tool(
+    name: str,
+    function: Callable[..., Any],
+    returns: Any,
+    *,
+    what: str,
+    codec: Codec | None = None,
+    advice: str = "",
+) -> Tool:
     """What the engine needs to record a value of this type; it is no tool that users declare."""
-    codec = Codec(returns, where=what)
+    codec = codec or Codec(returns, where=what)
 
     def encode(value: Any) -> StoredResult:
         try:
             encoded = codec.encode(value)
         except NotPlainData as error:
-            raise UsageError(f"{error.message} Nothing was recorded.") from None
+            raise UsageError(f"{error.message} Nothing was recorded.{advice}") from None
         kind = ResultKind.TYPED if encoded.typed else ResultKind.PLAIN
-        return StoredResult(kind, values.encode_known(encoded.plain))
+        text = values.encode_known(encoded.plain)
+        if len(text) > MAX_RESULT_CHARACTERS:
+            raise UsageError(
+                f"There are {len(text):,} characters in {what}, and at most "
+                f"{MAX_RESULT_CHARACTERS:,} are kept. Nothing was recorded. Keep it in a file of "
+                "its own, and return its path."
+            )
+        return StoredResult(kind, text)
 
     def decode(stored: StoredResult) -> Any:
         try:

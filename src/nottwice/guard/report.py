@@ -76,6 +76,7 @@ class ToolReport:
     time_limit_seconds: float | None
     retry: RetryPolicy
     volatile: tuple[str, ...]
+    durable: bool
     bound_by: tuple[str, ...] | None
     tags: tuple[str, ...]
     approve: bool
@@ -105,6 +106,7 @@ def report_on(protected: Callable[..., Any]) -> ToolReport:
         time_limit_seconds=tool.time_limit_seconds,
         retry=tool.retry,
         volatile=tool.volatile,
+        durable=tool.durable or tool.replay_class.effectful,
         bound_by=tool.bound_by,
         tags=tool.tags,
         approve=tool.approve,

@@ -20,6 +20,7 @@ from nottwice.engine.session import FindKeys, Policy, Scope, Session, current_sc
 from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.guard.importing import check_not_importing
+from nottwice.model.cadence import AT_EFFECTS, Cadence
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
 from nottwice.model.graph import Version
@@ -45,7 +46,9 @@ class Run:
         keys: FindKeys,
         policies: tuple[Policy, ...] = (),
         version: Version | None = None,
+        cadence: Cadence | None = None,
     ) -> None:
+        """``cadence``: None says what the enclosing block of the run says, if there is one."""
         self.id = check_id(run_id, what="The run id")
         self._opening = ownership.Opening(
             store=store,
@@ -56,9 +59,11 @@ class Run:
             patience_seconds=patience_seconds,
             policies=policies,
             keys=keys,
+            cadence=cadence or AT_EFFECTS,
             plain=True,
             version=version,
         )
+        self._cadence = cadence
         self._token: contextvars.Token[Scope | None] | None = None
         self._session: Session | None = None
 
@@ -138,6 +143,7 @@ class Run:
             if self._opening.version is not None:
                 location = self._opening.store.location
                 check_version(session.run, self._opening.version, location=location)
+            self._check_cadence(session)
             session.depth += 1
             return session
         return None
@@ -148,6 +154,13 @@ class Run:
             raise UsageError(
                 f"Run {self.id!r} is open already, without the policy that this block names, and "
                 "would go on without it. Nothing happened. Name it in the outermost block."
+            )
+
+    def _check_cadence(self, session: Session) -> None:
+        if self._cadence is not None and self._cadence != session.cadence:
+            raise UsageError(
+                f"Run {self.id!r} is open already, with other checkpoints than this block names, "
+                "and would keep those. Nothing happened. Name them in the outermost block."
             )
 
     def _entered(self, session: Session) -> Run:

@@ -83,6 +83,9 @@ class Tool:
     volatile: tuple[str, ...] = ()
     durable: bool = False
     """Its result is durable before it is returned, also if it is pure: it was paid for (D14)."""
+    only_answers: bool = False
+    """Only answers are recorded: what it raises is raised, and the next resume asks again. One that
+    cannot be read any more is not asked for anew (P151)."""
     bound_by: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
     approve: bool = False

@@ -1,0 +1,61 @@
+"""When does what may be done again become durable? The words of ``checkpoints=`` (D6, A3).
+
+Intents, receipts, replies of models, reviews and events never wait. What does is what costs little
+to do again: pure results, marks of steps, checkpoints. It travels with the next commit of its run;
+these words say when it gets a commit of its own. Promise kept here: P152.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from nottwice.errors import InvalidTool, UsageError
+from nottwice.model.records import frozen_record
+from nottwice.model.tool import parse_duration
+
+Checkpoints = str | int | timedelta
+"""One of three words, a number of steps, or a time; see ``WORDS``."""
+SOON_SECONDS = 0.1
+"""How long something waits for a commit of its own unless other words were chosen (D14)."""
+WORDS = "'effects', 'every_step', 'on_exit', a number of steps, or a time such as '30s'"
+
+
+@frozen_record(frozen=True, slots=True)
+class Cadence:
+    """How long something waits for a commit of its own, and at how many steps it does not wait."""
+
+    waits_seconds: float | None = SOON_SECONDS
+    """None: until the run's next commit, however late that is."""
+    steps: int | None = None
+    """Everything that waits is written when every so many steps are entered; None: at none."""
+
+    @property
+    def is_on_exit(self) -> bool:
+        return self.waits_seconds is None
+
+
+AT_EFFECTS = Cadence()
+_CADENCES = {
+    "effects": AT_EFFECTS,
+    "every_step": Cadence(steps=1),
+    "on_exit": Cadence(waits_seconds=None),
+}
+
+
+def read_cadence(given: Any, *, what: str) -> Cadence:
+    """What ``checkpoints=`` says, the same for runs, graphs and agents; ``what`` says it."""
+    if isinstance(given, str) and given in _CADENCES:
+        return _CADENCES[given]
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return Cadence(steps=given)
+    if isinstance(given, str | timedelta):
+        try:
+            return Cadence(waits_seconds=parse_duration(given, what="checkpoints"))
+        except InvalidTool:
+            # What it says about durations would hide the words.
+            pass
+    raise UsageError(
+        f"{what} has checkpoints={given!r}, which does not say when checkpoints become durable. "
+        f"Nothing happened. Write {WORDS}."
+    )
