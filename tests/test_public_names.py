@@ -83,6 +83,7 @@ PUBLIC_NAMES = [
     "Tally",
     "ToolFailure",
     "UnclassifiedTool",
+    "UndeclaredEffect",
     "UnknownReview",
     "UnknownRun",
     "UnmappedNode",

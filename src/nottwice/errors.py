@@ -6,6 +6,7 @@
     │   ├─ InvalidTool           a tool declaration contradicts itself (T1, T2)
     │   ├─ NotInRun              a protected tool was called outside a run
     │   ├─ WorkDuringImport      a module starts work although a command only looks at it
+    │   ├─ UndeclaredEffect      code of a run has an effect outside of any tool (P167)
     │   ├─ InvalidArguments      the arguments do not fit the tool's signature (T4)
     │   ├─ NotPlainData          a value cannot be represented; ``path`` says where (T4)
     │   ├─ InvalidKey            an idempotency key is missing, too long or not stable (T2)
@@ -121,6 +122,12 @@ class NotInRun(UsageError):
 
 class WorkDuringImport(UsageError):
     """A module starts work at its top level, and a command imports it only to look at it."""
+
+
+class UndeclaredEffect(UsageError):
+    """The code of a run was about to have an effect outside of any tool; ``place`` says where."""
+
+    place: str
 
 
 class InvalidArguments(UsageError):

@@ -152,10 +152,7 @@ def test_a_verify_hook_with_an_effect_is_an_error(check: Check) -> None:
         ("@nt.tool('idempotent_with_key', window='1h')\ndef f(x): ...", "needs key=..."),
         ("@nt.tool('pure', key='a')\ndef f(x): ...", "belongs to idempotent_with_key"),
         ("class A:\n  @nt.tool('pure')\n  def f(self): ...", "bound_by="),
-        (
-            "@nt.tool('pure')\ndef f(): ...\n@nt.tool('pure', name='f')\ndef g(): ...",
-            "Two tools are named 'f'",
-        ),
+        ("@nt.tool('pure')\ndef f(): ...\n@nt.tool('pure', name='f')\ndef g(): ...", "Two tools"),
         ("1 / 0", "module.py could not be imported: ZeroDivisionError"),
         ("exit()", "if __name__ == '__main__':"),
     ],
@@ -282,3 +279,42 @@ def test_a_store_that_cannot_be_opened_is_an_error_and_no_traceback(workplace: W
     ended = workplace.cli("check", "harmless.py", "--store", "/proc/1/mem")
     assert ended.exit_code == 1
     assert "/proc/1/mem cannot be read as a ledger" in ended.stderr
+
+
+FORGOTTEN = """
+import subprocess
+import httpx
+import nottwice as nt
+
+flow = nt.Graph("billing", version="1.0.0")
+
+def charge_card(order_id):
+    return httpx.post("https://bank.example/charges", json={"order": order_id}).json()
+
+@flow.node
+def pay(state):
+    charge_card(state["order"])
+    return {}
+
+@flow.node
+def publish(state):
+    subprocess.run(["git", "push"], check=True)
+    return {}
+"""
+
+
+def test_an_effect_of_a_node_that_no_tool_declares_is_named_with_its_line_and_chain(
+    check: Check,
+) -> None:
+    ended = check(FORGOTTEN)
+    assert ended.exit_code == 0
+    assert (
+        "warning: node 'pay' of billing@1.0.0 sends a request outside of any tool: httpx.post at "
+        "module.py:9, through charge_card (module.py:13)" in ended.stdout
+    ), ended
+    assert (
+        "warning: node 'publish' of billing@1.0.0 starts a program outside of any tool: "
+        "subprocess.run at module.py:18" in ended.stdout
+    )
+    strict = check(FORGOTTEN, "--strict")
+    assert strict.exit_code == 3

@@ -105,6 +105,15 @@ class Agent(Graph[RunState]):
         self.loop = Beats(self)
         loop.declare(self, self.loop)
 
+    @property
+    def hooks(self) -> dict[str, Callable[..., Any]]:
+        """The functions of the user that run in its beats and are no tools, by what they are."""
+        found: dict[str, Callable[..., Any]] = {}
+        if self._context is not None:
+            found["context"] = self._context
+        checks = self._declared_checks.items()
+        return found | {f"done_when {name!r}": check for name, check in checks}
+
     def make_context(self, state: RunState) -> Context:
         """What the model sees in its next request."""
         if self._context is not None:

@@ -1,4 +1,4 @@
-"""Are the tools of a module declared well? `nottwice check`, for people and for CI (T5, T7)."""
+"""Are all tools of a module declared, and well? `nottwice check`, for people and CI (T5, T7)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 from nottwice.cli.application import Application, load_application
 from nottwice.cli.deployed import app_of
 from nottwice.cli.documents import finding_document, format_document, tool_document
+from nottwice.cli.forgotten import forgotten_findings
 from nottwice.cli.lock import LOCK_FILE, lock_findings
 from nottwice.cli.output import safe, show_facts, show_json, show_line
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
@@ -23,7 +24,7 @@ from nottwice.guard.report import Finding, Level, ToolReport, duration_text, rep
 
 FOUND_SOMETHING = 3
 
-_HELP = """Check how the tools of a MODULE are declared; exit code 3 if something must change.
+_HELP = """Check how the tools of a MODULE are declared, and whether a decorator was forgotten.
 
 A ledger that is there, or that --store names, is looked at as well: whether this nottwice can
 open it, and what that would change. Nothing in it or beside it is touched.
@@ -40,16 +41,23 @@ limit, retries, volatile arguments and durable; and four answers:
   is noticing itself free of effects?
   does the client inside it retry on its own?
 
+Nodes of graphs, hooks of agents and blocks under nt.run are read, with what they call in your own
+modules. What sends a request or mail, starts a program, writes files or to a database outside of
+any tool is named with its line and the calls that lead there. If it has no effect, say why in a
+comment on the line:  # nottwice: no effect, <why>
+
 \b
+Exit code: 0 nothing must change; 3 there are errors, or warnings with --strict;
+           1 or 2 it could not be checked
 Errors:    the import fails, a tool has no replay class or contradicts itself,
            a verify hook runs an effectful tool; a graph uses a tool without a class, or
-           changed more than its version says since nottwice.lock was written; the ledger
-           was written by a newer nottwice
-Warnings:  an unsafe tool without verify, or whose client retries on its own; a verify hook
-           that reads neither the call's id nor its start; a keyed tool that never reads
-           nt.current_call(); an annotation that cannot be used; an effectful tool
-           whose result may not come back: no return annotation, or one that nothing can be
-           read as; no tool at all
+           changed more than its version says since nottwice.lock was written; a comment
+           `# nottwice: no effect` without a reason; the ledger was written by a newer nottwice
+Warnings:  an effect outside of any tool; an unsafe tool without verify, or whose client
+           retries on its own; a verify hook that reads neither the call's id nor its start; a
+           keyed tool that never reads nt.current_call(); an annotation that cannot be used;
+           an effectful tool whose result may not come back: no return annotation, or one
+           that nothing can be read as; no tool at all
 
 With --smoke a tool is called, in a sandbox that you name: twice with one key, with changed
 arguments under one key, two at once, and with its process killed in mid-call. The report says
@@ -105,6 +113,7 @@ def check(
     if target is not None:
         application, found = _load(target)
         findings += found + _graph_findings(application, lock_file)
+        findings += [] if application is None else forgotten_findings(application)
     reports = [] if application is None else [report_on(tool) for tool in application.tools]
     errors = _count(findings, reports, Level.ERROR)
     warnings = _count(findings, reports, Level.WARNING)

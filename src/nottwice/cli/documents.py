@@ -232,7 +232,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "rate": "the name of its rate-limit class, or null",
         "answers": "`second_run`, `detection`, `detection_is_free`, `client_retries` in words, and "
         "`retries`: none known, yes or cannot tell",
-        "findings": "objects with `level` (error, warning), `text` and `fix`",
+        "findings": "objects with `level` (error, warning), `text`, `fix`, `place` (file and line, "
+        "or null) and `chain` (the calls that lead there)",
     },
     "error": {
         "type": "the name of the error",
@@ -463,7 +464,13 @@ def format_document(ledger: LedgerFormat) -> dict[str, Any]:
 
 
 def finding_document(finding: Finding) -> dict[str, Any]:
-    return {"level": finding.level.value, "text": finding.text, "fix": finding.fix}
+    return {
+        "level": finding.level.value,
+        "text": finding.text,
+        "fix": finding.fix,
+        "place": finding.place,
+        "chain": list(finding.chain),
+    }
 
 
 def _decision_document(decision: Decision | None) -> dict[str, Any] | None:

@@ -22,6 +22,7 @@ from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
 from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import FindKeys, FindTool, Policy, Session, no_keys
+from nottwice.engine.watch import heed_variable
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.cadence import AT_EFFECTS, Cadence
 from nottwice.model.calendar import utc
@@ -150,6 +151,7 @@ def take(opening: Opening) -> Doing[Session]:
     Durable: the claim, when it returns.
     """
     check_id(opening.run_id, what="The run id")
+    heed_variable()
     holder = yield Read(lambda store: store.holder())
     deadline = opening.clock.now() + opening.wait_seconds
     driving = _drive_here(holder, opening.run_id)

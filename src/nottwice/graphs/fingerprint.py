@@ -10,15 +10,13 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from types import CodeType
 from typing import Any, NoReturn
 
 from nottwice.engine.advance import NodeCode
 from nottwice.errors import UnclassifiedTool
-from nottwice.guard.references import find_function, read_references
+from nottwice.guard.references import find_function, is_part_of_program, read_references
 from nottwice.model.body import hash_of_bytes, hash_of_source
 from nottwice.model.fingerprint import Fingerprint, ToolPrint
 from nottwice.model.graph import GraphDefinition
@@ -110,7 +108,7 @@ def _constant(value: Any) -> str:
 def _tools_named_in(function: Any, *, where: str) -> Iterator[Tool]:
     found = find_function(function)
     home = "" if found is None else str(found.__globals__.get("__name__", ""))
-    references = read_references(function, is_own=functools.partial(_is_own, home=home))
+    references = read_references(function, is_own=functools.partial(is_part_of_program, home=home))
     for reference in references.found:
         for value in reference.values:
             tool = _tool_in(value)
@@ -144,30 +142,3 @@ def _refuse(who: str, value: Any) -> NoReturn:
         "@nt.tool('unsafe_on_replay'), or 'pure' if it only reads.",
         tool=str(name),
     )
-
-
-def _is_own(module: str, *, home: str) -> bool:
-    """Whether a helper belongs to the node's program: the same package, or not installed.
-
-    The package of the node itself counts wherever it lies, so that a program has the same
-    fingerprint from a checkout and from an installed wheel.
-    """
-    top = module.partition(".")[0]
-    if top == home.partition(".")[0]:
-        return True
-    if top == "nottwice" or top in sys.stdlib_module_names:
-        return False
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and not _is_installed(Path(file))
-
-
-@functools.cache
-def _installed_folders() -> tuple[Path, ...]:
-    names = ("purelib", "platlib", "stdlib", "platstdlib")
-    return tuple(Path(sysconfig.get_paths()[name]) for name in names)
-
-
-def _is_installed(file: Path) -> bool:
-    if {"site-packages", "dist-packages"}.intersection(file.parts):
-        return True
-    return any(file.is_relative_to(folder) for folder in _installed_folders())

@@ -13,8 +13,10 @@ import functools
 import importlib.metadata
 import inspect
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -26,7 +28,7 @@ _NAMES_SINCE_312 = {"LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
 _CODE = (FunctionType, MethodType, functools.partial, property, staticmethod, classmethod)
 _OWN_TOOLS = ("nottwice.recipes.", "nottwice.agent.scratchpad")
-_MISSING = object()
+MISSING = object()
 
 
 @frozen_record(frozen=True, slots=True)
@@ -102,6 +104,33 @@ def _installed() -> frozenset[str]:
     return frozenset(importlib.metadata.packages_distributions())
 
 
+def is_part_of_program(module: str, *, home: str = "") -> bool:
+    """Whether a helper belongs to the program of ``home``: the same package, or not installed.
+
+    The package of a node itself counts wherever it lies, so that a program has the same
+    fingerprint from a checkout and from an installed wheel.
+    """
+    top = module.partition(".")[0]
+    if top == home.partition(".")[0]:
+        return True
+    if top == "nottwice" or top in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and not _is_installed(Path(file))
+
+
+@functools.cache
+def _installed_folders() -> tuple[Path, ...]:
+    names = ("purelib", "platlib", "stdlib", "platstdlib")
+    return tuple(Path(sysconfig.get_paths()[name]) for name in names)
+
+
+def _is_installed(file: Path) -> bool:
+    if {"site-packages", "dist-packages"}.intersection(file.parts):
+        return True
+    return any(file.is_relative_to(folder) for folder in _installed_folders())
+
+
 def _layers(
     value: Any, references: References, *, everything: bool = False
 ) -> Iterator[FunctionType]:
@@ -139,7 +168,7 @@ def _module_of(function: FunctionType) -> str:
 
 def _read(function: FunctionType, references: References) -> list[Any]:
     """Note what one function refers to; return the functions that are to be read as well."""
-    names = {**vars(builtins), **function.__globals__, **_closure(function)}
+    names = {**vars(builtins), **function.__globals__, **closure_of(function)}
     instance = _instance_name(function)
     found: list[Any] = []
     for code in _codes(function.__code__):
@@ -153,7 +182,8 @@ def _read(function: FunctionType, references: References) -> list[Any]:
     return found
 
 
-def _closure(function: FunctionType) -> dict[str, Any]:
+def closure_of(function: FunctionType) -> dict[str, Any]:
+    """The variables of enclosing functions that a function uses, with their values now."""
     names: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -210,22 +240,25 @@ def _last_loaded(instruction: dis.Instruction) -> Any:
 
 
 def _resolve(path: tuple[str, ...], names: dict[str, Any]) -> Reference | None:
-    value = names.get(path[0], _MISSING)
+    value = names.get(path[0], MISSING)
     values: list[Any] = []
     for name in (*path[1:], None):
-        if value is _MISSING:
+        if value is MISSING:
             break
         values.append(value)
         if name is not None:
-            value = _attribute(value, name)
+            value = static_attribute(value, name)
     return Reference(path, tuple(values)) if values else None
 
 
-def _attribute(value: Any, name: str) -> Any:
-    """An attribute without running anything: no module hook, no property, no descriptor."""
+def static_attribute(value: Any, name: str) -> Any:
+    """An attribute without running anything: no module hook, no property, no descriptor.
+
+    MISSING if there is none.
+    """
     if isinstance(value, ModuleType):
-        return vars(value).get(name, _MISSING)
-    return inspect.getattr_static(value, name, _MISSING)
+        return vars(value).get(name, MISSING)
+    return inspect.getattr_static(value, name, MISSING)
 
 
 def _worth_reading(value: Any, references: References) -> list[Any]:

@@ -46,6 +46,10 @@ class Finding:
     level: Level
     text: str
     fix: str
+    place: str | None = None
+    """File and line, if it is about a line of code."""
+    chain: tuple[str, ...] = ()
+    """The calls that lead to this line, each with its own file and line."""
 
 
 @frozen_record(frozen=True, slots=True)
