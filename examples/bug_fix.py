@@ -3,10 +3,9 @@
     python examples/bug_fix.py           # works in the folder bug-fix/, with a real git repository
 
 Kill it in any phase and run it again: one comment, one commit. The run is one readable file,
-bug-fix/runs/ae-33995.json, which shows the phases and their steps.
+bug-fix/runs/ae-33995.json. Open it while the pipeline works: it shows the phases and their steps,
+which of them is in progress, and which file each one wrote.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -19,100 +18,58 @@ import nottwice as nt
 FOLDER = Path(os.environ.get("EXAMPLE_FOLDER", ".")) / "bug-fix"
 REPOSITORY = FOLDER / "repository"
 ISSUE = FOLDER / "issue.jsonl"
+State = dict[str, Any]
 
-
-def git(*words: str) -> str:
-    """Run git in the repository, as nobody in particular."""
-    who = ["-c", "user.name=bot", "-c", "user.email=bot@example.com"]
-    command = ["git", *who, "-C", str(REPOSITORY), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-@nt.tool("pure")
-def read_bug(key: str) -> dict[str, Any]:
-    """Fetch the bug."""
-    return {"key": key, "title": "Totals are off by one", "file": "totals.py"}
+write_file = nt.recipes.write_file(REPOSITORY)
+git_commit = nt.recipes.git_commit(REPOSITORY, author=("Bot", "bot@example.com"))
 
 
 def already_commented(call: nt.Call) -> nt.Verification:
     """Each comment carries the id of its call as a marker."""
     lines = ISSUE.read_text().splitlines() if ISSUE.exists() else []
-    for number, line in enumerate(lines):
-        if json.loads(line)["marker"] == call.id:
-            return nt.happened(number)
-    return nt.did_not_happen()
+    markers = [json.loads(line)["marker"] for line in lines]
+    return nt.happened(markers.index(call.id)) if call.id in markers else nt.did_not_happen()
 
 
 @nt.tool("unsafe_on_replay", verify=already_commented, settles="1s")
 def comment(key: str, text: str) -> int:
     """Add a comment to the issue; returns its number."""
-    entry = json.dumps({"key": key, "text": text, "marker": nt.current_call().id})
     with ISSUE.open("a") as issue:
-        issue.write(entry + "\n")
+        issue.write(json.dumps({"key": key, "text": text, "marker": nt.current_call().id}) + "\n")
     return len(ISSUE.read_text().splitlines()) - 1
 
 
-def already_committed(call: nt.Call) -> nt.Verification:
-    """Each commit names its call in its message."""
-    found = git("log", "--all", f"--grep=Call: {call.id}", "--format=%H")
-    return nt.happened(found.splitlines()[0]) if found else nt.did_not_happen()
+def fetch(state: State) -> State:
+    """Phase 1: what is wrong? The result of `write_file` names the file that it wrote."""
+    bug = {"key": state["key"], "title": "Totals are off by one"}
+    return {"bug": bug, "info": write_file(path="bug_info.json", text=json.dumps(bug))}
 
 
-@nt.tool("unsafe_on_replay", verify=already_committed, settles="1s")
-def commit(message: str) -> str:
-    """Commit everything; returns the commit's hash."""
-    git("add", "--all")
-    git("commit", "--quiet", "--message", f"{message}\n\nCall: {nt.current_call().id}")
-    return git("rev-parse", "HEAD")
+def write_fix(state: State) -> State:
+    """Phase 2: the fix."""
+    text = "def total(items):\n    return sum(items)\n"
+    return {"fix": write_file(path="totals.py", text=text)}
 
 
-def fetch(state: dict[str, Any]) -> dict[str, Any]:
-    """Phase 1: what is wrong?"""
-    return {"bug": read_bug(key=state["key"])}
-
-
-def prepare(state: dict[str, Any]) -> None:
-    """Phase 2, step 1: a repository to work in. Making it again changes nothing."""
-    REPOSITORY.mkdir(parents=True, exist_ok=True)
-    git("init", "--quiet")
-
-
-def write_fix(state: dict[str, Any]) -> dict[str, Any]:
-    """Phase 2, step 2: overwriting a file with the same text changes nothing."""
-    (REPOSITORY / state["bug"]["file"]).write_text("def total(items):\n    return sum(items)\n")
-    return {"output_file": state["bug"]["file"]}
-
-
-def tell(state: dict[str, Any]) -> dict[str, Any]:
+def tell(state: State) -> State:
     """Phase 3, step 1: one comment."""
-    return {"comment": comment(key=state["key"], text=f"Fixed in {state['output_file']}.")}
+    return {"comment": comment(key=state["key"], text=f"Fixed in {state['fix']['output_file']}.")}
 
 
-def publish(state: dict[str, Any]) -> dict[str, Any]:
+def publish(state: State) -> State:
     """Phase 3, step 2: one commit."""
-    return {"commit": commit(message=f"{state['key']}: {state['bug']['title']}")}
+    message = f"{state['key']}: {state['bug']['title']}"
+    return {"commit": git_commit(message=message, paths=["totals.py"])["commit"]}
 
 
-flow = nt.phases(
-    "bug-fix",
-    version="1.3.0",
-    phases={
-        "understand": [fetch],
-        "fix": [prepare, write_fix],
-        "publish": [tell, publish],
-    },
-)
+PHASES = {"understand": [fetch], "fix": [write_fix], "publish": [tell, publish]}
+flow = nt.phases("bug-fix", version="1.3.0", phases=PHASES)
 app = nt.App(graphs=[flow], store=f"file:{FOLDER / 'runs'}")
 
-
-def main() -> None:
-    """Run the pipeline, or the rest of it."""
+if __name__ == "__main__":
     (FOLDER / "runs").mkdir(parents=True, exist_ok=True)
+    subprocess.run(["git", "init", "--quiet", str(REPOSITORY)], check=True)
     outcome = app.run("bug-fix", "ae-33995", {"key": "AE-33995"})
     for mark in outcome.nodes:
         print(f"{mark.status:>12}  {mark.node}")
     print(f"{outcome.run_id} is {outcome.status}: commit {outcome.state.get('commit', '-')[:12]}")
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +20,10 @@ ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 60.0
 
 
-def start(example: str, folder: Path) -> subprocess.Popen[str]:
+def start(example: str | Path, folder: Path) -> subprocess.Popen[str]:
+    """``example``: its name, or the file of another version of it."""
     return subprocess.Popen(
-        [sys.executable, str(ROOT / "examples" / f"{example}.py")],
+        [sys.executable, str(ROOT / "examples" / f"{str(example).removesuffix('.py')}.py")],
         env={**os.environ, "EXAMPLE_FOLDER": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -28,26 +31,39 @@ def start(example: str, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def run(example: str, folder: Path) -> str:
+def run(example: str | Path, folder: Path) -> str:
     process = start(example, folder)
     output, errors = process.communicate(timeout=LIMIT_SECONDS)
     assert process.returncode == 0, errors
     return output
 
 
-def nottwice(*words: str) -> None:
+def nottwice(*words: str) -> str:
     command = [sys.executable, "-m", "nottwice", *words]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
     assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
-def kill_when(example: str, folder: Path, path: Path, *, lines: int) -> None:
+def lines_of(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def kill_when(
+    example: str,
+    folder: Path,
+    path: Path,
+    *,
+    lines: int,
+    while_it_runs: Callable[[], None] = lambda: None,
+) -> None:
     """Start an example and kill it as soon as a file of its world has so many lines."""
     process = start(example, folder)
     deadline = time.monotonic() + LIMIT_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        if path.exists() and len(path.read_text().splitlines()) >= lines:
+        if len(lines_of(path)) >= lines:
             break
+        while_it_runs()
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=LIMIT_SECONDS)
 
@@ -80,13 +96,103 @@ def test_the_five_nodes_killed_after_an_effect_do_not_repeat_it(tmp_path: Path, 
     assert len(world.read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_the_bug_fix_leaves_one_comment_and_one_commit(tmp_path: Path, killed: bool) -> None:
+def deployed(tmp_path: Path, *edits: tuple[str, str]) -> Path:
+    """The five nodes after somebody has edited them."""
+    text = (ROOT / "examples" / "approval.py").read_text()
+    for old, new in edits:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    edited = tmp_path / "edited" / "approval.py"
+    edited.parent.mkdir(exist_ok=True)
+    edited.write_text(text)
+    return edited
+
+
+WORDING = ('f"refund:{state.order_id}:{state.cents}"', 'f"refunded:{state.order_id}:{state.cents}"')
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+def test_the_five_nodes_that_wait_are_resumed_by_a_patch_that_was_deployed_meanwhile(
+    tmp_path: Path, lines: int
+) -> None:
+    world = tmp_path / "approval-world.txt"
+    if lines:
+        kill_when("approval", tmp_path, world, lines=lines)
+    waiting = run("approval", tmp_path)
+    patch = deployed(tmp_path, WORDING, ('version="1.0.0"', 'version="1.0.1"'))
+    assert "ticket-7 is waiting" in run(patch, tmp_path)
+    decide_all(waiting)
+    assert "ticket-7 is completed" in run(patch, tmp_path)
+    done = [line.split()[0] for line in lines_of(world)]
+    assert done == ["email:ann@example.com", "refunded:7:4007"]
+
+
+def test_the_five_nodes_that_were_edited_in_place_are_refused_and_pay_nothing(
+    tmp_path: Path,
+) -> None:
+    decide_all(run("approval", tmp_path))
+    process = start(deployed(tmp_path, WORDING), tmp_path)
+    _, errors = process.communicate(timeout=LIMIT_SECONDS)
+    assert process.returncode == 1
+    assert "GraphChangedInPlace" in errors
+    assert len(lines_of(tmp_path / "approval-world.txt")) == 1
+
+
+def head_of(folder: Path) -> dict[str, Any]:
+    """The file of the bug fix as it is now; empty before it is there."""
+    file = folder / "runs" / "ae-33995.json"
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def check_head_is_true(folder: Path) -> None:
+    """What the run's file says must be so, whenever it is read."""
+    head = head_of(folder)
+    steps = {
+        name: step
+        for phase in head.get("phases", {}).values()
+        for name, step in phase["steps"].items()
+    }
+    for step in steps.values():
+        assert ("completed_at" in step) == (step["status"] == "done")
+        if "output_file" in step:
+            assert (folder / "repository" / step["output_file"]).exists()
+    order = [steps[name]["status"] for name in ("fetch", "write_fix", "tell", "publish") if steps]
+    done = order.count("done")
+    assert order[:done] == ["done"] * done
+    assert set(order[done + 1 :]) <= {"pending"}
+    # The comment is behind a commit that says in which step it is made.
+    if lines_of(folder / "issue.jsonl"):
+        assert head_of(folder)["phases"]["publish"]["status"] in ("in_progress", "done")
+
+
+@pytest.mark.parametrize(
+    ("path", "lines"),
+    [
+        ("runs/ae-33995.json", 1),
+        ("repository/bug_info.json", 1),
+        ("repository/totals.py", 1),
+        ("issue.jsonl", 1),
+        ("repository/.git/logs/HEAD", 1),
+        (None, 0),
+    ],
+)
+def test_the_bug_fix_leaves_one_comment_and_one_commit_and_its_file_is_true_at_all_times(
+    tmp_path: Path, path: str | None, lines: int
+) -> None:
     folder = tmp_path / "bug-fix"
-    if killed:
-        kill_when("bug_fix", tmp_path, folder / "issue.jsonl", lines=1)
+    if path is not None:
+        kill_when(
+            "bug_fix",
+            tmp_path,
+            folder / path,
+            lines=lines,
+            while_it_runs=lambda: check_head_is_true(folder),
+        )
+        check_head_is_true(folder)
     assert "ae-33995 is completed" in run("bug_fix", tmp_path)
     run("bug_fix", tmp_path)
+    check_head_is_true(folder)
     assert len((folder / "issue.jsonl").read_text().splitlines()) == 1
     log = ["git", "-C", str(folder / "repository"), "log", "--format=%s"]
     commits = subprocess.run(log, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -103,6 +209,45 @@ def test_the_file_of_the_bug_fix_shows_its_phases(tmp_path: Path) -> None:
         "publish": "done",
     }
     assert list(shown["phases"]["publish"]["steps"]) == ["tell", "publish"]
+    assert shown["phases"]["understand"]["output_file"] == "bug_info.json"
+    assert shown["phases"]["fix"]["steps"]["write_fix"]["output_file"] == "totals.py"
+    assert all("completed_at" in phase for phase in shown["phases"].values())
+
+
+def comments_on_record(folder: Path) -> int:
+    store = str(folder / "night-shift.db")
+    shown = json.loads(nottwice("show", "night-shift", "--store", store, "--all", "--json"))
+    calls = [call for call in shown["calls"] if call["tool"] == "comment"]
+    return len([call for call in calls if call["status"] == "DONE"])
+
+
+@pytest.mark.parametrize("lines", [1, 17, 141, 159])
+def test_the_night_shift_continues_where_it_was_killed(tmp_path: Path, lines: int) -> None:
+    tracker = tmp_path / "tracker.txt"
+    kill_when("night_shift", tmp_path, tracker, lines=lines)
+    killed_at = len(lines_of(tracker))
+    assert killed_at >= lines
+    assert killed_at - 1 <= comments_on_record(tmp_path) <= killed_at
+    output = run("night_shift", tmp_path)
+    assert "night-shift is completed: All is noted." in output
+    found = re.search(r"160 comments, 0 of them twice; (\d+) requests", output)
+    assert found is not None, output
+    # One for each step, one for the last word, and the one that was under way.
+    assert 161 <= int(found[1]) <= 162
+
+
+def test_the_record_of_the_night_shift_is_at_most_one_step_behind_while_it_works(
+    tmp_path: Path,
+) -> None:
+    tracker = tmp_path / "tracker.txt"
+
+    def look() -> None:
+        before = len(lines_of(tracker))
+        if before:
+            assert before - 1 <= comments_on_record(tmp_path) <= len(lines_of(tracker))
+
+    kill_when("night_shift", tmp_path, tracker, lines=160, while_it_runs=look)
+    assert comments_on_record(tmp_path) >= 159
 
 
 @pytest.mark.parametrize("lines", [1, 30, 99])

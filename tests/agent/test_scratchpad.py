@@ -41,7 +41,7 @@ def test_notes_are_written_added_to_read_and_listed(pad: Scratchpad, ledger: Pat
     with nt.run("run", store=str(ledger)):
         assert tool(pad, "read_note")(note="ann") is None
         written = tool(pad, "write_note")(note="ann", text="# Ann\nlikes tea")
-        assert written == {"note": "ann", "characters": 15}
+        assert written == {"note": "ann", "output_file": "ann.md", "characters": 15}
         tool(pad, "add_to_note")(note="ann", text="no sugar")
         tool(pad, "add_to_note")(note="orders/7", text="Grüße")
         with nt.step("later"):

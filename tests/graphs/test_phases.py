@@ -83,3 +83,22 @@ def test_a_pipeline_without_phases_is_refused() -> None:
 def test_one_step_twice_in_a_phase_is_refused() -> None:
     with pytest.raises(InvalidGraph, match="'plan/nothing' already"):
         phases("p", version="1.0.0", phases={"plan": [nothing, nothing]})
+
+
+def test_the_file_that_a_step_returned_is_on_record_with_its_end(host: Host) -> None:
+    def collect(state: State) -> Any:
+        return {"output_file": "numbers.csv"}
+
+    def think(state: State) -> Any:
+        return {**state, "thought": True}
+
+    def report(state: State) -> Any:
+        return {"report": {"output_file": "may.md", "bytes": 9}}
+
+    steps = {"read": [collect, think], "write": [report]}
+    run(host, phases("monthly", version="1.0.0", phases=steps))
+    assert [(step.node_id, step.output_file) for step in host.data.steps.values()] == [
+        ("read/collect", "numbers.csv"),
+        ("read/think", None),
+        ("write/report", "may.md"),
+    ]

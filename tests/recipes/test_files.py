@@ -65,7 +65,7 @@ def test_a_file_whose_writer_was_killed_is_written_once(
     stamp = (folder / "a/c.txt").stat().st_ino if place != "after intent" else None
     receipt = work_on(ledger, work)
     assert (folder / "a/c.txt").read_text() == "new"
-    assert receipt.value["path"] == "a/c.txt"
+    assert receipt.value["output_file"] == "a/c.txt"
     if stamp is not None:
         # It was found, not written again: the file is the very same.
         assert (folder / "a/c.txt").stat().st_ino == stamp

@@ -46,7 +46,7 @@ def test_a_run_in_the_middle_of_its_phases_reads_like_the_pattern_it_follows() -
             marked("fix", IN_PROGRESS, 2),
             marked("fix/candidate", DONE, 3),
             marked("fix/review", IN_PROGRESS, 4),
-            calls=(pending(identity(node="collect")).done(result, now=NOW),),
+            calls=(pending(identity(node="collect", at="fix@1.3.0/1")).done(result, now=NOW),),
             nodes="collect fix publish",
         )
     )
@@ -186,7 +186,9 @@ def test_a_graph_of_another_shape_is_no_reason_to_fail(text: str) -> None:
     "text", ["7", "{}", '{"output_file":7}', '"output_file"', '{"output_file"']
 )
 def test_a_result_that_names_no_file_names_none(text: str) -> None:
-    row = pending(identity(node="a")).done(StoredResult(ResultKind.PLAIN, text), now=NOW)
+    row = pending(identity(node="a", at="fix@1.3.0/1")).done(
+        StoredResult(ResultKind.PLAIN, text), now=NOW
+    )
     assert overview(data(marked("a", DONE), calls=(row,)))["phases"]["a"].keys() == {
         "status",
         "completed_at",
@@ -205,4 +207,51 @@ def test_a_step_that_was_left_behind_by_a_migration_is_not_where_the_work_is() -
     assert {name: phase["status"] for name, phase in shown["phases"].items()} == {
         "collect": "done",
         "fix": "pending",
+    }
+
+
+def test_a_phase_ends_with_its_last_step_and_names_the_last_file() -> None:
+    shown = overview(
+        data(
+            marked("fix/write", DONE, 1, output_file="a.json"),
+            marked("fix/review", DONE, 3, output_file="b.json"),
+            marked("fix/check", DONE, 2),
+            nodes="fix/write fix/check fix/review",
+        )
+    )
+    fix = shown["phases"]["fix"]
+    assert fix["completed_at"] == "2023-11-14T22:13:23+00:00"
+    assert fix["output_file"] == "b.json"
+    assert fix["steps"]["write"]["output_file"] == "a.json"
+    assert "output_file" not in fix["steps"]["check"]
+
+
+def test_a_phase_that_is_not_over_has_not_ended() -> None:
+    fix = overview(data(marked("fix/write", DONE), nodes="fix/write fix/check"))["phases"]["fix"]
+    assert fix["status"] == "in_progress"
+    assert "completed_at" not in fix
+
+
+def test_a_phase_whose_step_failed_says_why() -> None:
+    steps = (marked("fix/write", DONE, 1), marked("fix/check", FAILED, 2, failure=FAILURE))
+    fix = overview(data(*steps, nodes="fix/write fix/check"))["phases"]["fix"]
+    assert (fix["status"], fix["error"]) == ("failed", "ValueError: no such account")
+
+
+@pytest.mark.parametrize("node", ["fix", "fix[0]", "fix[0][1]"])
+def test_a_step_has_the_file_of_a_call_in_it_unless_it_names_one_itself(node: str) -> None:
+    result = StoredResult(ResultKind.PLAIN, '{"output_file":"of_a_call.json"}')
+    row = pending(identity(node=node, at="fix@1.3.0/1")).done(result, now=NOW)
+    shown = overview(data(marked("fix", DONE), calls=(row,)))
+    assert shown["phases"]["fix"]["output_file"] == "of_a_call.json"
+    shown = overview(data(marked("fix", DONE, output_file="own.json"), calls=(row,)))
+    assert shown["phases"]["fix"]["output_file"] == "own.json"
+
+
+def test_a_visit_does_not_show_the_file_of_the_visit_before() -> None:
+    result = StoredResult(ResultKind.PLAIN, '{"output_file":"first.json"}')
+    row = pending(identity(node="fix", at="fix@1.3.0/1")).done(result, now=NOW)
+    again = marked("fix", IN_PROGRESS, 2, checkpoint_id="fix@1.3.0/2")
+    assert overview(data(marked("fix", DONE, 1), again, calls=(row,)))["phases"] == {
+        "fix": {"status": "in_progress"}
     }

@@ -55,6 +55,8 @@ class NoteWritten(TypedDict):
     """What the tools that write a note return."""
 
     note: str
+    output_file: str
+    """Where the note is, below the folder of the scratchpad."""
     characters: int
     """In the whole note, now."""
 
@@ -149,7 +151,7 @@ def _write(root: str, note: str, text: str, *, replacing: bool) -> NoteWritten:
             put = _put(root, note, key, text, replacing=replacing)
     except confined_files.NotAFile as error:
         raise Poison(f"The note was not written and is as it was: {error}.") from error
-    return NoteWritten(note=note, characters=put.characters)
+    return NoteWritten(note=note, output_file=note + _ENDING, characters=put.characters)
 
 
 # ---- Files --------------------------------------------------------------------------------------

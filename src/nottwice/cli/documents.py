@@ -130,6 +130,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "status": "in_progress, done or failed",
         "started_at": "when it began",
         "finished_at": "when it ended, or null",
+        "output_file": "the file that it returned as its output, or null",
         "failure": "the error that ended it, or null; see failure",
     },
     "call": {
@@ -305,6 +306,7 @@ def step_document(step: StepRecord) -> dict[str, Any]:
         "status": step.status.value,
         "started_at": iso_text(step.started_at),
         "finished_at": iso_text(step.finished_at),
+        "output_file": step.output_file,
         "failure": failure_document(step.failure),
     }
 

@@ -4,7 +4,7 @@ This is the only loop. A node is a step; its end and the checkpoint that follows
 together and are durable with the next commit of the run, of whatever kind, so a node with one
 effect costs the two commits of that effect. Whatever was not durable when the process died is
 done again from the last checkpoint, and every effect in it is answered by its receipt.
-Promise kept here: P28.
+Promises kept here: P28, P175.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from nottwice.model.frozen import FrozenList, freeze
 from nottwice.model.graph import GraphDefinition, Node
 from nottwice.model.image import resume_image
 from nottwice.model.mapping import nodes_at
+from nottwice.model.output_file import named_by_step
 from nottwice.model.position import Position
 from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord
@@ -236,6 +237,7 @@ class Flight:
         if packed is not None and riding.rewrite(packed[0]):
             self.saved = packed[1]
 
+
 def _board(session: Session, plan: Plan) -> Doing[Flight]:
     """Find out where the run is; a run without a checkpoint is at its beginning."""
     chain: list[CheckpointRecord] = []
@@ -279,7 +281,7 @@ def _visit_next(flight: Flight) -> Doing[None]:
     except InvalidGraph as error:
         yield from _fail(flight, scope, error)
         raise
-    step = yield from steps.ended(scope, None)
+    step = yield from steps.ended(scope, None, output_file=_output_file(ending, flight.state))
     changed = _changed(flight.state, ending)
     flight.state = _updated(flight.state, ending)
     flight.position = after
@@ -309,6 +311,10 @@ def _visit(
         if not is_ledger_trouble(error):
             yield from _fail(flight, opened, error)
         raise
+
+
+def _output_file(ending: Ending, state: Mapping[str, Any]) -> str | None:
+    return named_by_step(ending.changes, ending.additions, state)
 
 
 def _fail(flight: Flight, scope: Scope, error: Exception) -> Doing[None]:
@@ -351,7 +357,7 @@ def _branch(flight: Flight, index: int) -> Doing[None]:
         except InvalidGraph as error:
             yield from _fail(flight, scope, error)
             raise
-        step = yield from steps.ended(scope, None)
+        step = yield from steps.ended(scope, None, output_file=_output_file(ending, seen))
         with flight.guard:
             flight.position = _moved(flight, node, ending.choice, index, update)
             # The branch keeps what it changed in the position.

@@ -92,7 +92,9 @@ def close_step(scope: Scope, failure: Failure | None) -> Doing[None]:
     yield from session.flush_if_heavy()
 
 
-def ended(scope: Scope, failure: Failure | None) -> Doing[StepRecord]:
+def ended(
+    scope: Scope, failure: Failure | None, *, output_file: str | None = None
+) -> Doing[StepRecord]:
     """The mark of a step that is over, not yet aboard: a graph sends its checkpoint along."""
     session, state = scope.session, scope.steps[0]
     if failure is None:
@@ -106,7 +108,9 @@ def ended(scope: Scope, failure: Failure | None) -> Doing[StepRecord]:
     if not state.finished:
         status = StepStatus.DONE if failure is None else StepStatus.FAILED
         now = session.clock.now()
-        state.record = replace(state.record, status=status, finished_at=now, failure=failure)
+        state.record = replace(
+            state.record, status=status, finished_at=now, failure=failure, output_file=output_file
+        )
         if said.is_heard():
             said.say(said.about_step(state.record))
     return state.record

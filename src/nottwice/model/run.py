@@ -183,6 +183,8 @@ class StepRecord:
     started_at: float
     finished_at: float | None = None
     failure: Failure | None = None
+    output_file: str | None = None
+    """The file that it named as its output; see output_file.py."""
 
 
 @frozen_record(frozen=True, slots=True)

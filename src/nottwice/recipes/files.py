@@ -33,7 +33,8 @@ _STAMP_LAG_SECONDS = 0.01
 class Written(TypedDict):
     """What ``write_file`` returns."""
 
-    path: str
+    output_file: str
+    """Its path, as the tool was given it: below the folder."""
     sha256: str
     bytes: int
 
@@ -109,4 +110,5 @@ def _beside(call: Call) -> str:
 
 
 def _written(path: str, content: bytes) -> Written:
-    return Written(path=path, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    sha256 = hashlib.sha256(content).hexdigest()
+    return Written(output_file=path, sha256=sha256, bytes=len(content))

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nottwice.model.call import CallRow, CallStatus, ResultKind
+from nottwice.model.output_file import NAME, named_in
 from nottwice.model.places import was_left
 from nottwice.model.run import RunStatus, StepRecord, StepStatus
 from nottwice.store.rules import MemoryData
@@ -54,29 +55,40 @@ def _phases(data: MemoryData) -> dict[str, Any]:
             inner.setdefault(phase, {})[name] = {"status": PENDING}
     bound = next((run.graph_id for run in data.runs.values()), None)
     begun = [step for step in data.steps.values() if not was_left(step, bound)]
+    outputs = _output_files(data.calls.values())
     for step in sorted(begun, key=lambda one: one.ordinal):
         phase, name = phase_of(step.node_id)
         phases.setdefault(phase, {"status": PENDING})
+        mark = _mark(step, outputs.get((step.node_id, step.checkpoint_id)))
         if name:
-            inner.setdefault(phase, {})[name] = _mark(step)
+            inner.setdefault(phase, {})[name] = mark
         else:
             # The last visit counts: a node of a loop is in progress again.
-            phases[phase] = _mark(step)
+            phases[phase] = mark
     if any(run.status in _ENDED for run in data.runs.values()):
         # A branch that was not taken is not still to come.
         inner = {phase: _begun(steps) for phase, steps in inner.items() if _begun(steps)}
         phases = {phase: phases[phase] for phase in phases if phase in inner | _begun(phases)}
-    outputs = _output_files(data.calls.values())
-    for phase, found in phases.items():
-        if phase in outputs:
-            found["output_file"] = outputs[phase]
-        if phase in inner:
-            steps = inner[phase]
-            found["step"] = _current(steps)
-            found["steps"] = steps
-            if found["status"] == PENDING:
-                found["status"] = _status_of(steps)
+    for phase, steps in inner.items():
+        _sum_up(phases[phase], steps)
     return phases
+
+
+def _sum_up(phase: dict[str, Any], steps: dict[str, dict[str, Any]]) -> None:
+    """Add what the steps of a phase say to what it says itself."""
+    if phase["status"] == PENDING:
+        phase["status"] = _status_of(steps)
+        errors = [step["error"] for step in steps.values() if "error" in step]
+        if phase["status"] == StepStatus.FAILED.value and errors:
+            phase["error"] = errors[-1]
+        ends = [step["completed_at"] for step in steps.values() if step.get("completed_at")]
+        if phase["status"] == StepStatus.DONE.value and ends:
+            phase["completed_at"] = max(ends, key=datetime.fromisoformat)
+    files = [step[NAME] for step in steps.values() if NAME in step]
+    if files:
+        phase.setdefault(NAME, files[-1])
+    phase["step"] = _current(steps)
+    phase["steps"] = steps
 
 
 def _begun(marks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -95,10 +107,13 @@ def _planned(data: MemoryData) -> list[str]:
         return []
 
 
-def _mark(step: StepRecord) -> dict[str, Any]:
+def _mark(step: StepRecord, output_file: str | None) -> dict[str, Any]:
+    """One visit of a step; the file that it named itself counts before that of a call in it."""
     mark: dict[str, Any] = {"status": step.status.value}
     if step.finished_at is not None:
         mark["completed_at"] = moment(step.finished_at)
+    if step.output_file is not None or output_file is not None:
+        mark[NAME] = step.output_file or output_file
     if step.failure is not None:
         mark["error"] = f"{step.failure.error_type}: {step.failure.message}"
     return mark
@@ -127,27 +142,28 @@ def _current(marks: dict[str, Any]) -> str | None:
     return next(reversed(marks), None)
 
 
-def _output_files(calls: Iterable[CallRow]) -> dict[str, str]:
-    """The file that the last result in each phase names as its ``output_file``, if one does."""
-    found: dict[str, str] = {}
+def _output_files(calls: Iterable[CallRow]) -> dict[tuple[str, str], str]:
+    """The file that the last result in each visit of a step names, if one does."""
+    found: dict[tuple[str, str], str] = {}
     for row in calls:
         result = row.result
         if row.status is not CallStatus.DONE or result is None:
             continue
-        if result.kind is ResultKind.NOT_KEPT or '"output_file"' not in result.json:
+        if result.kind is ResultKind.NOT_KEPT or f'"{NAME}"' not in result.json:
             continue
-        name = _field(result.json, "output_file")
-        if isinstance(name, str):
-            found[phase_of(row.identity.node_id)[0]] = name
+        name = named_in(_parsed(result.json))
+        if name is not None:
+            # Parallel branches of a step are the step's.
+            node_id = re.sub(r"(?<=.)(\[\d+\])+$", "", row.identity.node_id)
+            found[(node_id, row.identity.checkpoint_id)] = name
     return found
 
 
-def _field(text: str, name: str) -> object:
+def _parsed(text: str) -> object:
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def moment(seconds: float) -> str | None:

@@ -53,7 +53,7 @@ HERE = "pg_postmaster_start_time() = %s::timestamptz"
 STEP_KNOWN = (
     " ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE SET status = excluded.status,"
     " finished_at = excluded.finished_at, failure_json = excluded.failure_json,"
-    " seal = excluded.seal WHERE steps.status <> 'done'"
+    " output_file = excluded.output_file, seal = excluded.seal WHERE steps.status <> 'done'"
 )
 CHECKPOINT_KNOWN = (
     " ON CONFLICT (workflow_id, version) DO UPDATE SET snapshot = excluded.snapshot,"

@@ -65,7 +65,7 @@ RUN_COLUMNS = (
 )
 STEP_COLUMNS = (
     "workflow_id, node_id, checkpoint_id, status, ordinal, started_at, finished_at, failure_json, "
-    "seal"
+    "output_file, seal"
 )
 REVIEW_COLUMNS = (
     "workflow_id, review_id, kind, status, node_id, checkpoint_id, tool_name, input_hash, call_id, "
@@ -102,7 +102,7 @@ _check_run = check_of(
     optional="holder_id claimed_at failure_json graph_id input_json parent_id root_id origin "
     "waits_json wake_at",
 )
-_check_step = check_of(STEP_COLUMNS, optional="finished_at failure_json")
+_check_step = check_of(STEP_COLUMNS, optional="finished_at failure_json output_file")
 _check_review = check_of(REVIEW_COLUMNS, optional="decision_json closed_by closed_at about_json")
 _check_evidence = check_of(EVIDENCE_COLUMNS, optional="result_kind result_json")
 _check_audit = check_of(AUDIT_COLUMNS)
@@ -323,6 +323,7 @@ def step_to_sql(step: StepRecord) -> tuple[Any, ...]:
         micros(step.started_at),
         _micros(step.finished_at),
         failure_to_sql(step.failure),
+        step.output_file,
         NOT_SEALED,
     )
 
@@ -339,6 +340,7 @@ def step_from_sql(row: Row) -> StepRecord:
             started_at=row[5] / 1_000_000,
             finished_at=_seconds(row[6]),
             failure=_failure(row[7]),
+            output_file=row[8],
         )
     except UNREADABLE as error:
         raise corrupt("a step", row[:3], error) from error

@@ -27,6 +27,7 @@ _SEALED = {
     # Not its status, which can only delay it; its end is a part of its head.
     RUNS: "workflow_id, created_at, graph_id, input_json, parent_id, root_id, origin",
     # Not when it began, and as which: that stays as it was, whoever writes it again.
+    # The file that it wrote is added where there is one.
     STEPS: "workflow_id, node_id, checkpoint_id, status, finished_at, failure_json",
 }
 """What is sealed of a row, if not all of it."""
@@ -34,6 +35,7 @@ _PLACES = {
     table: [columns.split(", ").index(name) for name in _SEALED[table].split(", ")]
     for table, columns in ((RUNS, rows.RUN_COLUMNS), (STEPS, rows.STEP_COLUMNS))
 }
+_OUTPUT_FILE = rows.STEP_COLUMNS.split(", ").index("output_file")
 _KEPT = frozenset(
     place
     for place, name in enumerate(rows.CALL_COLUMNS.split(", "))
@@ -157,7 +159,11 @@ def _said(table: str, row: Row) -> Sequence[Any]:
     if table == CALLS:
         return said_of_call(row, row[-3:-1])
     places = _PLACES.get(table)
-    return row[:-1] if places is None else [row[place] for place in places]
+    if places is None:
+        return row[:-1]
+    said = [row[place] for place in places]
+    # As with parents: the seals of steps from before there were files still fit.
+    return [*said, row[_OUTPUT_FILE]] if table == STEPS and row[_OUTPUT_FILE] else said
 
 
 class Tally:

@@ -130,7 +130,8 @@ READY_SINCE = _READY_SINCE + " WHERE workflow_id = ?"
 PUT_STEP = (
     _insert("steps", rows.STEP_COLUMNS)
     + " ON CONFLICT DO UPDATE SET status = excluded.status, finished_at = excluded.finished_at,"
-    " failure_json = excluded.failure_json, seal = excluded.seal WHERE steps.status <> 'done'"
+    " failure_json = excluded.failure_json, output_file = excluded.output_file,"
+    " seal = excluded.seal WHERE steps.status <> 'done'"
 )
 PUT_REVIEW = _insert("reviews", rows.REVIEW_COLUMNS, otherwise="OR REPLACE")
 # Not OR IGNORE, which would drop in silence what a constraint refuses.

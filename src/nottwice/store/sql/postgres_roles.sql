@@ -55,7 +55,8 @@ GRANT UPDATE (status, attempt, attempt_id, holder_id, started_at, finished_at, r
   ON nottwice.tool_call_results TO nottwice_writer;
 GRANT UPDATE ON nottwice.runs, nottwice.checkpoints TO nottwice_writer;
 GRANT DELETE ON nottwice.checkpoints TO nottwice_writer;
-GRANT UPDATE (status, finished_at, failure_json, seal) ON nottwice.steps TO nottwice_writer;
+GRANT UPDATE (status, finished_at, failure_json, output_file, seal) ON nottwice.steps
+  TO nottwice_writer;
 GRANT UPDATE (received_by, received_at, seal) ON nottwice.events TO nottwice_writer;
 GRANT UPDATE (at, amount, if_failed, seal) ON nottwice.charges TO nottwice_writer;
 GRANT UPDATE (lease_until) ON nottwice.holders TO nottwice_writer;

@@ -174,7 +174,7 @@ class Commits(Bench):
         fence = claim(store)
         began = step(status=StepStatus.IN_PROGRESS)
         failed = step(status=StepStatus.FAILED, finished_at=NOW + 2, failure=FAILURE)
-        done = step(status=StepStatus.DONE, finished_at=NOW + 3)
+        done = step(status=StepStatus.DONE, finished_at=NOW + 3, output_file='a "b\\☃.md')
         again = step(status=StepStatus.IN_PROGRESS, started_at=NOW + 1, ordinal=9)
         marks = ((began, began), (failed, failed), (again, began), (done, done))
         for record, kept in marks:
