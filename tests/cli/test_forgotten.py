@@ -80,7 +80,7 @@ def test_nodes_hooks_and_blocks_of_a_package_are_read_and_told_as_json(shop: Wor
     ended = shop.shell("nottwice check shop.job --json")
     assert ended.exit_code == 0, ended
     by_place = {Path(one["place"]).name: one for one in findings(ended)}
-    assert sorted(by_place) == ["agents.py:8", "bank.py:6", "job.py:8"]
+    assert sorted(by_place) == ["agents.py:7", "bank.py:6", "job.py:8"]
     assert by_place["job.py:8"]["text"].startswith("the run at line 7 starts a program")
     assert by_place["job.py:8"]["chain"] == []
 
@@ -88,10 +88,10 @@ def test_nodes_hooks_and_blocks_of_a_package_are_read_and_told_as_json(shop: Wor
 def test_an_app_is_read_through_its_graphs_and_agents_through_their_hooks(shop: Workplace) -> None:
     ended = shop.shell("nottwice check shop.agents:app --json")
     by_place = {Path(one["place"]).name: one for one in findings(ended)}
-    assert "context of helper@1.0.0 changes files" in by_place["agents.py:8"]["text"]
+    assert "context of helper@1.0.0 changes files" in by_place["agents.py:7"]["text"]
     (link,) = by_place["bank.py:6"]["chain"]
     assert link.startswith("bank.charge ")
-    assert Path(link).name in ("agents.py:12", "agents.py:22")
+    assert Path(link).name in ("agents.py:11", "agents.py:21")
     assert {one["level"] for one in by_place.values()} == {"warning"}
     assert all("@nt.tool" in one["fix"] for one in by_place.values())
     assert shop.shell("nottwice check shop.agents --strict").exit_code == 3
