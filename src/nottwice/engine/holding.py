@@ -28,7 +28,13 @@ LONGEST_SECONDS = 300.0
 _FIRST_LOOK_SECONDS = 0.002
 _LAST_LOOK_SECONDS = 0.1
 # Threads of nottwice that never run code of the user.
-_OWN_THREADS = ("nottwice-commit", "nottwice-lease", "nottwice-figures")
+_OWN_THREADS = (
+    "nottwice-commit",
+    "nottwice-figures",
+    "nottwice-later",
+    "nottwice-lease",
+    "nottwice-read",
+)
 
 InTheWay = Callable[[Scope, CallIdentity], Iterator[CallRow]]
 
