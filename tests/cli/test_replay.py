@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nottwice.cli.main import main
+from nottwice.guard.registry import forget_tools, remember_tools
 
 MODULE = "replay_agent"
 
@@ -53,6 +54,7 @@ class Place:
 
     def run(self, line: str, **variables: str) -> Result:
         """A command as if in a process of its own: the agent is imported anew."""
+        others = remember_tools()
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             patch.setattr(sys, "path", [*sys.path])
@@ -66,6 +68,7 @@ class Place:
                 return CliRunner().invoke(main, shlex.split(line))
             finally:
                 sys.modules.pop(MODULE, None)
+                forget_tools(known=others)
 
     def change(self, old: str, new: str) -> None:
         agent = self.folder / f"{MODULE}.py"
@@ -210,13 +213,38 @@ def test_options_for_new_tools_and_other_versions(place: Place) -> None:
 def test_a_gate_that_skipped_every_checkpoint_is_not_green(place: Place) -> None:
     place.change("1.0.0", "2.0.0")
     ended = place.run("replay checkpoints --drains-elsewhere")
-    assert ended.exit_code == 3
+    assert ended.exit_code == 2
     assert "Every checkpoint was skipped, so nothing was replayed" in ended.stderr
     document = json.loads(place.run("replay checkpoints --drains-elsewhere --json").stdout)
     assert (document["checkpoints"], document["skipped"]) == (6, 6)
 
 
+def test_checkpoints_of_the_last_major_version_are_migrated_and_resumed(place: Place) -> None:
+    place.change("1.0.0", "2.0.0")
+    place.change("def tell(state):", "def write(state):")
+    place.change('state["street"]', 'state["address"]')
+    place.change("app = nt.App", UPGRADE + "app = nt.App")
+    assert "graph version missing" in place.run("replay checkpoints").stdout
+    words = "replay checkpoints --to support@2.0.0 --map look_up=look_up"
+    ended = place.run(words)
+    assert ended.exit_code == 1
+    assert "nothing says where it goes on" in ended.stdout
+    ended = place.run(f"{words} --map tell=write")
+    assert ended.exit_code == 1
+    assert "node raises in write: KeyError: 'address'" in ended.stdout
+    ended = place.run(f"{words} --map tell=write --upgrade {MODULE}:to_2")
+    assert ended.exit_code == 0, ended.stdout
+    assert "skipped" not in ended.stdout
+
+
+UPGRADE = """
+def to_2(state):
+    return {**state, "address": state.get("street", "")}
+
+"""
 REFUSED = [
+    ("replay checkpoints --map a=b", 2, "Say to which version: --to"),
+    ("replay checkpoints --to support@9.0.0", 2, "It has: support@1.0.0"),
     ("replay nowhere", 2, "There is no recorded checkpoint in nowhere"),
     ("replay", 2, "Missing argument"),
     ("replay checkpoints --secret x", 2, "--secret is for recording"),

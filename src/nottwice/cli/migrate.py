@@ -96,7 +96,7 @@ def migrate(
         raise click.UsageError("Which runs? Name them, or say --from GRAPH for all open ones.")
     if why is None and not dry_run:
         raise click.UsageError("Missing option '--why': the reason is kept.")
-    mapping = _mapping(pairs)
+    mapping = read_mapping(pairs)
     deployed = need_app(settings, what_for="migrate")
     order = order_of(
         deployed.app,
@@ -104,7 +104,7 @@ def migrate(
         mapping=mapping,
         by=login_name() if by is None else by,
         why="a dry run" if why is None else why,
-        upgrade=_function(upgrade),
+        upgrade=load_upgrade(upgrade),
         restart_steps=restart_steps,
         repeats=repeats,
     )
@@ -118,7 +118,8 @@ def migrate(
     context.exit(SOME_REFUSED if any(one.error is not None for one in found) else 0)
 
 
-def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
+def read_mapping(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Which node becomes which, from words like OLD=NEW."""
     found: dict[str, str] = {}
     for pair in pairs:
         old, equals, new = pair.partition("=")
@@ -129,7 +130,8 @@ def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _function(target: str | None) -> Upgrade | None:
+def load_upgrade(target: str | None) -> Upgrade | None:
+    """The function of a state that MODULE:FUNCTION names."""
     if target is None:
         return None
     named: Any = load_application(target).named

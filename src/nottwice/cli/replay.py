@@ -15,6 +15,7 @@ import click
 from nottwice.cli.case import login_name
 from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.json_input import read_json
+from nottwice.cli.migrate import load_upgrade, read_mapping
 from nottwice.cli.output import safe, show_json, show_line, show_note
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.errors import UsageError
@@ -25,9 +26,10 @@ from nottwice.testing.replay.fixture import LEFT_OUT_FILE
 from nottwice.testing.replay.gate import Terms, replay_folder
 from nottwice.testing.replay.recording import Recorded, record
 from nottwice.testing.replay.report import failure_lines, junit, results_document, summary
+from nottwice.versions.migrate_plan import Order
 
 FAILED = 1
-NOTHING_REPLAYED = 3
+NOTHING_REPLAYED = 2
 KEY_VARIABLE = "NOTTWICE_REPLAY_KEY"
 _NOTHING = "Nothing was replayed."
 Report = Callable[[int, int], None]
@@ -56,6 +58,24 @@ Report = Callable[[int, int], None]
     is_flag=True,
     help="Runs of versions that this code lacks finish on a deployment of their own.",
 )
+@click.option(
+    "--to", metavar="GRAPH", help="Migrate checkpoints to this version, in memory, first."
+)
+@click.option(
+    "--map",
+    "pairs",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="With --to: a node that runs are at, and where they go on; once for each node.",
+)
+@click.option(
+    "--upgrade",
+    metavar="MODULE:FUNCTION",
+    help="With --to: takes the old state, a dict, and returns that of the new version.",
+)
+@click.option(
+    "--restart-steps", is_flag=True, help="With --to: what a step has waited for may begin again."
+)
 @click.option("--junit", "junit_file", metavar="FILE", help="Write the results as JUnit XML.")
 @click.option("--by", metavar="NAME", help="Who is on record for recording. Else your login name.")
 @common_options
@@ -69,6 +89,10 @@ def replay(
     secrets: tuple[str, ...],
     tools: str | None,
     drains_elsewhere: bool,
+    to: str | None,
+    pairs: tuple[str, ...],
+    upgrade: str | None,
+    restart_steps: bool,
     junit_file: str | None,
     by: str | None,
 ) -> None:
@@ -85,17 +109,21 @@ def replay(
     this code does not resume as recorded are left out, and left-out.json says why. Files of an
     earlier recording in FOLDER are replaced; those in folders inside of it are kept.
 
+    With --to, checkpoints of another version are first migrated in memory, as `nottwice migrate`
+    would, and fail where it would refuse.
+
     \b
     Told of a checkpoint that fails: its file, what is in it, the cause and the smallest difference:
       arguments changed, new effect, effect no longer asked for, effects reordered, new pure call,
-      state no longer loads, result no longer loads, node renamed without mapping,
-      node removed, route changed, tool missing, tool reclassified, graph version missing,
+      migration refused, state no longer loads, result no longer loads,
+      node renamed without mapping, node removed, route changed, tool missing, tool reclassified,
+      graph version missing,
       graph changed in place, question changed, new wait, node raises
 
     \b
     Exit codes:
-      0  all as recorded        2  no checkpoint is there, or wrong usage
-      1  a checkpoint failed    3  every checkpoint was skipped, so nothing was replayed
+      0  all as recorded        2  nothing was replayed: no checkpoint is there, all were
+      1  a checkpoint failed       skipped, or wrong usage
 
     \b
     Examples:
@@ -103,9 +131,11 @@ def replay(
       nottwice replay --record 50 tests/checkpoints --app agent:app --store agent.db
       nottwice replay --record 50 tests/checkpoints --secret email,customer.name
       nottwice replay tests/checkpoints --tools '{"get_discount": 5}' --json
+      nottwice replay tests/checkpoints --to refund@2.0.0 --map notify=tell --upgrade new:to_2
     """
     deployed = need_app(settings, what_for="replay")
-    terms = Terms(answers=_answers(tools), drains_elsewhere=drains_elsewhere)
+    order = _order(deployed.app, to, pairs, upgrade, restart_steps)
+    terms = Terms(answers=_answers(tools), drains_elsewhere=drains_elsewhere, migration=order)
     if number is not None:
         if junit_file is not None:
             raise click.UsageError(f"--junit tells of replays, and --record is none. {_NOTHING}")
@@ -119,9 +149,32 @@ def replay(
     context.exit(_replay(settings, deployed.app, folder, terms, junit_file))
 
 
-def _replay(
-    settings: Settings, app: App, folder: str, terms: Terms, junit_file: str | None
-) -> int:
+def _order(
+    app: App, to: str | None, pairs: tuple[str, ...], upgrade: str | None, restart_steps: bool
+) -> Order | None:
+    """Which migration the command line asks for."""
+    if to is None:
+        if pairs or upgrade or restart_steps:
+            raise click.UsageError(
+                f"--map, --upgrade and --restart-steps say how to migrate. {_NOTHING} Say to which "
+                "version: --to refund@2.0.0"
+            )
+        return None
+    graph = next((one for one in app.graphs if one.id == to), None)
+    if graph is None:
+        known = ", ".join(one.id for one in app.graphs) or "none"
+        raise click.UsageError(f"The app has no graph {to!r}. {_NOTHING} It has: {known}.")
+    return Order(
+        to=graph,
+        mapping=read_mapping(pairs),
+        by="nottwice replay",
+        why="a replay of recorded checkpoints",
+        upgrade=load_upgrade(upgrade),
+        restart_steps=restart_steps,
+    )
+
+
+def _replay(settings: Settings, app: App, folder: str, terms: Terms, junit_file: str | None) -> int:
     """Replay and tell; the exit code. A gate that has replayed nothing does not pass (P147)."""
     with _progress(settings, "replaying") as report:
         try:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nottwice.errors import NottwiceError, UsageError
+from nottwice.errors import MigrationRefused, NottwiceError, UsageError
 from nottwice.graphs.app import App
 from nottwice.graphs.declare import Graph
 from nottwice.model.bump import is_draft, next_version, says_enough, what_bump
@@ -27,8 +27,10 @@ from nottwice.testing.replay.fixture import (
     read_fixture,
 )
 from nottwice.testing.replay.judging import judge
+from nottwice.testing.replay.migrating import concerns, migrated
 from nottwice.testing.replay.problems import Cause, Problem, distinct
 from nottwice.testing.replay.runner import LIMIT_SECONDS, Trace, run_fixture
+from nottwice.versions.migrate_plan import Order
 
 # How a change of a graph is told (model/bump.py), and what it is called here.
 _CAUSES = (
@@ -77,6 +79,8 @@ class Terms:
     drains_elsewhere: bool = False
     """Runs of versions that this code does not have finish on a deployment of their own."""
     limit_seconds: float = LIMIT_SECONDS
+    migration: Order | None = None
+    """To which version runs of other ones are migrated, in memory, before they are resumed."""
 
 
 def replay_folder(
@@ -123,6 +127,9 @@ def replay_file(app: App | Graph[Any], path: str | Path, *, terms: Terms | None 
 def replay(app: App | Graph[Any], fixture: Fixture, *, terms: Terms | None = None) -> Result:
     """Resume a recorded checkpoint with the code at hand and tell in what it differs."""
     terms = terms or Terms()
+    order = terms.migration
+    if order is not None and concerns(order, fixture):
+        return _migrated(fixture, order, terms)
     graphs, graph = _graphs(app), taker(app, fixture.graph_id)
     if graph is None and terms.drains_elsewhere:
         graph = _later(graphs, fixture.graph_id)
@@ -138,6 +145,17 @@ def replay(app: App | Graph[Any], fixture: Fixture, *, terms: Terms | None = Non
     return Result(
         path=fixture.name, fixture=fixture, problems=distinct(_problems(graph, fixture, terms))
     )
+
+
+def _migrated(fixture: Fixture, order: Order, terms: Terms) -> Result:
+    """How a checkpoint fares that is migrated first (P162)."""
+    try:
+        moved = migrated(fixture, order)
+    except MigrationRefused as error:
+        refused = Problem(Cause.NOT_MIGRATED, str(error))
+        return Result(path=fixture.name, fixture=fixture, problems=(refused,))
+    problems = distinct(_problems(order.to, moved, terms))
+    return Result(path=fixture.name, fixture=fixture, problems=problems)
 
 
 def observe(graph: Graph[Any], fixture: Fixture, terms: Terms) -> Trace:
@@ -238,7 +256,10 @@ def _version_missing(graphs: Iterable[Graph[Any]], fixture: Fixture) -> Problem:
         old = Fingerprint.from_plain(fixture.definition)
         bump = what_bump(old, versions[-1].fingerprint())
         diff = tuple(reason.text for reason in bump.reasons[:8])
-    more = "deploy the old one beside it, nottwice migrate its runs, or say --drains-elsewhere"
+    more = (
+        "deploy the old one beside it, nottwice migrate its runs (--to GRAPH --map OLD=NEW tries "
+        "that here), or say --drains-elsewhere"
+    )
     return Problem(Cause.VERSION_MISSING, f"{text}; {more}", None, diff)
 
 

@@ -17,6 +17,7 @@ class Cause(enum.Enum):
 
     UNREADABLE = "file cannot be read"
     VERSION_MISSING = "graph version missing"
+    NOT_MIGRATED = "migration refused"
     NODE_RENAMED = "node renamed without mapping"
     NODE_REMOVED = "node removed"
     ROUTE_CHANGED = "route changed"
