@@ -57,6 +57,8 @@ PUBLIC_NAMES = [
     "Price",
     "QuestionOpen",
     "Receipt",
+    "RecordedCall",
+    "RecordedRun",
     "Refused",
     "Rejected",
     "Removed",

@@ -90,6 +90,7 @@ from nottwice.guard.backup import backup
 from nottwice.guard.declare import tool
 from nottwice.guard.ledger import Ledger, run, send
 from nottwice.guard.ledger import open_ledger as open
+from nottwice.guard.on_record import RecordedCall, RecordedRun
 from nottwice.guard.recorded import now, random, recorded, uuid
 from nottwice.guard.request import key_per_call
 from nottwice.guard.retention import remove_expired
@@ -155,6 +156,8 @@ __all__ = [
     "Price",
     "QuestionOpen",
     "Receipt",
+    "RecordedCall",
+    "RecordedRun",
     "Refused",
     "Rejected",
     "Removed",

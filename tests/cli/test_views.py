@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 import nottwice as nt
 from nottwice.cli import views
 from nottwice.errors import UsageError
+from nottwice.guard import on_record
 from nottwice.guard.ledger import Ledger, open_ledger
-from nottwice.model.run import Life
+from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.run import Life, RunRecord
+from nottwice.store.interface import Store
 from tests.cli.workplace import Workplace
 
 
@@ -62,8 +68,9 @@ def test_the_overview_counts_runs_reviews_and_doubts(ledger: Ledger) -> None:
         "aborted": 0,
         "removed": 0,
     }
-    assert len(overview.open_cases) == 3
-    assert overview.decided_cases == []
+    assert (overview.open_reviews, len(overview.cases)) == (3, 3)
+    assert overview.decided_reviews == ()
+    assert overview.more == 0
     assert overview.calls_in_doubt == 4
     assert [view.run.workflow_id for view in overview.interrupted] == ["ticket-7"]
 
@@ -145,3 +152,71 @@ def test_a_call_in_doubt_is_kept_however_early_it_was(tmp_path: Path) -> None:
 def test_only_what_is_not_zero_is_counted_in_words() -> None:
     assert views.count_text([("open", 2), ("decided", 0)]) == "2 open"
     assert views.count_text([("open", 0)]) == "none"
+
+
+class Loads:
+    """A store that counts the runs and reviewed calls that it hands out."""
+
+    reads_can_block = False
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.runs_loaded = 0
+        self.calls_loaded = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def runs(self, **asked: Any) -> list[RunRecord]:
+        found = self._store.runs(**asked)
+        self.runs_loaded += len(found)
+        return found
+
+    def load_call(self, identity: CallIdentity) -> CallRow | None:
+        self.calls_loaded += 1
+        return self._store.load_call(identity)
+
+
+@nt.tool("unsafe_on_replay", name="views_post")
+def post(ticket: int) -> None:
+    raise TimeoutError("no answer")
+
+
+def many_runs(ledger: Ledger, *, completed: int, in_doubt: int) -> None:
+    for number in range(completed):
+        with ledger.run(f"done-{number}"):
+            pass
+    for number in range(in_doubt):
+        with contextlib.suppress(nt.ReplayUnsafeError), ledger.run(f"open-{number}"):
+            post(number)
+
+
+def test_runs_that_are_over_are_counted_and_not_loaded(tmp_path: Path) -> None:
+    """P171."""
+    with nt.open(tmp_path / "agent.db") as ledger:
+        many_runs(ledger, completed=60, in_doubt=views.MOST_LOADED + 3)
+        loads = Loads(ledger.store)
+        overview = views.look_over(Ledger(cast(Store, loads), clock=ledger.clock))
+    open_ones = views.MOST_LOADED + 3
+    assert (overview.states["completed"], overview.states["waiting"]) == (60, open_ones)
+    assert (overview.calls_in_doubt, overview.waiting["review"]) == (open_ones, open_ones)
+    assert (overview.open_reviews, len(overview.cases)) == (open_ones, views.MOST_LOADED)
+    assert overview.more == 3
+    assert (loads.runs_loaded, loads.calls_loaded) == (open_ones, views.MOST_LOADED)
+
+
+def test_a_list_loads_the_runs_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P171."""
+    monkeypatch.setattr(on_record, "PAGE", 5)
+    with nt.open(tmp_path / "agent.db") as ledger:
+        many_runs(ledger, completed=30, in_doubt=2)
+        loads = Loads(ledger.store)
+        asked = Ledger(cast(Store, loads), clock=ledger.clock)
+        shown = itertools.islice(views.list_runs(asked, prefix="done-", states=()), 5)
+        assert [view.run.workflow_id for view in shown] == [f"done-{n}" for n in range(29, 24, -1)]
+        assert loads.runs_loaded == 5
+        assert views.count_runs(asked, prefix="done-", states=()) == 30
+        assert views.count_runs(asked, prefix="", states=("waiting", "failed")) == 2
+        assert loads.runs_loaded == 5

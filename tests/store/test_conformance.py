@@ -272,24 +272,24 @@ class DecidesTwice(MemoryStore):
 
 class IgnoresKeysOfOtherRuns(MemoryStore):
     def commit(self, commit: Commit) -> None:
-        kept = dict(self.data.calls)
-        mine = {who: row for who, row in kept.items() if who.workflow_id == commit.workflow_id}
-        others = {who: row for who, row in kept.items() if who not in mine}
-        self.data.calls = mine
+        kept = self.data.calls.items()
+        others = {who: row for who, row in kept if who.workflow_id != commit.workflow_id}
+        for who in others:
+            del self.data.calls[who]
         try:
             super().commit(commit)
         finally:
-            self.data.calls = {**others, **self.data.calls}
+            self.data.calls.update(others)
 
 
 class SortsByTool(MemoryStore):
-    def calls(self, workflow_id: str) -> list[CallRow]:
-        return sorted(super().calls(workflow_id), key=lambda row: row.identity.tool_name)
+    def calls(self, workflow_id: str, **asked: Any) -> list[CallRow]:
+        return sorted(super().calls(workflow_id, **asked), key=lambda row: row.identity.tool_name)
 
 
 class MatchesPatterns(MemoryStore):
-    def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
-        found = [run for run in super().runs() if fnmatch(run.workflow_id, prefix + "*")]
+    def runs(self, *, prefix: str = "", limit: int | None = None, **asked: Any) -> list[RunRecord]:
+        found = [run for run in super().runs(**asked) if fnmatch(run.workflow_id, prefix + "*")]
         return found[:limit]
 
 
@@ -364,8 +364,9 @@ class TidiesJson(MemoryStore):
         row = super().load_call(identity)
         return None if row is None else row._replace(args_json=_tidy(row.args_json))
 
-    def calls(self, workflow_id: str) -> list[CallRow]:
-        return [row._replace(args_json=_tidy(row.args_json)) for row in super().calls(workflow_id)]
+    def calls(self, workflow_id: str, **asked: Any) -> list[CallRow]:
+        found = super().calls(workflow_id, **asked)
+        return [row._replace(args_json=_tidy(row.args_json)) for row in found]
 
 
 def _tidy(text: str) -> str:

@@ -21,7 +21,8 @@ def data(
 ) -> MemoryData:
     graph_id = "fix@1.3.0" if nodes is not None else None
     record = run_record(graph_id=graph_id, **run)
-    found = MemoryData(runs={"run": record})
+    found = MemoryData()
+    found.runs["run"] = record
     for one in steps:
         found.steps[(one.workflow_id, one.node_id, one.checkpoint_id)] = one
     for row in calls:

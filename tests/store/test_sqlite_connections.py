@@ -15,6 +15,7 @@ import pytest
 
 from nottwice.errors import LedgerCorrupt, StoreError
 from nottwice.model.run import Life
+from nottwice.store import sqlite_connections
 from nottwice.store.sqlite import SqliteStore
 from nottwice.store.sqlite_connections import (
     MOST_READERS,
@@ -25,7 +26,7 @@ from nottwice.store.sqlite_connections import (
 from nottwice.store.sqlite_schema import bring_forward
 from tests.store.children import Child
 from tests.store.machine import python
-from tests.store.samples import NOW, noted
+from tests.store.samples import NOW, note, noted
 
 FULL = 2
 
@@ -248,3 +249,23 @@ def test_a_child_that_was_forked_in_mid_use_is_refused(tmp_path: Path) -> None:
         assert family.hear() == {"parent_sees": [1, 3]}
     for words in ("forked while another thread", "Nothing was opened", "spawn"):
         assert words in refusal
+
+
+def test_the_log_is_cut_once_a_long_reader_is_gone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P173."""
+    monkeypatch.setattr(sqlite_connections, "MOST_LOG_BYTES", 5 << 20)
+    store, log = SqliteStore(path, now=NOW), Path(f"{path}-wal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchone()
+        for number in range(80):
+            store.commit(note(number, weight=100_000))
+        grown = log.stat().st_size
+    for number in range(80, 84):
+        store.commit(note(number))
+    assert grown > 7 << 20
+    assert log.stat().st_size <= 5 << 20
+    assert noted(store) == list(range(84))
+    store.close()

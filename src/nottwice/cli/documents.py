@@ -248,8 +248,8 @@ def status_document(overview: Overview, commands: list[str]) -> dict[str, Any]:
         "ledger": overview.location,
         "runs": overview.states,
         "reviews": {
-            "open": len(overview.open_cases),
-            "decided": len(overview.decided_cases),
+            "open": overview.open_reviews,
+            "decided": len(overview.decided_reviews),
         },
         "calls_in_doubt": overview.calls_in_doubt,
         "waiting": overview.waiting,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 
 import click
@@ -26,6 +27,7 @@ from nottwice.cli.views import (
     STATES,
     Overview,
     RunView,
+    count_runs,
     count_text,
     decided_reviews,
     list_runs,
@@ -52,7 +54,7 @@ def show_status(settings: Settings) -> None:
         _end_if_unreadable(overview)
         return
     total = sum(overview.states.values())
-    waiting = (("open", len(overview.open_cases)), ("decided", len(overview.decided_cases)))
+    waiting = (("open", overview.open_reviews), ("decided", len(overview.decided_reviews)))
     doubts = overview.calls_in_doubt
     show_facts(
         f"Ledger {overview.location}",
@@ -153,15 +155,19 @@ def runs(
         return
     with named_ledger(settings) as ledger:
         found = list_runs(ledger, prefix=prefix, states=states, graph=graph)
+        shown = list(found if show_all else itertools.islice(found, MOST_ROWS))
+        omitted = 0
+        if not show_all and len(shown) == MOST_ROWS:
+            counted = count_runs(ledger, prefix=prefix, states=states, graph=graph)
+            # Others may have removed some meanwhile.
+            omitted = max(0, counted - len(shown))
         now, location = ledger.clock.now(), ledger.location
-        decided = decided_reviews(ledger.store)
-    shown = found if show_all else found[:MOST_ROWS]
-    omitted = len(found) - len(shown)
+        decided = decided_reviews(ledger.store, (view.run for view in shown))
     if settings.as_json:
         documents = [run_document(view) for view in shown]
         show_json({"ledger": location, "runs": documents, "omitted": omitted})
         return
-    if not found:
+    if not shown:
         show_line("No runs." if not (prefix or states or graph) else "No such runs.")
         return
     rows = [
@@ -190,10 +196,10 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
     """Commands, each with the reason to type it; what waits for a person comes first."""
     found = [
         (settings.command(f"decide {case.review.review_id}"), _question(case))
-        for case in overview.open_cases
+        for case in overview.cases
     ]
-    undecided = {case.review.identity.workflow_id for case in overview.open_cases}
-    decided = {case.review.identity.workflow_id for case in overview.decided_cases}
+    undecided = {case.review.identity.workflow_id for case in overview.cases}
+    decided = {review.identity.workflow_id for review in overview.decided_reviews}
     for view in overview.ready:
         if view.run.workflow_id not in undecided:
             came = "was decided" if view.run.workflow_id in decided else "has what it waited for"
@@ -201,7 +207,7 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
     found += [_resuming(view, "was interrupted", settings) for view in overview.interrupted]
     # A child is resumed by resuming its root, which may be there for its own sake.
     found = list(dict(reversed(found)).items())[::-1]
-    more = len(found) - MOST_HINTS
+    more = len(found) - MOST_HINTS + overview.more
     found = found[:MOST_HINTS]
     if more > 0:
         found.append((settings.command("reviews"), f"… and {more} more that need somebody"))

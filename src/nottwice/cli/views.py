@@ -6,8 +6,11 @@ by the call whose attempt never came back.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, assert_never
 
 from nottwice.cli.output import shorten, utc_text
@@ -16,14 +19,14 @@ from nottwice.engine.history import Version, history, load_whole
 from nottwice.engine.restored import is_failover, mark_of
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.graphs.outcome import NodeMark
-from nottwice.graphs.readiness import is_ready
+from nottwice.graphs.readiness import can_go_on
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.running import marks
 from nottwice.guard.ledger import Ledger
+from nottwice.guard.on_record import runs_in_pages
 from nottwice.model import values
 from nottwice.model.asked import Question, WantedCall, shown_in
 from nottwice.model.call import ROOT_NODE, CallRow, CallStatus
-from nottwice.model.graph import split_graph_id
 from nottwice.model.places import shown_node
 from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, Evidence, Review, ReviewKind, ReviewStatus, Verb
@@ -31,13 +34,14 @@ from nottwice.model.run import (
     EventRecord,
     HolderRecord,
     Life,
+    RunCount,
     RunRecord,
     RunStatus,
     StepRecord,
     Wait,
     WaitKind,
 )
-from nottwice.reviews.queue import Case, open_cases
+from nottwice.reviews.queue import Case, case_of
 from nottwice.store.interface import ManyFiles, Store
 
 T = TypeVar("T")
@@ -58,6 +62,8 @@ STATES = (
     "removed",
 )
 MOST_NAMES = 5
+MOST_LOADED = 20
+"""Of the reviews, and of the runs that need somebody; the rest are counted."""
 
 
 class Holders:
@@ -111,11 +117,18 @@ class Overview:
 
     location: str
     states: dict[str, int]
+    open_reviews: int
+    decided_reviews: tuple[Review, ...]
+    """Decided, and not used yet."""
     cases: tuple[Case, ...]
+    """The oldest reviews that are open."""
     calls_in_doubt: int
     interrupted: tuple[RunView, ...]
+    """Those that changed last."""
     ready: tuple[RunView, ...]
-    """Waiting runs for which something has come."""
+    """Waiting runs for which something has come; those that changed last."""
+    more: int
+    """How many more are open, interrupted or ready than are loaded here."""
     waiting: dict[str, int]
     """How many runs wait for a review, a timer, an event, a child run."""
     copied_at: float | None = None
@@ -124,14 +137,6 @@ class Overview:
     """What is known about the failover, if one made that copy."""
     unreadable: tuple[str, ...] = ()
     """What is wrong with each file of the ledger that cannot be read."""
-
-    @property
-    def open_cases(self) -> list[Case]:
-        return [case for case in self.cases if case.review.status is ReviewStatus.OPEN]
-
-    @property
-    def decided_cases(self) -> list[Case]:
-        return [case for case in self.cases if case.review.status is ReviewStatus.DECIDED]
 
 
 @frozen_record(frozen=True, slots=True)
@@ -167,52 +172,117 @@ class RunDetails:
 
 
 def look_over(ledger: Ledger) -> Overview:
-    """Count what is in a ledger, and find what needs somebody."""
+    """Count what is in a ledger, and find what needs somebody.
+
+    Runs that are over are only counted, by the store (P171). Those that wait are read one page at a
+    time, and of what needs somebody only as much is loaded as anybody reads.
+    """
     store, holders = ledger.store, Holders(ledger.store)
-    runs = [_view(run, holders) for run in store.runs()]
-    counts = Counter(view.state for view in runs)
-    doubts = sum(len(store.calls_in_doubt(view.run.workflow_id)) for view in runs)
-    waiting = [view for view in runs if view.run.status is RunStatus.WAITING]
-    cases, decided = tuple(open_cases(store)), decided_reviews(store)
-    kinds = Counter(
-        kind for view in waiting for kind in {kind_of(wait, decided) for wait in view.run.waits}
+    states = _count_states(store.count_runs(), holders)
+    reviews = store.open_reviews()
+    undecided = [review for review in reviews if review.status is ReviewStatus.OPEN]
+    decided = tuple(review for review in reviews if review.status is ReviewStatus.DECIDED)
+    waiting = _look_at_waiting(ledger, undecided=_ids(undecided), decided=_ids(decided))
+    interrupted = tuple(
+        itertools.islice(
+            list_runs(ledger, prefix="", states=(INTERRUPTED,)),
+            min(states[INTERRUPTED], MOST_LOADED),
+        )
     )
-    now, mark = ledger.clock.now(), mark_of(store)
+    shown = undecided[:MOST_LOADED]
+    ready = tuple(_view(run, holders) for run in waiting.ready)
+    needing = len(undecided) + states[INTERRUPTED] + waiting.number_ready
+    mark = mark_of(store)
     return Overview(
         location=ledger.location,
-        states={state: counts[state] for state in STATES},
-        cases=cases,
-        calls_in_doubt=doubts,
-        interrupted=tuple(view for view in runs if view.state == INTERRUPTED),
-        ready=tuple(view for view in waiting if is_ready(store, view.run.workflow_id, now=now)),
-        waiting={kind: kinds[kind] for kind in (*(kind.value for kind in WaitKind), DECIDED)},
+        states={state: states[state] for state in STATES},
+        open_reviews=len(undecided),
+        decided_reviews=decided,
+        cases=tuple(case_of(store, review) for review in shown),
+        calls_in_doubt=len(store.calls_in_doubt()),
+        interrupted=interrupted,
+        ready=ready,
+        more=needing - len(shown) - len(interrupted) - len(ready),
+        waiting={kind: waiting.kinds[kind] for kind in (*(one.value for one in WaitKind), DECIDED)},
         copied_at=None if mark is None else mark.at,
         failover=mark.why if mark is not None and is_failover(mark) else None,
         unreadable=tuple(store.unreadable()) if isinstance(store, ManyFiles) else (),
     )
 
 
-def decided_reviews(store: Store) -> frozenset[str]:
-    """The ids of reviews whose decision no run has used yet."""
-    reviews = store.open_reviews()
-    return frozenset(each.review_id for each in reviews if each.status is ReviewStatus.DECIDED)
+@dataclass
+class _Waiting:
+    """What the runs that wait, wait for."""
+
+    kinds: Counter[str]
+    ready: list[RunRecord]
+    number_ready: int = 0
+
+
+def _look_at_waiting(
+    ledger: Ledger, *, undecided: Collection[str], decided: Collection[str]
+) -> _Waiting:
+    store, now = ledger.store, ledger.clock.now()
+    found = _Waiting(Counter(), [])
+    for run in runs_in_pages(store, status=RunStatus.WAITING):
+        found.kinds.update({kind_of(wait, decided) for wait in run.waits})
+        in_vain = (wait.until is None and wait.subject in undecided for wait in run.waits)
+        if not all(in_vain) and can_go_on(store, run, now=now):
+            found.number_ready += 1
+            if len(found.ready) < MOST_LOADED:
+                found.ready.append(run)
+    return found
+
+
+def _ids(reviews: Iterable[Review]) -> frozenset[str]:
+    return frozenset(review.review_id for review in reviews)
+
+
+def _count_states(counts: Iterable[RunCount], holders: Holders) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for count in counts:
+        life = None if count.holder_id is None else holders.life(count.holder_id)
+        found[QUEUED] += count.queued
+        found[_state(count.status, life)] += count.runs - count.queued
+    return found
+
+
+def decided_reviews(store: Store, runs: Iterable[RunRecord]) -> frozenset[str]:
+    """The ids of reviews that these runs wait for and whose decision none has used yet."""
+    asking = [run for run in runs if any(wait.kind is WaitKind.REVIEW for wait in run.waits)]
+    reviews = (review for run in asking for review in store.open_reviews(run.workflow_id))
+    return _ids(review for review in reviews if review.status is ReviewStatus.DECIDED)
 
 
 def list_runs(
     ledger: Ledger, *, prefix: str, states: Sequence[str], graph: str | None = None
-) -> list[RunView]:
-    """The runs whose id begins with ``prefix``, last changed first."""
-    holders = Holders(ledger.store)
-    views = (
-        _view(run, holders)
-        for run in ledger.store.runs(prefix=prefix)
-        if graph is None or _is_run_of(run, graph)
-    )
-    return [view for view in views if not states or view.state in states]
+) -> Iterator[RunView]:
+    """The runs whose id begins with ``prefix``, last changed first, read as they are asked for."""
+    store, holders = ledger.store, Holders(ledger.store)
+    if not states:
+        found = runs_in_pages(store, prefix=prefix, graph=graph)
+        return (_view(run, holders) for run in found)
+    kinds = {_KINDS.get(state) or (RunStatus(state), False) for state in states}
+    lists = [
+        runs_in_pages(store, prefix=prefix, graph=graph, status=status, queued=queued)
+        for status, queued in kinds
+    ]
+    merged = heapq.merge(*lists, key=lambda run: (run.updated_at, run.workflow_id), reverse=True)
+    views = (_view(run, holders) for run in merged)
+    return (view for view in views if view.state in states)
 
 
-def _is_run_of(run: RunRecord, graph: str) -> bool:
-    return run.graph_id is not None and graph in (run.graph_id, split_graph_id(run.graph_id)[0])
+# The states that are not the status alone. Only a run that is running can be merely enqueued.
+_KINDS = {QUEUED: (RunStatus.RUNNING, True), INTERRUPTED: (RunStatus.RUNNING, False)}
+
+
+def count_runs(
+    ledger: Ledger, *, prefix: str, states: Sequence[str], graph: str | None = None
+) -> int:
+    """How many runs ``list_runs`` would show."""
+    counts = ledger.store.count_runs(prefix=prefix, graph=graph)
+    found = _count_states(counts, Holders(ledger.store))
+    return sum(number for state, number in found.items() if not states or state in states)
 
 
 def find_run(ledger: Ledger, name: str, *, list_command: str) -> RunRecord:
@@ -410,13 +480,14 @@ def is_pending(review: Review) -> bool:
 def _view(run: RunRecord, holders: Holders) -> RunView:
     life = None if run.holder_id is None else holders.life(run.holder_id)
     who = None if run.holder_id is None else holders.describe(run.holder_id)
-    state = run.status.value
+    return RunView(run, QUEUED if run.is_queued else _state(run.status, life), who, life)
+
+
+def _state(status: RunStatus, life: Life | None) -> str:
     # A run that nobody holds is not running either: its last holder could not finish claiming it.
-    if run.is_queued:
-        state = QUEUED
-    elif run.status is RunStatus.RUNNING and life in (None, Life.DEAD):
-        state = INTERRUPTED
-    return RunView(run, state, who, life)
+    if status is RunStatus.RUNNING and life in (None, Life.DEAD):
+        return INTERRUPTED
+    return status.value
 
 
 def _last(items: Sequence[T], limit: int | None, *, keep: Callable[[T], bool]) -> list[T]:

@@ -261,9 +261,7 @@ def _abort_children(seat: Seat, run_id: str) -> Doing[None]:
     yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
 
 
-def beginning(
-    asked: Asked, known: RunRecord | None, *, now: float
-) -> Doing[ownership.Beginning]:
+def beginning(asked: Asked, known: RunRecord | None, *, now: float) -> Doing[ownership.Beginning]:
     """What the run begins with, checked against what it began with if it is there already."""
     graph = asked.graph
     record = GraphRecord(graph.id, graph.record_json, now)

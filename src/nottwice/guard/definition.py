@@ -245,7 +245,5 @@ def _same_each(old: Iterable[Any], new: Iterable[Any], pairs: Pairs = frozenset(
     return all(_same(one, other, pairs) for one, other in zip(olds, news, strict=True))
 
 
-def _same_names(
-    old: Mapping[str, Any], new: Mapping[str, Any], pairs: Pairs = frozenset()
-) -> bool:
+def _same_names(old: Mapping[str, Any], new: Mapping[str, Any], pairs: Pairs = frozenset()) -> bool:
     return old.keys() == new.keys() and all(_same(old[name], new[name], pairs) for name in old)

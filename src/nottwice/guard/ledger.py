@@ -10,15 +10,25 @@ import functools
 import os
 import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.session import Policy
-from nottwice.errors import StoreError, UsageError
+from nottwice.errors import StoreError, UnknownRun, UsageError
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.keyring import KeySource, find_keyring
+from nottwice.guard.on_record import (
+    STATUSES,
+    RecordedCall,
+    RecordedRun,
+    recorded_call,
+    recorded_calls,
+    recorded_run,
+    recorded_runs,
+)
 from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.guard.project import project_text
 from nottwice.guard.run import Run
@@ -26,6 +36,7 @@ from nottwice.guard.sending import tell
 from nottwice.model.cadence import Cadence, Checkpoints, read_cadence
 from nottwice.model.graph import parse_version
 from nottwice.model.keyring import Keyring
+from nottwice.model.run import RunRecord
 from nottwice.model.seal import Seals
 from nottwice.model.tool import Duration, parse_duration
 from nottwice.store.interface import Store
@@ -135,6 +146,52 @@ class Ledger:
         check_not_importing(f"Run {run_id!r} is sent the event {name!r}")
         event = tell(self, run_id, name, payload, event_id=event_id, by=by)
         return event.event_id
+
+    def runs(
+        self, *, prefix: str = "", graph: str | None = None, status: str | None = None
+    ) -> Iterator[RecordedRun]:
+        """The runs of this ledger, last changed first, read a page at a time as you iterate.
+
+        ``prefix``: those whose id begins with it. ``graph``: those of a graph, by its name or by
+        ``name@version``. ``status``: one of the texts that ``RecordedRun.status`` can be. A run
+        that changes while you iterate moves to the front, and may not be shown.
+        """
+        if status is not None and status not in STATUSES:
+            raise UsageError(
+                f"{status!r} is no status of a run. Nothing was read. Give one of: "
+                f"{', '.join(STATUSES)}."
+            )
+        return recorded_runs(self.store, prefix=prefix, graph=graph, status=status)
+
+    def run_record(self, run_id: str) -> RecordedRun:
+        """One run as it is on record; nothing is opened or resumed. Raises UnknownRun."""
+        return recorded_run(self._known(run_id))
+
+    def calls(self, run_id: str) -> Iterator[RecordedCall]:
+        """The calls of a run, oldest first, read a page at a time as you iterate.
+
+        Arguments and results are plain data, as they are stored. Raises UnknownRun.
+        """
+        self._known(run_id)
+        return recorded_calls(self.store, run_id)
+
+    def in_doubt(self, run_id: str | None = None) -> Iterator[RecordedCall]:
+        """The calls of this ledger, or of one run, that may or may not have taken effect.
+
+        Oldest first. A call that is under way now is one of them. Raises UnknownRun.
+        """
+        if run_id is not None:
+            self._known(run_id)
+        return map(recorded_call, self.store.calls_in_doubt(run_id))
+
+    def _known(self, run_id: str) -> RunRecord:
+        run = self.store.load_run(run_id)
+        if run is None:
+            raise UnknownRun(
+                f"There is no run {run_id!r} in {self.location}. Nothing was changed. List them "
+                "with: nottwice runs"
+            )
+        return run
 
     def close(self) -> None:
         """Close the ledger. Everything that was reported durable stays so."""

@@ -171,6 +171,18 @@ def plain_input(version: str) -> str:
     return values.encode({"version": version})
 
 
+@frozen_record(frozen=True, slots=True)
+class RunCount:
+    """How many runs have one status, and, if that is running, one holder."""
+
+    status: RunStatus
+    holder_id: str | None
+    """None also for every status but running: who held a run that is over does not matter."""
+    runs: int
+    queued: int
+    """How many of them were only enqueued."""
+
+
 @light_record(frozen=True, slots=True)
 class StepRecord:
     """One visit of one step."""

@@ -30,7 +30,7 @@ class Case:
 
 def open_cases(store: Store, workflow_id: str | None = None) -> list[Case]:
     """All reviews that are open, or decided and not used yet, oldest first."""
-    return [_case(store, review) for review in store.open_reviews(workflow_id)]
+    return [case_of(store, review) for review in store.open_reviews(workflow_id)]
 
 
 def find_case(store: Store, review_id: str) -> Case:
@@ -46,10 +46,11 @@ def find_case(store: Store, review_id: str) -> Case:
     if len(matches) > 1:
         names = ", ".join(review.review_id for review in matches[:5])
         raise UsageError(f"{review_id!r} is the beginning of several reviews: {names}.")
-    return _case(store, matches[0])
+    return case_of(store, matches[0])
 
 
-def _case(store: Store, review: Review) -> Case:
+def case_of(store: Store, review: Review) -> Case:
+    """A review with all that is known about it."""
     row = store.load_call(review.identity)
     holder = store.load_holder(row.holder_id) if row is not None else None
     life = store.life_of(row.holder_id) if row is not None else Life.NOT_PROVEN

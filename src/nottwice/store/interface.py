@@ -26,6 +26,7 @@ from nottwice.model.run import (
     HolderRecord,
     LastVisit,
     Life,
+    RunCount,
     RunRecord,
     RunStatus,
     Standing,
@@ -257,8 +258,10 @@ class Store(Protocol):
 
     def load_review(self, review_id: str) -> Review | None: ...
 
-    def calls(self, workflow_id: str) -> list[CallRow]:
-        """All calls of a run, oldest first."""
+    def calls(
+        self, workflow_id: str, *, limit: int | None = None, after: CallIdentity | None = None
+    ) -> list[CallRow]:
+        """The calls of a run, oldest first; of those after another one, if that is named."""
 
     def last_calls(
         self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
@@ -270,7 +273,11 @@ class Store(Protocol):
 
     def count_calls(self, workflow_id: str) -> int: ...
 
-    def calls_in_doubt(self, workflow_id: str) -> list[CallRow]: ...
+    def calls_in_doubt(self, workflow_id: str | None = None) -> list[CallRow]:
+        """The calls of a run, or of all runs, that may or may not have happened, oldest first.
+
+        A run that is completed or removed has none, so of all runs only the others are asked.
+        """
 
     def standing(self, workflow_id: str) -> Standing:
         """What there is to look at before anybody goes on with a run, found out in one look."""
@@ -302,8 +309,25 @@ class Store(Protocol):
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
         """The row of any run that used this key last; its ``key_since`` says since when."""
 
-    def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
-        """Runs, last changed first; the identity ``prefix`` is matched literally."""
+    def runs(
+        self,
+        *,
+        limit: int | None = None,
+        prefix: str = "",
+        graph: str | None = None,
+        status: RunStatus | None = None,
+        queued: bool | None = None,
+        before: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        """Runs, last changed first; the identity ``prefix`` is matched literally.
+
+        ``graph``: only runs of this graph, by its name or its id. ``queued``: only those that are
+        merely enqueued, or only the others. ``before``: only those that come after this one in the
+        list, as it was seen. A page must not become slower because there are more runs.
+        """
+
+    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
+        """How many runs there are, by status, and those that are running by holder."""
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         """All reviews of a run, or of the whole ledger, oldest first."""

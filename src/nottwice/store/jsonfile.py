@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from nottwice.errors import KeyMissing, LedgerCorrupt, NoLedger, NottwiceError, StoreError
 from nottwice.model.call import CallIdentity, CallRow
@@ -30,6 +31,7 @@ from nottwice.model.run import (
     HolderRecord,
     LastVisit,
     Life,
+    RunCount,
     RunRecord,
     Standing,
     StepRecord,
@@ -139,8 +141,10 @@ class JsonFileStore:
     def load_review(self, review_id: str) -> Review | None:
         return self._mentioning(review_id).load_review(review_id)
 
-    def calls(self, workflow_id: str) -> list[CallRow]:
-        return self._view(workflow_id).calls(workflow_id)
+    def calls(
+        self, workflow_id: str, *, limit: int | None = None, after: CallIdentity | None = None
+    ) -> list[CallRow]:
+        return self._view(workflow_id).calls(workflow_id, limit=limit, after=after)
 
     def last_calls(
         self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
@@ -150,7 +154,7 @@ class JsonFileStore:
     def count_calls(self, workflow_id: str) -> int:
         return self._view(workflow_id).count_calls(workflow_id)
 
-    def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
+    def calls_in_doubt(self, workflow_id: str | None = None) -> list[CallRow]:
         return self._view(workflow_id).calls_in_doubt(workflow_id)
 
     def standing(self, workflow_id: str) -> Standing:
@@ -175,8 +179,11 @@ class JsonFileStore:
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
         return self._mentioning(key).last_use_of_key(tool_name, key)
 
-    def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
-        return self._view(None).runs(limit=limit, prefix=prefix)
+    def runs(self, **asked: Any) -> list[RunRecord]:
+        return self._view(None).runs(**asked)
+
+    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
+        return self._view(None).count_runs(prefix=prefix, graph=graph)
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         return self._view(workflow_id).reviews(workflow_id)

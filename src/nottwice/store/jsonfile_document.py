@@ -114,8 +114,9 @@ class RunFile:
     data: MemoryData = field(default_factory=MemoryData)
     folded: int = 0
     """The number of the last line of the inbox that the file contains already."""
-    texts: dict[Any, str] = field(default_factory=dict)
-    """Records that were written before, as text: most of a file is the same next time."""
+    texts: dict[int, tuple[Any, str]] = field(default_factory=dict)
+    """Records that were written before, as text: most of a file is the same next time. They are
+    found by their ids, and kept here so that no other gets one: to hash them takes far longer."""
 
     def sections(self) -> Iterable[tuple[Kind, Iterable[Any]]]:
         data = self.data
@@ -136,16 +137,16 @@ class RunFile:
         return replace(
             self,
             data=MemoryData(
-                runs=dict(data.runs),
-                calls=dict(data.calls),
-                steps=dict(data.steps),
-                reviews=dict(data.reviews),
-                evidence=dict(data.evidence),
-                audit=dict(data.audit),
-                checkpoints=dict(data.checkpoints),
-                events=dict(data.events),
+                runs=data.runs.copy(),
+                calls=data.calls.copy(),
+                steps=data.steps.copy(),
+                reviews=data.reviews.copy(),
+                evidence=data.evidence.copy(),
+                audit=data.audit.copy(),
+                checkpoints=data.checkpoints.copy(),
+                events=data.events.copy(),
                 graphs=dict(data.graphs),
-                charges=dict(data.charges),
+                charges=data.charges.copy(),
             ),
         )
 
@@ -156,12 +157,15 @@ def write(file: RunFile, seals: Seals | None = None) -> bytes:
     parts.insert(0, f'"workflow_id": {_pretty(file.workflow_id, 2)}')
     parts.append(f'"nottwice": {FORMAT}')
     parts.append(f'"folded": {file.folded}')
-    texts: dict[Any, str] = {}
+    texts: dict[int, tuple[Any, str]] = {}
     for kind, records in file.sections():
+        written = []
         for record in records:
-            known = file.texts.get(record)
-            texts[record] = known if known is not None else _pretty(kind.to_plain(record), 4)
-        written = [texts[record] for record in records]
+            known = file.texts.get(id(record))
+            if known is None:
+                known = (record, _pretty(kind.to_plain(record), 4))
+            texts[id(record)] = known
+            written.append(known[1])
         inside = ",\n    ".join(written)
         parts.append(
             f'"{kind.section}": [\n    {inside}\n  ]' if written else f'"{kind.section}": []'
@@ -200,16 +204,18 @@ def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
         return [kind.from_plain(record, file.workflow_id) for record in records]
 
     data = file.data
-    data.runs = {record.workflow_id: record for record in found(RUNS)}
-    data.calls = {record.identity: record for record in found(CALLS)}
-    data.steps = {(one.workflow_id, one.node_id, one.checkpoint_id): one for one in found(STEPS)}
-    data.reviews = {record.review_id: record for record in found(REVIEWS)}
-    data.events = {(one.workflow_id, one.event_id): one for one in found(EVENTS)}
-    data.checkpoints = {(one.workflow_id, one.version): one for one in found(CHECKPOINTS)}
-    data.evidence = dict.fromkeys(found(EVIDENCE))
-    data.audit = dict.fromkeys(found(AUDIT))
-    data.graphs = {record.graph_id: record for record in found(GRAPHS)}
-    data.charges = {(record.meter, record.call_id): record for record in found(CHARGES)}
+    data.runs.update({record.workflow_id: record for record in found(RUNS)})
+    data.calls.update({record.identity: record for record in found(CALLS)})
+    data.steps.update(
+        {(one.workflow_id, one.node_id, one.checkpoint_id): one for one in found(STEPS)}
+    )
+    data.reviews.update({record.review_id: record for record in found(REVIEWS)})
+    data.events.update({(one.workflow_id, one.event_id): one for one in found(EVENTS)})
+    data.checkpoints.update({(one.workflow_id, one.version): one for one in found(CHECKPOINTS)})
+    data.evidence.update(dict.fromkeys(found(EVIDENCE)))
+    data.audit.update(dict.fromkeys(found(AUDIT)))
+    data.graphs.update({record.graph_id: record for record in found(GRAPHS)})
+    data.charges.update({(record.meter, record.call_id): record for record in found(CHARGES)})
 
 
 # A file, or a line, is sealed whole: the seal is its last member.

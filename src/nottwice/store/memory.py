@@ -10,13 +10,13 @@ import os
 import socket
 import uuid
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 
 from nottwice.errors import KeyMissing
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.places import is_inside, is_visit_of
+from nottwice.model.places import is_inside
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -25,14 +25,23 @@ from nottwice.model.run import (
     HolderRecord,
     LastVisit,
     Life,
+    RunCount,
     RunRecord,
+    RunStatus,
     Standing,
     StepRecord,
-    StepStatus,
 )
 from nottwice.store.interface import LEDGER, Commit
 from nottwice.store.rules import MemoryData as MemoryData
-from nottwice.store.rules import apply, charged, check, is_expired, open_reviews, ready_since
+from nottwice.store.rules import (
+    apply,
+    charged,
+    check,
+    is_expired,
+    is_run_of,
+    open_reviews,
+    ready_since,
+)
 
 
 class MemoryStore:
@@ -95,12 +104,15 @@ class MemoryStore:
     def load_review(self, review_id: str) -> Review | None:
         return self.data.reviews.get(review_id)
 
-    def calls(self, workflow_id: str) -> list[CallRow]:
+    def calls(
+        self, workflow_id: str, *, limit: int | None = None, after: CallIdentity | None = None
+    ) -> list[CallRow]:
         with self.data.guard:
-            found = [
-                row for row in self.data.calls.values() if row.identity.workflow_id == workflow_id
-            ]
-        return sorted(found, key=lambda row: row.created_at)
+            found = _oldest_first(self.data.calls.of("run", workflow_id))
+        if after is not None:
+            places = {row.identity: place for place, row in enumerate(found)}
+            found = found[places.get(after, len(found)) + 1 :]
+        return found[:limit]
 
     def last_calls(
         self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
@@ -112,10 +124,13 @@ class MemoryStore:
         return found[max(0, len(found) - limit) :]
 
     def count_calls(self, workflow_id: str) -> int:
-        return len(self.calls(workflow_id))
+        with self.data.guard:
+            return self.data.calls.count("run", workflow_id)
 
-    def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
-        return [row for row in self.calls(workflow_id) if row.status.in_doubt]
+    def calls_in_doubt(self, workflow_id: str | None = None) -> list[CallRow]:
+        with self.data.guard:
+            found = self.data.calls.of("in_doubt", workflow_id)
+        return _oldest_first(found)
 
     def standing(self, workflow_id: str) -> Standing:
         steps = self.steps(workflow_id)
@@ -130,23 +145,23 @@ class MemoryStore:
     def calls_under(
         self, workflow_id: str, node_id: str, *, visit: str | None = None
     ) -> list[CallRow]:
-        return [
-            row
-            for row in self.calls(workflow_id)
-            if is_inside(row.identity.node_id, node_id)
-            and (visit is None or is_visit_of(row.identity.checkpoint_id, visit))
-        ]
+        with self.data.guard:
+            if visit is None:
+                found = self.data.calls.of("run", workflow_id)
+            else:
+                found = self.data.calls.of("visit", (workflow_id, visit))
+        return _oldest_first(row for row in found if is_inside(row.identity.node_id, node_id))
 
     def steps(
         self, workflow_id: str, *, after: int = -1, in_progress_at: str | None = None
     ) -> list[StepRecord]:
         with self.data.guard:
-            of_run = [step for step in self.data.steps.values() if step.workflow_id == workflow_id]
-        found = [step for step in of_run if step.ordinal > after]
-        if in_progress_at is not None:
-            doing = StepStatus.IN_PROGRESS
-            found = [s for s in found if s.node_id == in_progress_at and s.status is doing]
-        return sorted(found, key=lambda step: step.ordinal)
+            if in_progress_at is None:
+                found = self.data.steps.of("run", workflow_id)
+            else:
+                found = self.data.steps.of("in_progress", (workflow_id, in_progress_at))
+        later = [step for step in found if step.ordinal > after]
+        return sorted(later, key=lambda step: step.ordinal)
 
     def last_visits(self, workflow_id: str) -> list[LastVisit]:
         steps = self.steps(workflow_id)
@@ -157,26 +172,50 @@ class MemoryStore:
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
         with self.data.guard:
-            uses = [
-                row
-                for row in self.data.calls.values()
-                if row.identity.tool_name == tool_name and row.key == key
-            ]
-        return sorted(uses, key=lambda row: row.created_at)[-1] if uses else None
+            uses = self.data.calls.of("key", (tool_name, key))
+        return _oldest_first(uses)[-1] if uses else None
 
-    def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
+    def runs(
+        self,
+        *,
+        limit: int | None = None,
+        prefix: str = "",
+        graph: str | None = None,
+        status: RunStatus | None = None,
+        queued: bool | None = None,
+        before: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        found = [
+            run
+            for run in self._chosen(prefix, graph)
+            if status in (None, run.status)
+            and queued in (None, run.is_queued)
+            and (before is None or _last_changed(run) < _last_changed(before))
+        ]
+        return sorted(found, key=_last_changed, reverse=True)[:limit]
+
+    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
+        runs: Counter[tuple[RunStatus, str | None]] = Counter()
+        queued: Counter[tuple[RunStatus, str | None]] = Counter()
+        for run in self._chosen(prefix, graph):
+            where = run.status, run.holder_id if run.status is RunStatus.RUNNING else None
+            runs[where] += 1
+            queued[where] += run.is_queued
+        return [RunCount(*where, number, queued[where]) for where, number in runs.items()]
+
+    def _chosen(self, prefix: str, graph: str | None) -> list[RunRecord]:
         with self.data.guard:
             found = [run for run in self.data.runs.values() if run.workflow_id.startswith(prefix)]
-        found.sort(key=lambda run: (run.updated_at, run.workflow_id), reverse=True)
-        return found[:limit]
+        if graph is None:
+            return found
+        return [run for run in found if is_run_of(run.graph_id, graph)]
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         with self.data.guard:
-            found = [
-                review
-                for review in self.data.reviews.values()
-                if workflow_id in (None, review.identity.workflow_id)
-            ]
+            if workflow_id is None:
+                found = list(self.data.reviews.values())
+            else:
+                found = self.data.reviews.of("run", workflow_id)
         return sorted(found, key=lambda review: (review.opened_at, review.review_id))
 
     def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
@@ -189,16 +228,18 @@ class MemoryStore:
 
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
         with self.data.guard:
-            found = [
-                item
-                for item in self.data.evidence
-                if item.workflow_id == workflow_id and call_id in (None, item.call_id)
-            ]
+            if call_id is None:
+                found = self.data.evidence.keys_of("run", workflow_id)
+            else:
+                found = self.data.evidence.keys_of("call", (workflow_id, call_id))
         return sorted(found, key=lambda item: item.at)
 
     def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
         with self.data.guard:
-            found = [entry for entry in self.data.audit if workflow_id in (None, entry.workflow_id)]
+            if workflow_id is None:
+                found = list(self.data.audit)
+            else:
+                found = self.data.audit.keys_of("run", workflow_id)
         return sorted(found, key=lambda entry: entry.at)
 
     def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
@@ -229,16 +270,13 @@ class MemoryStore:
             return [replace(one, json="") for one in self._checkpoints(workflow_id)]
 
     def _checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
-        kept = [one for one in self.data.checkpoints.values() if one.workflow_id == workflow_id]
+        kept = self.data.checkpoints.of("run", workflow_id)
         return sorted(kept, key=lambda one: one.version)
 
     def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
         with self.data.guard:
-            found = [
-                event
-                for event in self.data.events.values()
-                if event.workflow_id == workflow_id and name in (None, event.name)
-            ]
+            told = self.data.events.of("run", workflow_id)
+        found = [event for event in told if name in (None, event.name)]
         return sorted(found, key=lambda event: event.sent_at)
 
     def load_graph(self, graph_id: str) -> GraphRecord | None:
@@ -250,7 +288,7 @@ class MemoryStore:
 
     def children(self, workflow_id: str) -> list[RunRecord]:
         with self.data.guard:
-            found = [run for run in self.data.runs.values() if run.parent_id == workflow_id]
+            found = self.data.runs.of("parent", workflow_id)
         return sorted(found, key=lambda run: (run.created_at, run.workflow_id))
 
     def ready_runs(
@@ -303,3 +341,11 @@ class MemoryStore:
     def close(self) -> None:
         """The holder is gone; the data stays for whoever has it."""
         self.data.alive.discard(self._holder.holder_id)
+
+
+def _last_changed(run: RunRecord) -> tuple[float, str]:
+    return run.updated_at, run.workflow_id
+
+
+def _oldest_first(rows: Iterable[CallRow]) -> list[CallRow]:
+    return sorted(rows, key=lambda row: row.created_at)

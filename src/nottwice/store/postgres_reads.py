@@ -9,7 +9,13 @@ from nottwice.store.postgres_writes import COUNTS
 
 _CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM nottwice.tool_call_results WHERE workflow_id = %s"
 CALL = _CALLS + " AND node_id = %s AND checkpoint_id = %s AND tool_name = %s AND input_hash = %s"
-CALLS = _CALLS + " ORDER BY created_at, arrival"
+CALLS = _CALLS + " ORDER BY created_at, arrival LIMIT %s::bigint"
+CALLS_AFTER = (
+    _CALLS + " AND (created_at, arrival) > (SELECT created_at, arrival"
+    " FROM nottwice.tool_call_results WHERE workflow_id = %s AND node_id = %s"
+    " AND checkpoint_id = %s AND tool_name = %s AND input_hash = %s)"
+    " ORDER BY created_at, arrival LIMIT %s::bigint"
+)
 LAST_CALLS = _CALLS + " ORDER BY created_at DESC, arrival DESC LIMIT %s"
 CALLS_BEFORE = (
     _CALLS + " AND (created_at, arrival) < (SELECT created_at, arrival"
@@ -21,6 +27,14 @@ COUNT_CALLS = "SELECT count(*) FROM nottwice.tool_call_results WHERE workflow_id
 CALLS_IN_DOUBT = (
     _CALLS + " AND created_at >= (SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = %s)"
     " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, arrival"
+)
+_T_COLUMNS = "t." + ", t.".join(rows.CALL_COLUMNS.split(", "))
+# The runs that are over have none, and are most of what a ledger grows by.
+ALL_CALLS_IN_DOUBT = (
+    "SELECT " + _T_COLUMNS + " FROM nottwice.runs AS r JOIN nottwice.tool_call_results AS t"
+    " ON t.workflow_id = r.workflow_id AND t.created_at >= r.in_doubt_from"
+    " WHERE r.status IN ('running', 'waiting', 'failed', 'aborted')"
+    " AND t.status IN ('PENDING', 'UNKNOWN') ORDER BY t.created_at, t.arrival"
 )
 STANDING = """
 SELECT EXISTS (
@@ -45,10 +59,6 @@ KEY_USE = (
     " AND idempotency_key = %s ORDER BY created_at DESC, arrival DESC LIMIT 1"
 )
 RUN = "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE workflow_id = %s"
-RUNS = (
-    "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE starts_with(workflow_id, %s)"
-    " ORDER BY updated_at DESC, workflow_id DESC LIMIT %s::bigint"
-)
 CHILDREN = (
     "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE parent_id = %s"
     " ORDER BY created_at, workflow_id"
@@ -140,6 +150,67 @@ HOLDER = (
     "SELECT " + rows.HOLDER_COLUMNS + ", lease_until > clock_timestamp() FROM nottwice.holders"
     " WHERE holder_id = %s"
 )
+
+
+# What a list of runs is put together from. Every part is a constant.
+_WITH_PREFIX = " AND starts_with(workflow_id, %s)"
+_OF_GRAPH = " AND (graph_id = %s OR rtrim(graph_id, '0123456789.') = %s || '@')"
+_OF_STATUS = " AND status = %s"
+_ONLY_QUEUED = " AND epoch = 0"
+_NOT_QUEUED = " AND epoch > 0"
+_BEFORE = " AND (updated_at, workflow_id) < (%s, %s)"
+_RUNS = "SELECT " + rows.RUN_COLUMNS + " FROM nottwice.runs WHERE TRUE"
+_END_OF_PAGE = " ORDER BY updated_at DESC, workflow_id DESC LIMIT %s::bigint"
+_COUNT_OTHERS = (
+    "SELECT status, NULL, count(*), count(*) FILTER (WHERE epoch = 0) FROM nottwice.runs"
+    " WHERE status <> 'running'"
+)
+_COUNT_RUNNING = (
+    " GROUP BY status UNION ALL SELECT status, holder_id, count(*),"
+    " count(*) FILTER (WHERE epoch = 0) FROM nottwice.runs WHERE status = 'running'"
+)
+_BY_HOLDER = " GROUP BY status, holder_id"
+
+
+def runs(
+    *,
+    limit: int | None,
+    prefix: str,
+    graph: str | None,
+    status: str | None,
+    queued: bool | None,
+    before: tuple[int, str] | None,
+) -> tuple[str, tuple[Any, ...]]:
+    """The query for a page of a list of runs, and what it is asked (P171)."""
+    parts, asked = _chosen(prefix, graph)
+    if status is not None:
+        parts.append(_OF_STATUS)
+        asked.append(status)
+    if queued is not None:
+        parts.append(_ONLY_QUEUED if queued else _NOT_QUEUED)
+    if before is not None:
+        parts.append(_BEFORE)
+        asked.extend(before)
+    return "".join((_RUNS, *parts, _END_OF_PAGE)), (*asked, limit)
+
+
+def count_runs(*, prefix: str, graph: str | None) -> tuple[str, tuple[Any, ...]]:
+    """The query for how many runs there are, and what it is asked."""
+    parts, asked = _chosen(prefix, graph)
+    whole = (_COUNT_OTHERS, *parts, _COUNT_RUNNING, *parts, _BY_HOLDER)
+    return "".join(whole), (*asked, *asked)
+
+
+def _chosen(prefix: str, graph: str | None) -> tuple[list[str], list[Any]]:
+    parts: list[str] = []
+    asked: list[Any] = []
+    if prefix:
+        parts.append(_WITH_PREFIX)
+        asked += [prefix]
+    if graph is not None:
+        parts.append(_OF_GRAPH)
+        asked += [graph, graph]
+    return parts, asked
 
 
 def steps(workflow_id: str, after: int, in_progress_at: str | None) -> tuple[str, tuple[Any, ...]]:

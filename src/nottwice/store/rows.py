@@ -30,6 +30,7 @@ from nottwice.model.review import (
 )
 from nottwice.model.run import (
     HolderRecord,
+    RunCount,
     RunRecord,
     RunStatus,
     Standing,
@@ -309,6 +310,13 @@ def run_from_sql(row: Row) -> RunRecord:
             origin=row[12],
             waits=() if row[13] is None else tuple(map(Wait.from_plain, values.decode(row[13]))),
         )
+    except UNREADABLE as error:
+        raise corrupt("a run", row[:1], error) from error
+
+
+def run_count_from_sql(row: Row) -> RunCount:
+    try:
+        return RunCount(RunStatus(row[0]), *row[1:])
     except UNREADABLE as error:
         raise corrupt("a run", row[:1], error) from error
 

@@ -8,7 +8,9 @@ checked before the first change), P6, P7, P9.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 
 from nottwice.errors import Fenced, KeyConflict
@@ -27,6 +29,7 @@ from nottwice.model.run import (
     Wait,
     WaitKind,
 )
+from nottwice.store.indexed import Indexed
 from nottwice.store.interface import (
     Blocked,
     CallWrite,
@@ -47,21 +50,67 @@ from nottwice.store.interface import (
 _WAITING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
 
 
+def _visits(identity: CallIdentity, row: CallRow) -> Iterator[tuple[str, str]]:
+    """Every visit that a call is in: of its own step, and of those around it."""
+    run, checkpoint = identity.workflow_id, identity.checkpoint_id
+    yield run, checkpoint
+    end = checkpoint.rfind("/")
+    while end >= 0:
+        yield run, checkpoint[:end]
+        end = checkpoint.rfind("/", 0, end)
+
+
+# What records are found by (P170). A group that a record is not in is not in what it yields.
+_CALLS = {
+    "run": lambda identity, row: (identity.workflow_id,),
+    "key": lambda identity, row: () if row.key is None else ((identity.tool_name, row.key),),
+    # None stands for all runs.
+    "in_doubt": lambda identity, row: (identity.workflow_id, None) if row.status.in_doubt else (),
+    "visit": _visits,
+}
+_STEPS = {
+    "run": lambda where, step: where[:1],
+    "in_progress": lambda where, step: (
+        (where[:2],) if step.status is StepStatus.IN_PROGRESS else ()
+    ),
+}
+_REVIEWS = {
+    "run": lambda review_id, review: (review.identity.workflow_id,),
+    "waiting": lambda review_id, review: (
+        (review.identity.workflow_id, None) if review.status in _WAITING else ()
+    ),
+}
+_EVIDENCE = {
+    "run": lambda item, _: (item.workflow_id,),
+    "call": lambda item, _: ((item.workflow_id, item.call_id),),
+}
+_AUDIT = {"run": lambda entry, _: (entry.workflow_id,)}
+_OF_RUN = {"run": lambda where, record: where[:1]}
+_CHARGES = {"meter": lambda where, charge: where[:1]}
+_RUNS = {"parent": lambda run_id, run: () if run.parent_id is None else (run.parent_id,)}
+
+
 @dataclass
 class MemoryData:
     """The records of a ledger, or of one run of it, each under what identifies it."""
 
     guard: threading.RLock = field(default_factory=threading.RLock)
-    runs: dict[str, RunRecord] = field(default_factory=dict)
-    calls: dict[CallIdentity, CallRow] = field(default_factory=dict)
-    steps: dict[tuple[str, str, str], StepRecord] = field(default_factory=dict)
-    reviews: dict[str, Review] = field(default_factory=dict)
-    evidence: dict[Evidence, None] = field(default_factory=dict)
-    audit: dict[AuditEntry, None] = field(default_factory=dict)
-    checkpoints: dict[tuple[str, int], CheckpointRecord] = field(default_factory=dict)
-    events: dict[tuple[str, str], EventRecord] = field(default_factory=dict)
+    runs: Indexed[str, RunRecord] = field(default_factory=partial(Indexed, _RUNS))
+    calls: Indexed[CallIdentity, CallRow] = field(default_factory=partial(Indexed, _CALLS))
+    steps: Indexed[tuple[str, str, str], StepRecord] = field(
+        default_factory=partial(Indexed, _STEPS)
+    )
+    reviews: Indexed[str, Review] = field(default_factory=partial(Indexed, _REVIEWS))
+    evidence: Indexed[Evidence, None] = field(default_factory=partial(Indexed, _EVIDENCE))
+    audit: Indexed[AuditEntry, None] = field(default_factory=partial(Indexed, _AUDIT))
+    checkpoints: Indexed[tuple[str, int], CheckpointRecord] = field(
+        default_factory=partial(Indexed, _OF_RUN)
+    )
+    events: Indexed[tuple[str, str], EventRecord] = field(default_factory=partial(Indexed, _OF_RUN))
     graphs: dict[str, GraphRecord] = field(default_factory=dict)
-    charges: dict[tuple[str, str], ChargeRecord] = field(default_factory=dict)
+    charges: Indexed[tuple[str, str], ChargeRecord] = field(
+        default_factory=partial(Indexed, _CHARGES)
+    )
     holders: dict[str, HolderRecord] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
 
@@ -121,12 +170,10 @@ def _check_call(data: MemoryData, write: CallWrite) -> None:
         return
     if write.after is not None:
         raise Outdated(f"call {row.call_id} is gone")
-    for other in data.calls.values():
-        if (
-            row.key is not None
-            and (other.key, other.identity.tool_name) == (row.key, row.identity.tool_name)
-            and other.identity.input_hash != row.identity.input_hash
-        ):
+    if row.key is None:
+        return
+    for other in data.calls.of("key", (row.identity.tool_name, row.key)):
+        if other.identity.input_hash != row.identity.input_hash:
             raise KeyConflict(key_conflict_text(row, other_run=other.identity.workflow_id))
 
 
@@ -158,9 +205,8 @@ def charged(data: MemoryData, meter: str, *, since: float | None, besides: str) 
     """What a meter shows; see ``Store.charged``."""
     return sum(
         one.amount
-        for one in data.charges.values()
-        if one.meter == meter
-        and one.call_id != besides
+        for one in data.charges.of("meter", meter)
+        if one.call_id != besides
         and (since is None or one.at > since)
         and (one.if_failed or not _has_failed(data.calls.get(one.identity)))
     )
@@ -182,7 +228,8 @@ def apply(data: MemoryData, commit: Commit) -> None:
         data.reviews[review_write.review.review_id] = review_write.review
     for item in commit.evidence:
         # The same words about the same attempt at the same time are one item.
-        said = {replace(known, result=None) for known in data.evidence}
+        known = data.evidence.keys_of("call", (item.workflow_id, item.call_id))
+        said = {replace(one, result=None) for one in known}
         if replace(item, result=None) not in said:
             data.evidence[item] = None
     data.audit.update(dict.fromkeys(commit.audit))
@@ -221,15 +268,15 @@ def _remove(data: MemoryData, removal: Removal) -> None:
         data.steps.pop((run, node_id, checkpoint_id), None)
     if not removal.rest:
         return
-    for step in [key for key in data.steps if key[0] == run]:
+    for step in data.steps.keys_of("run", run):
         del data.steps[step]
-    for checkpoint in [key for key in data.checkpoints if key[0] == run]:
+    for checkpoint in data.checkpoints.keys_of("run", run):
         del data.checkpoints[checkpoint]
-    for event in [key for key in data.events if key[0] == run]:
+    for event in data.events.keys_of("run", run):
         del data.events[event]
-    for review in [one for one in data.reviews.values() if one.identity.workflow_id == run]:
-        del data.reviews[review.review_id]
-    for item in [one for one in data.evidence if one.workflow_id == run]:
+    for review_id in data.reviews.keys_of("run", run):
+        del data.reviews[review_id]
+    for item in data.evidence.keys_of("run", run):
         del data.evidence[item]
 
 
@@ -263,11 +310,7 @@ def _kept(data: MemoryData, row: CallRow) -> CallRow:
 
 def open_reviews(data: MemoryData, workflow_id: str | None) -> list[Review]:
     """Reviews that are open, or decided and not used yet, oldest first."""
-    found = [
-        review
-        for review in data.reviews.values()
-        if review.status in _WAITING and workflow_id in (None, review.identity.workflow_id)
-    ]
+    found = data.reviews.of("waiting", workflow_id)
     return sorted(found, key=lambda review: (review.opened_at, review.review_id))
 
 
@@ -293,6 +336,11 @@ def ready_since(data: MemoryData, run: RunRecord, *, now: float) -> float | None
     return run.wake_at if run.wake_at is not None and run.wake_at <= now else None
 
 
+def is_run_of(graph_id: str | None, graph: str) -> bool:
+    """Whether a run that is bound to ``graph_id`` is one of a graph, by its name or its id."""
+    return graph_id is not None and graph in (graph_id, graph_id.rpartition("@")[0])
+
+
 def is_expired(run: RunRecord, *, ended_before: float, due_before: float) -> bool:
     """Whether retention should look at a run, and with it at those that it has spawned."""
     if run.root_id is not None or run.status not in _OVER:
@@ -309,9 +357,8 @@ def _has_come(data: MemoryData, run: RunRecord, wait: Wait) -> bool:
             return review is None or review.status is not ReviewStatus.OPEN
         case WaitKind.EVENT:
             return any(
-                (event.workflow_id, event.name) == (run.workflow_id, wait.subject)
-                and event.received_by is None
-                for event in data.events.values()
+                event.name == wait.subject and event.received_by is None
+                for event in data.events.of("run", run.workflow_id)
             )
         case WaitKind.CHILD:
             child = data.runs.get(wait.subject)

@@ -30,7 +30,9 @@ from nottwice.model.run import (
     HolderRecord,
     LastVisit,
     Life,
+    RunCount,
     RunRecord,
+    RunStatus,
     Standing,
     StepRecord,
 )
@@ -146,8 +148,14 @@ class SqliteStore(SqliteCommits):
         found = self._sealed(REVIEWS, reads.REVIEW, (review_id,))
         return rows.review_from_sql(found[0]) if found else None
 
-    def calls(self, workflow_id: str) -> list[CallRow]:
-        found = self._sealed(CALLS, reads.CALLS_IN_ORDER, (workflow_id,))
+    def calls(
+        self, workflow_id: str, *, limit: int | None = None, after: CallIdentity | None = None
+    ) -> list[CallRow]:
+        most = -1 if limit is None else limit
+        if after is None:
+            found = self._sealed(CALLS, reads.CALLS_IN_ORDER, (workflow_id, most))
+        else:
+            found = self._sealed(CALLS, reads.CALLS_AFTER, (workflow_id, *after, most))
         return [rows.call_from_sql(row) for row in found]
 
     def last_calls(
@@ -163,8 +171,11 @@ class SqliteStore(SqliteCommits):
         counted: int = self._read(reads.COUNT_CALLS, (workflow_id,))[0][0]
         return counted
 
-    def calls_in_doubt(self, workflow_id: str) -> list[CallRow]:
-        found = self._sealed(CALLS, reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
+    def calls_in_doubt(self, workflow_id: str | None = None) -> list[CallRow]:
+        if workflow_id is None:
+            found = self._sealed(CALLS, reads.ALL_CALLS_IN_DOUBT, ())
+        else:
+            found = self._sealed(CALLS, reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
         return [rows.call_from_sql(row) for row in found]
 
     def standing(self, workflow_id: str) -> Standing:
@@ -194,9 +205,29 @@ class SqliteStore(SqliteCommits):
         found = self._sealed(CALLS, reads.KEY_USE, (tool_name, key))
         return rows.call_from_sql(found[0]) if found else None
 
-    def runs(self, *, limit: int | None = None, prefix: str = "") -> list[RunRecord]:
-        found = self._read(reads.RUNS, (prefix, prefix, -1 if limit is None else limit))
-        return [rows.run_from_sql(row) for row in found]
+    def runs(
+        self,
+        *,
+        limit: int | None = None,
+        prefix: str = "",
+        graph: str | None = None,
+        status: RunStatus | None = None,
+        queued: bool | None = None,
+        before: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        sql, asked = reads.runs(
+            limit=limit,
+            prefix=prefix,
+            graph=graph,
+            status=None if status is None else status.value,
+            queued=queued,
+            before=None if before is None else (rows.micros(before.updated_at), before.workflow_id),
+        )
+        return [rows.run_from_sql(row) for row in self._read(sql, asked)]
+
+    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
+        found = self._read(*reads.count_runs(prefix=prefix, graph=graph))
+        return [rows.run_count_from_sql(row) for row in found]
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         if workflow_id is None:

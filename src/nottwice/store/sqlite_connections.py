@@ -29,6 +29,8 @@ MOST_READERS = 8
 _NOT_OUR_TABLES = ("no such table", "no such column", "no such index")
 # How often a query is repeated under whose hands the log was moved into the ledger.
 TRIES = 3
+# What is left of the log once all of it is in the ledger: four times what SQLite moves in one go.
+MOST_LOG_BYTES = 16 << 20
 
 
 class Connections:
@@ -71,6 +73,9 @@ class Connections:
             # macOS only: its fsync does not reach the disk. Elsewhere these do nothing.
             slot.connection.execute("PRAGMA fullfsync = ON")
             slot.connection.execute("PRAGMA checkpoint_fullfsync = ON")
+            # A long reader lets the log grow. Once it is gone, the log starts over, and is cut
+            # (P173).
+            slot.connection.execute("PRAGMA journal_size_limit = " + str(MOST_LOG_BYTES))
             files.hold_all(slot.connection, self._busy_seconds)
         return slot.connection
 

@@ -8,7 +8,12 @@ from nottwice.store import graph_rows, rows
 
 _CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results WHERE workflow_id = ?"
 CALL = _CALLS + " AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?"
-CALLS_IN_ORDER = _CALLS + " ORDER BY created_at, rowid"
+CALLS_IN_ORDER = _CALLS + " ORDER BY created_at, rowid LIMIT ?"
+CALLS_AFTER = (
+    _CALLS + " AND (created_at, rowid) > (SELECT created_at, rowid FROM tool_call_results"
+    " WHERE workflow_id = ? AND node_id = ? AND checkpoint_id = ? AND tool_name = ?"
+    " AND input_hash = ?) ORDER BY created_at, rowid LIMIT ?"
+)
 LAST_CALLS = _CALLS + " ORDER BY created_at DESC, rowid DESC LIMIT ?"
 CALLS_BEFORE = (
     _CALLS + " AND (created_at, rowid) < (SELECT created_at, rowid FROM tool_call_results"
@@ -19,6 +24,14 @@ COUNT_CALLS = "SELECT count(*) FROM tool_call_results WHERE workflow_id = ?"
 CALLS_IN_DOUBT = (
     _CALLS + " AND created_at >= (SELECT in_doubt_from FROM runs WHERE workflow_id = ?)"
     " AND status IN ('PENDING', 'UNKNOWN') ORDER BY created_at, rowid"
+)
+_T_COLUMNS = "t." + ", t.".join(rows.CALL_COLUMNS.split(", "))
+# The runs that are over have none, and are most of what a ledger grows by. CROSS: in this order.
+ALL_CALLS_IN_DOUBT = (
+    "SELECT " + _T_COLUMNS + " FROM runs AS r CROSS JOIN tool_call_results AS t"
+    " ON t.workflow_id = r.workflow_id AND t.created_at >= r.in_doubt_from"
+    " WHERE r.status IN ('running', 'waiting', 'failed', 'aborted')"
+    " AND t.status IN ('PENDING', 'UNKNOWN') ORDER BY t.created_at, t.rowid"
 )
 # What there is: the same conditions as where it is read.
 STANDING = """
@@ -43,10 +56,6 @@ KEY_USE = (
     " WHERE tool_name = ? AND idempotency_key = ? ORDER BY created_at DESC, rowid DESC LIMIT 1"
 )
 RUN = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id = ?"
-RUNS = (
-    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE substr(workflow_id, 1, length(?)) = ?"
-    " ORDER BY updated_at DESC, workflow_id DESC LIMIT ?"
-)
 _STEPS = "SELECT " + rows.STEP_COLUMNS + " FROM steps WHERE workflow_id = ?"
 STEP = _STEPS + " AND node_id = ? AND checkpoint_id = ?"
 _STEPS_IN_ORDER = _STEPS + " AND ordinal > ? ORDER BY ordinal"
@@ -129,6 +138,70 @@ HELD_RUNS = (
 )
 HOLDER = "SELECT " + rows.LOCKING_HOLDER_COLUMNS + " FROM holders WHERE holder_id = ?"
 ADD_HOLDER = "INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+
+
+# What a list of runs is put together from. Every part is a constant.
+_WITH_PREFIX = " AND substr(workflow_id, 1, length(?)) = ?"
+_OF_GRAPH = " AND (graph_id = ? OR rtrim(graph_id, '0123456789.') = ? || '@')"
+_OF_STATUS = " AND status = ?"
+_ONLY_QUEUED = " AND epoch = 0"
+_NOT_QUEUED = " AND epoch > 0"
+_BEFORE = " AND (updated_at, workflow_id) < (?, ?)"
+_LAST_CHANGED_FIRST = " ORDER BY updated_at DESC, workflow_id DESC"
+# The page is found in an index alone, and only what is on it is read (P171).
+_RUNS = (
+    "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE workflow_id IN"
+    " (SELECT workflow_id FROM runs WHERE TRUE"
+)
+_END_OF_PAGE = _LAST_CHANGED_FIRST + " LIMIT ?)" + _LAST_CHANGED_FIRST
+# Each of the two is grouped in the order of an index, and needs no room for that.
+_COUNT_OTHERS = "SELECT status, NULL, count(*), sum(epoch = 0) FROM runs WHERE status <> 'running'"
+_COUNT_RUNNING = (
+    " GROUP BY status UNION ALL SELECT status, holder_id, count(*), sum(epoch = 0) FROM runs"
+    " WHERE status = 'running'"
+)
+_BY_HOLDER = " GROUP BY holder_id"
+
+
+def runs(
+    *,
+    limit: int | None,
+    prefix: str,
+    graph: str | None,
+    status: str | None,
+    queued: bool | None,
+    before: tuple[int, str] | None,
+) -> tuple[str, tuple[Any, ...]]:
+    """The query for a page of a list of runs, and what it is asked (P171)."""
+    parts, asked = _chosen(prefix, graph)
+    if status is not None:
+        parts.append(_OF_STATUS)
+        asked.append(status)
+    if queued is not None:
+        parts.append(_ONLY_QUEUED if queued else _NOT_QUEUED)
+    if before is not None:
+        parts.append(_BEFORE)
+        asked.extend(before)
+    return "".join((_RUNS, *parts, _END_OF_PAGE)), (*asked, -1 if limit is None else limit)
+
+
+def count_runs(*, prefix: str, graph: str | None) -> tuple[str, tuple[Any, ...]]:
+    """The query for how many runs there are, and what it is asked."""
+    parts, asked = _chosen(prefix, graph)
+    whole = (_COUNT_OTHERS, *parts, _COUNT_RUNNING, *parts, _BY_HOLDER)
+    return "".join(whole), (*asked, *asked)
+
+
+def _chosen(prefix: str, graph: str | None) -> tuple[list[str], list[Any]]:
+    parts: list[str] = []
+    asked: list[Any] = []
+    if prefix:
+        parts.append(_WITH_PREFIX)
+        asked += [prefix, prefix]
+    if graph is not None:
+        parts.append(_OF_GRAPH)
+        asked += [graph, graph]
+    return parts, asked
 
 
 def steps(workflow_id: str, after: int, in_progress_at: str | None) -> tuple[str, tuple[Any, ...]]:

@@ -6,7 +6,14 @@ from typing import Any
 
 from nottwice.model.call import CallIdentity, CallRow, CallStatus, branch_node, child_node
 from nottwice.model.policy import ChargeRecord
-from nottwice.model.run import Fence, LastVisit, Standing, StepStatus
+from nottwice.model.run import (
+    Fence,
+    LastVisit,
+    RunCount,
+    RunStatus,
+    Standing,
+    StepStatus,
+)
 from nottwice.store.interface import (
     LEDGER,
     CallWrite,
@@ -15,6 +22,7 @@ from nottwice.store.interface import (
     Commit,
     EventWrite,
     ReviewWrite,
+    RunUpdate,
     Store,
 )
 from nottwice.testing.conformance.bench import Bench, expect
@@ -285,6 +293,89 @@ class Reads(Bench):
             found = [run.workflow_id for run in store.runs(limit=limit)]
             expect(found, list(names), f"Runs, at most {limit}")
 
+    def test_runs_are_listed_page_by_page(self) -> None:
+        store = self.open()
+        for number in range(7):
+            record = run_record(f"run {number}", updated_at=NOW + number // 2)
+            store.commit(Commit(workflow_id=record.workflow_id, claim=Claim(record)))
+        whole, pages = store.runs(), store.runs(limit=2)
+        while page := store.runs(limit=2, before=pages[-1]):
+            pages += page
+        expect(pages, whole, "All pages together")
+        expect(len(whole), 7, "The number of runs")
+
+    def test_runs_are_chosen_by_status_and_graph_and_whether_they_are_queued(self) -> None:
+        store = self.open()
+        _store_a_mixed_lot(store)
+        asked: dict[str, dict[str, Any]] = {
+            "fedcba": {},
+            "dc": {"status": RunStatus.COMPLETED},
+            "ba": {"queued": True},
+            "fedc": {"queued": False},
+            "e": {"status": RunStatus.RUNNING, "queued": False},
+            "fda": {"graph": "refund"},
+            "fa": {"graph": "refund@1.0.0"},
+            "d": {"graph": "refund", "status": RunStatus.COMPLETED},
+            "b": {"graph": "re"},
+            "": {"graph": "refund@"},
+            "c": {"prefix": "c", "status": RunStatus.COMPLETED},
+        }
+        for names, choice in asked.items():
+            found = "".join(run.workflow_id for run in store.runs(**choice))
+            expect(found, names, f"Runs chosen by {choice}")
+
+    def test_runs_are_counted_by_status_and_those_that_run_by_holder(self) -> None:
+        store = self.open()
+        expect(store.count_runs(), [], "The counts of an empty ledger")
+        _store_a_mixed_lot(store)
+        running, completed, waiting = RunStatus.RUNNING, RunStatus.COMPLETED, RunStatus.WAITING
+        wanted = {
+            RunCount(running, None, 2, 2),
+            RunCount(running, "somebody", 1, 0),
+            RunCount(completed, None, 2, 0),
+            RunCount(waiting, None, 1, 0),
+        }
+        expect(set(store.count_runs()), wanted, "The counts")
+        of_graph = {
+            RunCount(running, None, 1, 1),
+            RunCount(completed, None, 1, 0),
+            RunCount(waiting, None, 1, 0),
+        }
+        expect(set(store.count_runs(graph="refund")), of_graph, "The counts of a graph")
+        by_prefix = {RunCount(running, "somebody", 1, 0)}
+        expect(set(store.count_runs(prefix="e")), by_prefix, "The counts of a prefix")
+
+    def test_the_calls_of_a_run_are_read_page_by_page(self) -> None:
+        store = self.open()
+        fence = claim(store)
+        for number in range(7):
+            row = pending(identity(tool=f"tool {number}"), created_at=NOW + number // 2)
+            store.commit(intent(row, fence))
+        whole, pages = store.calls("run"), store.calls("run", limit=2)
+        while page := store.calls("run", limit=2, after=pages[-1].identity):
+            pages += page
+        expect(pages, whole, "All pages together")
+        expect(len(whole), 7, "The number of calls")
+        expect(store.calls("run", limit=0), [], "No calls at all")
+
+    def test_calls_in_doubt_are_found_in_all_runs_that_may_have_some(self) -> None:
+        store = self.open()
+        first, second = claim(store, "first"), claim(store, "second")
+        doubtful = [
+            pending(identity("second"), created_at=NOW),
+            pending(identity("first"), created_at=NOW + 1, status=CallStatus.UNKNOWN),
+        ]
+        store.commit(intent(doubtful[0], second))
+        store.commit(intent(doubtful[1], first))
+        settled = pending(identity("first", tool="settled"), created_at=NOW + 2)
+        store.commit(intent(settled, first))
+        store.commit(follow(settled.done(RESULT, now=NOW + 3), settled, first))
+        expect(store.calls_in_doubt(), doubtful, "The calls in doubt of all runs")
+        for status in (RunStatus.WAITING, RunStatus.FAILED, RunStatus.ABORTED):
+            update = RunUpdate(status=status, at=NOW + 4)
+            store.commit(Commit(workflow_id="first", fence=first, run=update))
+            expect(store.calls_in_doubt(), doubtful, f"Those of a run that is {status.value}, too")
+
     def test_steps_come_in_the_order_they_began(self) -> None:
         store = self.open()
         fence = claim(store)
@@ -384,3 +475,22 @@ def _everything_named(text: str, holder_id: str) -> Commit:
         events=(EventWrite(event(text, text, name=text)),),
         checkpoints=(checkpoint(1, 1, workflow_id=text, node_id=text),),
     )
+
+
+def _store_a_mixed_lot(store: Store) -> None:
+    """Six runs, of which the one with the last letter changed last."""
+    queued = {"epoch": 0, "holder_id": None}
+    kinds: dict[str, tuple[RunStatus, dict[str, Any]]] = {
+        "a": (RunStatus.RUNNING, {**queued, "graph_id": "refund@1.0.0"}),
+        "b": (RunStatus.RUNNING, {**queued, "graph_id": "re@1.0.0"}),
+        "c": (RunStatus.COMPLETED, {}),
+        "d": (RunStatus.COMPLETED, {"graph_id": "refund@1.10.0"}),
+        "e": (RunStatus.RUNNING, {"holder_id": "somebody"}),
+        "f": (RunStatus.WAITING, {"graph_id": "refund@1.0.0"}),
+    }
+    for number, (name, (status, kind)) in enumerate(kinds.items()):
+        record = run_record(name, updated_at=NOW + number, **kind)
+        store.commit(Commit(workflow_id=name, claim=Claim(record)))
+        if status is not RunStatus.RUNNING:
+            update = RunUpdate(status=status, at=NOW + number, release=True)
+            store.commit(Commit(workflow_id=name, fence=Fence("holder", 1), run=update))

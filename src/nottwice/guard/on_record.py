@@ -1,0 +1,170 @@
+"""What is on record: the runs and calls of a ledger, for programs that ask it (L4).
+
+Only reads, and of one page at a time. What is handed out is plain data of its own: no change of
+the stores changes it. Promise kept here: P172.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nottwice.model import values
+from nottwice.model.call import CallRow, ResultKind
+from nottwice.model.failure import Failure
+from nottwice.model.records import frozen_record
+from nottwice.model.run import RunRecord, RunStatus, Wait
+from nottwice.store.interface import Store
+
+PAGE = 200
+QUEUED = "queued"
+STATUSES = (QUEUED, *(status.value for status in RunStatus))
+
+
+@frozen_record(frozen=True, slots=True)
+class RecordedRun:
+    """One run as the ledger has it: ``ledger.runs()``, ``ledger.run_record(run_id)``."""
+
+    id: str
+    status: str
+    """``queued``, ``running``, ``waiting``, ``completed``, ``failed``, ``aborted`` or ``removed``.
+    A run whose process was killed is still ``running`` on record."""
+    graph: str | None
+    """The graph that it is bound to, ``name@version``; None: it has none."""
+    started_at: float
+    updated_at: float
+    opened: int
+    """How often a process began or resumed it."""
+    input: Any
+    """What a run of a graph began with, as plain data; None for others."""
+    waits: tuple[Wait, ...]
+    failure: Failure | None
+    parent: str | None
+    """The run that spawned it."""
+    origin: str | None
+    """The run that it was forked from."""
+
+
+@frozen_record(frozen=True, slots=True)
+class RecordedCall:
+    """One call as the ledger has it: ``ledger.calls(run_id)``, ``ledger.in_doubt()``."""
+
+    id: str
+    run_id: str
+    tool: str
+    step: str
+    """The path of the step that it was made in; ``/`` outside of any."""
+    visit: str
+    """Which visit of that step, as the ledger tells them apart."""
+    replay_class: str
+    status: str
+    """``pending``, ``done``, ``failed`` or ``unknown``."""
+    args: dict[str, Any]
+    """Plain data; in place of a secret its fingerprint."""
+    result: Any
+    """Plain data, as it is stored: not brought back to the type that the tool returned. None if
+    there is none."""
+    result_kept: bool
+    """Whether ``result`` is what the call returned; False: it has not, or its result was not
+    kept."""
+    failure: Failure | None
+    key: str | None
+    label: str | None
+    """What a deliberate repeat was named: ``tool.again(label)``."""
+    attempts: int
+    first_started_at: float
+    started_at: float
+    """When the last attempt began."""
+    finished_at: float | None
+    settled_by: str | None
+    parent_call: str | None
+    """The call whose body made this one."""
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it may or may not have taken effect."""
+        return self.status in ("pending", "unknown")
+
+
+def recorded_runs(
+    store: Store, *, prefix: str, graph: str | None, status: str | None
+) -> Iterator[RecordedRun]:
+    """The runs of a ledger, last changed first, read as they are asked for."""
+    if status == QUEUED:
+        found = runs_in_pages(
+            store, prefix=prefix, graph=graph, status=RunStatus.RUNNING, queued=True
+        )
+    else:
+        wanted = None if status is None else RunStatus(status)
+        queued = False if wanted is RunStatus.RUNNING else None
+        found = runs_in_pages(store, prefix=prefix, graph=graph, status=wanted, queued=queued)
+    return map(recorded_run, found)
+
+
+def runs_in_pages(
+    store: Store,
+    *,
+    prefix: str = "",
+    graph: str | None = None,
+    status: RunStatus | None = None,
+    queued: bool | None = None,
+) -> Iterator[RunRecord]:
+    """Runs, last changed first, a page at a time."""
+    last: RunRecord | None = None
+    while True:
+        page = store.runs(
+            limit=PAGE, prefix=prefix, graph=graph, status=status, queued=queued, before=last
+        )
+        yield from page
+        if len(page) < PAGE:
+            return
+        last = page[-1]
+
+
+def recorded_calls(store: Store, run_id: str) -> Iterator[RecordedCall]:
+    """The calls of a run, oldest first, read as they are asked for."""
+    page = store.calls(run_id, limit=PAGE)
+    while page:
+        yield from map(recorded_call, page)
+        page = store.calls(run_id, limit=PAGE, after=page[-1].identity)
+
+
+def recorded_run(run: RunRecord) -> RecordedRun:
+    return RecordedRun(
+        id=run.workflow_id,
+        status=QUEUED if run.is_queued else run.status.value,
+        graph=run.graph_id,
+        started_at=run.created_at,
+        updated_at=run.updated_at,
+        opened=run.epoch,
+        input=None if run.input_json is None else values.decode(run.input_json),
+        waits=run.waits,
+        failure=run.failure,
+        parent=run.parent_id,
+        origin=run.origin,
+    )
+
+
+def recorded_call(row: CallRow) -> RecordedCall:
+    kept = row.result is not None and row.result.kind is not ResultKind.NOT_KEPT
+    return RecordedCall(
+        id=row.call_id,
+        run_id=row.identity.workflow_id,
+        tool=row.identity.tool_name,
+        step=row.identity.node_id,
+        visit=row.identity.checkpoint_id,
+        replay_class=row.replay_class.value,
+        status=row.status.value.lower(),
+        args=values.decode_object(row.args_json),
+        result=values.decode(row.result.json) if kept and row.result is not None else None,
+        result_kept=kept,
+        failure=row.failure,
+        key=row.key,
+        label=row.label,
+        attempts=row.attempt,
+        first_started_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        settled_by=row.settled_by,
+        parent_call=row.parent_call_id,
+    )
