@@ -58,6 +58,7 @@ class AheadClock(SystemClock):
     """A clock that is ahead of the others; who pauses on it only moves it on."""
 
     def __init__(self, seconds: float) -> None:
+        super().__init__()
         self.ahead_seconds = seconds
 
     def now(self) -> float:
