@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 import nottwice as nt
 from nottwice.store.memory import MemoryStore
@@ -22,6 +23,19 @@ class Basket:
 def changed_list(order: int, found: Any) -> int:
     found.append("x")
     return order
+
+
+@nt.tool("unsafe_on_replay")
+def changed_copy(order: int, found: list[str]) -> int:
+    found.append("x")
+    return order
+
+
+@nt.tool("unsafe_on_replay")
+def doubled_by_its_validator(
+    found: Annotated[list[int], AfterValidator(lambda given: given + given)],
+) -> list[int]:
+    return found
 
 
 @nt.tool("pure")
@@ -90,11 +104,25 @@ def test_a_tool_that_returns_what_is_new_is_not_warned_of() -> None:
         assert changed_nothing(1, ["a"], {"b": [1.5, None]}) == ["a", "x"]
 
 
-def test_an_async_tool_has_a_copy_and_leaves_the_list_of_its_caller_alone() -> None:
+def test_an_async_tool_has_a_copy_and_its_caller_is_told_that_the_change_is_lost() -> None:
     async def main() -> list[str]:
         found: list[str] = []
         async with nt.open(MemoryStore()).run("r"):
             await changed_later(found)
         return found
 
-    assert asyncio.run(main()) == []
+    with pytest.warns(RuntimeWarning, match="argument found in place. It works on a copy"):
+        assert asyncio.run(main()) == []
+
+
+def test_a_change_of_an_annotated_list_which_the_caller_never_sees_is_not_lost_in_silence() -> None:
+    found: list[str] = []
+    warned = pytest.warns(RuntimeWarning, match="argument found in place. It works on a copy")
+    with nt.open(MemoryStore()).run("r"), warned:
+        changed_copy(7, found)
+    assert found == []
+
+
+def test_a_validator_that_reads_its_own_output_otherwise_is_no_change() -> None:
+    with nt.open(MemoryStore()).run("r"):
+        assert doubled_by_its_validator([1]) == [1, 1]

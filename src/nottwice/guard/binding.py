@@ -170,6 +170,10 @@ class Signature:
         """
         return self._parameters.arrange(bound.passed)
 
+    def name_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of one call by the names of their parameters, as they are."""
+        return self._parameters.assign(args, kwargs)
+
     def parameter_names(self) -> tuple[str, ...]:
         """All parameters, in order; without the instance of a method."""
         return tuple(self._parameters.by_name)

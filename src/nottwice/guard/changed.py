@@ -1,8 +1,10 @@
-"""Did a tool change what it was given? Then the caller's objects differ live and on replay.
+"""Did a tool change what it was given? Then the change is lost: on replay, or for the caller.
 
 A receipt holds the result of a call, and no body runs for it. So a list that the tool appended to
-live stays as it was when the call is replayed, and the program goes on with other data. This cannot
-be repaired here, but it must not be silent: the first time is a warning, in the log and in Python.
+live stays as it was when the call is replayed, and the program goes on with other data. Where the
+tool works on a copy (an async tool, or an annotation such as ``list[str]``, which is validated into
+a new list) the caller never sees the change. Neither can be repaired here, but it must not be
+silent: the first time is a warning, in the log and in Python.
 """
 
 from __future__ import annotations
@@ -18,6 +20,17 @@ from nottwice.model import values
 
 log = logging.getLogger("nottwice")
 _FIXED = frozenset({str, int, float, bool, type(None), bytes})
+_SEEN_ONCE = (
+    "The caller sees the change now, and will not see it when the call is replayed, because a "
+    "receipt holds only the result. Return what is new, or let the tool work on a copy."
+)
+_NEVER_SEEN = (
+    "It works on a copy, so the caller does not see the change. Return what is new. If the change "
+    "is not meant for the caller, make it to a copy of its own: list(...), dict(...)."
+)
+
+Args = tuple[Any, ...]
+Kwargs = Mapping[str, Any]
 
 
 class ChangeWatch:
@@ -28,8 +41,9 @@ class ChangeWatch:
         self._tool = tool
         self._warned = False
 
-    def look(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], recorded: str) -> None:
-        """Compare what the caller passed with its record, which was made before the tool ran.
+    def look(self, args: Args, kwargs: Kwargs, recorded: str, invoked: tuple[Args, Kwargs]) -> None:
+        """Compare what the caller passed, and what the tool got for it (``invoked``), with the
+        record, which was made before the tool ran.
 
         Only lists, dicts, models and the like are looked at: numbers and texts cannot change.
         """
@@ -46,9 +60,30 @@ class ChangeWatch:
                 return
         changed = self._changed(args, kwargs, recorded)
         if changed:
-            self._warn(changed)
+            self._warn(changed, _SEEN_ONCE)
+            return
+        changed = self._changed_copy(*invoked, recorded, theirs=[*args, *kwargs.values()])
+        if changed:
+            self._warn(changed, _NEVER_SEEN)
 
-    def _changed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], recorded: str) -> str:
+    def _changed_copy(self, args: Args, kwargs: Kwargs, recorded: str, theirs: list[Any]) -> str:
+        """Which of the values changed that the tool got in place of the caller's own ones."""
+        known = {id(value) for value in theirs}
+        if all(type(one) in _FIXED or id(one) in known for one in (*args, *kwargs.values())):
+            return ""
+        suspected = self._changed(args, kwargs, recorded)
+        if not suspected:
+            return ""
+        # A validator may read its own output in another way, and that is no change.
+        now, before = self._signature.name_arguments(args, kwargs), values.decode_object(recorded)
+        same = {
+            name
+            for name, value in now.items()
+            if type(value) in (list, dict) and value == before.get(name)
+        }
+        return ", ".join(name for name in suspected.split(", ") if name not in same)
+
+    def _changed(self, args: Args, kwargs: Kwargs, recorded: str) -> str:
         try:
             now = values.encode_known(self._signature.bind(args, kwargs).plain)
         except NottwiceError as error:
@@ -59,13 +94,9 @@ class ChangeWatch:
         before, after = values.decode_object(recorded), values.decode_object(now)
         return ", ".join(name for name in after if before.get(name) != after[name])
 
-    def _warn(self, names: str) -> None:
+    def _warn(self, names: str, what_is_lost: str) -> None:
         self._warned = True
-        text = (
-            f"Tool {self._tool!r} changed its argument {names} in place. The caller sees the "
-            "change now, and will not see it when the call is replayed, because a receipt holds "
-            "only the result. Return what is new, or let the tool work on a copy."
-        )
+        text = f"Tool {self._tool!r} changed its argument {names} in place. {what_is_lost}"
         log.warning("%s", text)
         # At the line that called the tool: _warn, look, look_after, call and the protected
         # function lie in between.

@@ -108,9 +108,11 @@ class Requests:
 
     def look_after(self, request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Warn if the tool, which was invoked just now, changed what the caller had passed."""
+        invoked = request.args
         if self.is_method:
-            args = args[1:]
-        self._watch.look(args, kwargs, request.clear_json or request.args_json)
+            args, invoked = args[1:], invoked[1:]
+        recorded = request.clear_json or request.args_json
+        self._watch.look(args, kwargs, recorded, (invoked, request.kwargs))
 
     def _covered(self, given: BoundArguments, shapes: Mapping[str, Shape], scope: Scope) -> Covered:
         volatile = self.signature.volatile_names()
