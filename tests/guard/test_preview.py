@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from nottwice.errors import NoLedger, SchemaTooNew, StoreError
+from nottwice.errors import NoLedger, SchemaTooNew, StoreError, UsageError
 from nottwice.guard.preview import preview_ledger as preview
 from nottwice.store.sqlite_schema import known_scripts
 from tests.store import kept_ledgers as kept
@@ -90,6 +90,15 @@ def test_what_is_no_ledger_is_said_to_be_none(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not a nottwice ledger"):
         preview(tmp_path / "other.db")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.db", "text.db"]
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [("sqlite:///x.db", "Give the path: 'x.db'"), ("mysql://x", "'mysql' is not a store")],
+)
+def test_a_url_that_names_no_ledger_is_refused_with_what_to_write(url: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=hint):
+        preview(url)
 
 
 def test_an_empty_file_is_nothing_yet(tmp_path: Path) -> None:

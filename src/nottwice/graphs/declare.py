@@ -15,13 +15,14 @@ from typing_extensions import TypeVar
 from nottwice.engine import history
 from nottwice.engine.advance import Ending, NodeCode
 from nottwice.engine.history import Version
-from nottwice.errors import InvalidGraph
+from nottwice.errors import InvalidGraph, NottwiceError
 from nottwice.graphs import fork as forking
 from nottwice.graphs import running
 from nottwice.graphs.binding import find_place
 from nottwice.graphs.fingerprint import check_tools, take_fingerprint
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.state import StateType
+from nottwice.guard.frames import without_our_frames
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model import values
@@ -183,7 +184,10 @@ class Graph(Generic[S]):
         """
         check_not_importing(f"Run {run_id!r} is opened")
         asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
-        return running.run(ledger_of(store), asked)
+        try:
+            return running.run(ledger_of(store), asked)
+        except NottwiceError as error:
+            raise without_our_frames(error) from error.__cause__
 
     async def arun(
         self,
@@ -198,7 +202,10 @@ class Graph(Generic[S]):
         """The same without blocking the event loop; sync nodes run in threads."""
         check_not_importing(f"Run {run_id!r} is opened")
         asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
-        return await running.arun(ledger_of(store), asked)
+        try:
+            return await running.arun(ledger_of(store), asked)
+        except NottwiceError as error:
+            raise without_our_frames(error) from error.__cause__
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:
         """How far a run came, without running anything."""

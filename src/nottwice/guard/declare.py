@@ -18,10 +18,11 @@ from nottwice.engine.dispatch import Receipt, Request, perform
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import current_attempt
-from nottwice.errors import InvalidTool, UnclassifiedTool, UsageError
+from nottwice.errors import InvalidTool, RunBlocked, UnclassifiedTool, UsageError
 from nottwice.guard import registry
 from nottwice.guard.declaration import Duration, VerifyHook, read_declaration
 from nottwice.guard.definition import Definition
+from nottwice.guard.frames import without_our_frames
 from nottwice.guard.request import Requests
 from nottwice.model.call import ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
@@ -169,7 +170,7 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
         try:
             return _protect(function, replay_class, declared)
         except UsageError as error:
-            raise _shown_to_users(error) from None
+            raise without_our_frames(error) from None
 
     return protect
 
@@ -218,11 +219,6 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
     protected.definition = Definition(function, {**words, "replay_class": kind})
     registry.register(protected, record)
     return protected
-
-
-def _shown_to_users(error: UsageError) -> UsageError:
-    """The error without the frames in which we found it: the line that is wrong is the caller's."""
-    return error.with_traceback(None)
 
 
 def _check_function(function: Any, name: str) -> None:
@@ -285,8 +281,11 @@ def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:
         try:
             request = requests.make(args, kwargs)
         except UsageError as error:
-            raise _shown_to_users(error) from None
-        return call(request, args, kwargs).value
+            raise without_our_frames(error) from None
+        try:
+            return call(request, args, kwargs).value
+        except RunBlocked as error:
+            raise without_our_frames(error) from error.__cause__
 
     def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
         return call(requests.make(args, kwargs), args, kwargs)
@@ -318,8 +317,11 @@ def _async_twin(function: Callable[..., Any], requests: Requests) -> Any:
         try:
             request = requests.make(args, kwargs)
         except UsageError as error:
-            raise _shown_to_users(error) from None
-        return (await call(request, args, kwargs)).value
+            raise without_our_frames(error) from None
+        try:
+            return (await call(request, args, kwargs)).value
+        except RunBlocked as error:
+            raise without_our_frames(error) from error.__cause__
 
     async def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
         return await call(requests.make(args, kwargs), args, kwargs)

@@ -17,7 +17,8 @@ from typing import Any
 
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.session import Policy
-from nottwice.errors import StoreError, UnknownRun, UsageError
+from nottwice.errors import NottwiceError, StoreError, UnknownRun, UsageError
+from nottwice.guard.frames import without_our_frames
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.keyring import KeySource, find_keyring
 from nottwice.guard.on_record import (
@@ -261,17 +262,20 @@ def run(
     next effect, or within 100 ms; the default), ``"every_step"``, ``"on_exit"``, a number of steps,
     or a time such as ``"30s"``; effects and replies of models always are.
     """
-    # Before the ledger is opened, which would make its file.
-    check_not_importing(f"Run {run_id!r} is opened")
-    ledger = ledger_of(store)
-    return ledger.run(
-        run_id,
-        wait_seconds=wait_seconds,
-        patience=patience,
-        policy=policy,
-        version=version,
-        checkpoints=checkpoints,
-    )
+    try:
+        # Before the ledger is opened, which would make its file.
+        check_not_importing(f"Run {run_id!r} is opened")
+        ledger = ledger_of(store)
+        return ledger.run(
+            run_id,
+            wait_seconds=wait_seconds,
+            patience=patience,
+            policy=policy,
+            version=version,
+            checkpoints=checkpoints,
+        )
+    except NottwiceError as error:
+        raise without_our_frames(error) from error.__cause__
 
 
 def send(
@@ -417,8 +421,8 @@ def _on_postgres(url: str, *, now: float, create: bool, seals: Seals | None) -> 
     return PostgresStore(url, now=now, create=create, seals=seals)
 
 
-def _local_path(given: str | Path) -> Path:
-    text = str(given).removeprefix(FOLDER)
+def refuse_url(text: str) -> None:
+    """Refuse a URL where the path of a ledger is expected, and say what to write instead."""
     if text.startswith("sqlite:"):
         raise UsageError(
             f"{text!r} is a URL, and a SQLite ledger is named by its path. Nothing was opened. "
@@ -429,6 +433,11 @@ def _local_path(given: str | Path) -> Path:
             f"{text.partition('://')[0]!r} is not a store that this version knows. Nothing was "
             "opened. Give the path of a SQLite file, file: and a folder, or postgresql://…"
         )
+
+
+def _local_path(given: str | Path) -> Path:
+    text = str(given).removeprefix(FOLDER)
+    refuse_url(text)
     if not text or "\0" in text or (text.startswith("//") and text != str(given)):
         raise UsageError(f"{str(given)!r} is not a path. Nothing was opened.")
     path = Path(os.path.expanduser(text))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nottwice.errors import NoLedger, UsageError
-from nottwice.guard.ledger import FOLDER
+from nottwice.guard.ledger import FOLDER, refuse_url
 from nottwice.model.records import frozen_record
 from nottwice.store import jsonfile_document as document
 from nottwice.store.jsonfile import OWN_FOLDER
@@ -50,6 +50,7 @@ def preview_ledger(store: str | Path) -> LedgerFormat:
     """Look at a ledger without changing anything; SchemaTooNew if it is newer than we know."""
     if is_postgres(store):
         return _on_postgres(str(store))
+    refuse_url(str(store).removeprefix(FOLDER))
     path = Path(str(store).removeprefix(FOLDER)).expanduser()
     if not path.exists():
         raise NoLedger(f"There is no ledger at {path}. Nothing was created.")

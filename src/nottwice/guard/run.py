@@ -17,8 +17,9 @@ from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.hiding import classify
 from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import FindKeys, Policy, Scope, Session, current_scope
-from nottwice.errors import UsageError
+from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard import registry
+from nottwice.guard.frames import without_our_frames
 from nottwice.guard.importing import check_not_importing
 from nottwice.model.cadence import AT_EFFECTS, Cadence
 from nottwice.model.call import check_id
@@ -68,9 +69,12 @@ class Run:
         self._session: Session | None = None
 
     def __enter__(self) -> Run:
-        self._check_fresh()
-        session = drive(self._again(), self._opening)
-        return self._entered(session or drive(ownership.claim(self._opening), self._opening))
+        try:
+            self._check_fresh()
+            session = drive(self._again(), self._opening)
+            return self._entered(session or drive(ownership.claim(self._opening), self._opening))
+        except NottwiceError as error:
+            raise without_our_frames(error) from error.__cause__
 
     def __exit__(
         self,
@@ -90,9 +94,12 @@ class Run:
             drive(ownership.leave(session, error, _failure(error, session)), session)
 
     async def __aenter__(self) -> Run:
-        self._check_fresh()
-        session = await drive_async(self._again(), self._opening)
-        return self._entered(session or await self._claim_async())
+        try:
+            self._check_fresh()
+            session = await drive_async(self._again(), self._opening)
+            return self._entered(session or await self._claim_async())
+        except NottwiceError as error:
+            raise without_our_frames(error) from error.__cause__
 
     async def __aexit__(
         self,
