@@ -58,6 +58,11 @@ async def changed_later(found: list[str]) -> None:
     found.append("x")
 
 
+@nt.tool("unsafe_on_replay")
+async def changed_nothing_later(found: Any) -> None:
+    await asyncio.sleep(0)
+
+
 class Account:
     @nt.tool("unsafe_on_replay", bound_by=())
     def changed_method(self, found: Any) -> None:
@@ -113,6 +118,18 @@ def test_an_async_tool_has_a_copy_and_its_caller_is_told_that_the_change_is_lost
 
     with pytest.warns(RuntimeWarning, match="argument found in place. It works on a copy"):
         assert asyncio.run(main()) == []
+
+
+def test_a_change_that_the_caller_makes_meanwhile_is_not_blamed_on_an_async_tool() -> None:
+    async def main() -> None:
+        found: list[str] = []
+        async with nt.open(MemoryStore()).run("r"):
+            calling = asyncio.ensure_future(changed_nothing_later(found))
+            await asyncio.sleep(0)
+            found.append("x")
+            await calling
+
+    asyncio.run(main())
 
 
 def test_a_change_of_an_annotated_list_which_the_caller_never_sees_is_not_lost_in_silence() -> None:

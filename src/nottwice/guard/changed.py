@@ -42,38 +42,33 @@ class ChangeWatch:
         self._warned = False
 
     def look(self, args: Args, kwargs: Kwargs, recorded: str, invoked: tuple[Args, Kwargs]) -> None:
-        """Compare what the caller passed, and what the tool got for it (``invoked``), with the
-        record, which was made before the tool ran.
+        """Compare what the tool got for ``args`` and ``kwargs`` with the record, which was made
+        before it ran.
 
-        Only lists, dicts, models and the like are looked at: numbers and texts cannot change.
+        Only lists, dicts, models and the like are looked at: numbers and texts cannot change. What
+        the caller did to a list of which the tool got a copy is not the tool's doing.
         """
         if self._warned:
             return
-        for value in args:
+        for value in (*invoked[0], *invoked[1].values()):
             if type(value) not in _FIXED:
                 break
         else:
-            for value in kwargs.values():
-                if type(value) not in _FIXED:
-                    break
-            else:
-                return
-        changed = self._changed(args, kwargs, recorded)
-        if changed:
-            self._warn(changed, _SEEN_ONCE)
             return
-        changed = self._changed_copy(*invoked, recorded, theirs=[*args, *kwargs.values()])
-        if changed:
-            self._warn(changed, _NEVER_SEEN)
+        changed = self._changed_by_body(*invoked, recorded)
+        if changed and self._changed(args, kwargs, recorded):
+            self._warn(", ".join(changed), _SEEN_ONCE)
+        elif changed:
+            # Of what cannot be changed, such as a part of a graph's state, a copy is expected.
+            given = self._signature.name_arguments(args, kwargs)
+            lost = [name for name in changed if type(given.get(name)) in (list, dict, set)]
+            if lost:
+                self._warn(", ".join(lost), _NEVER_SEEN)
 
-    def _changed_copy(self, args: Args, kwargs: Kwargs, recorded: str, theirs: list[Any]) -> str:
-        """Which of the values changed that the tool got in place of the caller's own ones."""
-        known = {id(value) for value in theirs}
-        if all(type(one) in _FIXED or id(one) in known for one in (*args, *kwargs.values())):
-            return ""
+    def _changed_by_body(self, args: Args, kwargs: Kwargs, recorded: str) -> list[str]:
         suspected = self._changed(args, kwargs, recorded)
         if not suspected:
-            return ""
+            return []
         # A validator may read its own output in another way, and that is no change.
         now, before = self._signature.name_arguments(args, kwargs), values.decode_object(recorded)
         same = {
@@ -81,7 +76,7 @@ class ChangeWatch:
             for name, value in now.items()
             if type(value) in (list, dict) and value == before.get(name)
         }
-        return ", ".join(name for name in suspected.split(", ") if name not in same)
+        return [name for name in suspected.split(", ") if name not in same]
 
     def _changed(self, args: Args, kwargs: Kwargs, recorded: str) -> str:
         try:
