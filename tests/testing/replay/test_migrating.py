@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from nottwice.guard.registry import forget_tools, remember_tools
 from nottwice.testing.replay.gate import Terms
 from nottwice.versions.migrate_plan import Order
-from tests.testing.replay.deployment import MODULE, Deployment, approvals, causes
+from tests.testing.replay.deployment import Deployment, approvals, causes
 
 
 def order(place: Deployment, *, restart_steps: bool) -> Order:
@@ -26,12 +24,9 @@ def order(place: Deployment, *, restart_steps: bool) -> Order:
 def test_a_run_that_waits_is_refused_as_migrate_would_unless_its_step_may_begin_again(
     tmp_path: Path,
 ) -> None:
-    others = remember_tools()
     place = approvals(tmp_path)
     place.record()
     (old,) = place.app.graphs
-    sys.modules.pop(MODULE)
-    forget_tools(known=others)
     place.deploy((f'version="{old.id.partition("@")[2]}"', 'version="9.0.0"'))
     refused = place.replay(Terms(migration=order(place, restart_steps=False)))
     assert causes(refused) == {"migration refused"}
