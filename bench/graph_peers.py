@@ -5,7 +5,10 @@ is printed: steps per second, bytes on disk per step, and how long a new process
 a run whose process died before its last step. Everybody works in an environment of its own, and
 they take turns. Note what differs: only the line with effects protects what a step does.
 
-    python bench/graph_peers.py [--rounds 3] [--json]
+Then a list that grows by 500 bytes a step, written as `[*notes, note]`: what step 100 costs, and
+what step 10,000 does, or the last one that there was time for in a minute.
+
+    python bench/graph_peers.py [--rounds 3] [--growing 10000] [--json]
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import IO, Any, cast
@@ -42,6 +45,8 @@ LANGGRAPH = Subject(
 )
 DBOS = Subject("DBOS on SQLite", "graph_dbos", "graph", ("dbos==3.3.0",))
 SUBJECTS = (OURS, EFFECTS, LANGGRAPH, DBOS)
+GROWING = (OURS, LANGGRAPH, DBOS)
+EARLY = 100
 SHORT, LONG = 5, 300
 SHORT_RUNS, LONG_RUNS = 20, 2
 
@@ -77,6 +82,11 @@ class Worker:
         asked = {"id": run_id, "steps": steps, **({"resumes": True} if resumes else {})}
         seconds: float = self._ask(asked)["seconds"]
         return seconds
+
+    def reach(self, run_id: str, steps: int) -> tuple[float, int]:
+        """Run a loop so far as there is time for; what its last step took, and which one it was."""
+        found = self._ask({"id": run_id, "steps": steps})
+        return found["seconds"], found["step"]
 
     def run_together(self, run_id: str, steps: int, *, at_once: int) -> float:
         """So many runs at once, in that process."""
@@ -144,6 +154,29 @@ def measure_round(one: Figures, place: Path) -> None:
     worker.close()
 
 
+def measure_growing(steps: int) -> list[dict[str, Any]]:
+    """What a late step costs against an early one, each of a run of its own."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="growing-", dir=ENVIRONMENTS) as folder:
+        for subject in GROWING:
+            say(f"a list that grows: {subject.library}")
+            row: dict[str, Any] = {"library": subject.library}
+            costs = []
+            for name, until in (("early", EARLY), ("late", steps)):
+                place = Path(folder) / f"{subject.file}-{name}"
+                worker = Worker(replace(subject, opener="growing"), place)
+                seconds, reached = worker.reach(name, until)
+                worker.close()
+                costs.append(seconds)
+                row |= {
+                    f"{name} step": f"{reached:,}",
+                    f"{name} ms": round(seconds * 1000, 2),
+                    f"{name} bytes/step": round(disk_bytes(place) / reached),
+                }
+            found.append({**row, "ratio": round(costs[1] / costs[0], 2)})
+    return found
+
+
 def disk_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if path.name != "stderr.txt")
 
@@ -151,14 +184,16 @@ def disk_bytes(folder: Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description="graphs of nottwice and its peers, side by side")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--growing", type=int, default=10_000, help="how long the list gets")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = [as_row(one) for one in measure(options.rounds)]
+    tables = [[as_row(one) for one in measure(options.rounds)], measure_growing(options.growing)]
     if options.json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps({"loops": tables[0], "growing": tables[1]}, indent=2))
         return
-    headings = list(rows[0])
-    print_table([headings, *[[str(row[heading]) for heading in headings] for row in rows]])
+    for rows in tables:
+        headings = list(rows[0])
+        print_table([headings, *[[str(row[heading]) for heading in headings] for row in rows]])
 
 
 def as_row(one: Figures) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dbos import DBOS, SetWorkflowID
+from pace import Pace, note
 
 BODY = "x" * 500
 
@@ -68,8 +69,40 @@ def open_graph(
     return "a record before and after" if twice else "one record after a step", run
 
 
+def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
+    """A workflow whose step returns the whole list with one note more."""
+    pace = {}
+    logging.disable(logging.CRITICAL)
+    url = f"sqlite:///{folder / 'dbos.db'}"
+    DBOS(config={"name": "bench", "system_database_url": url, "run_admin_server": False})
+
+    @DBOS.step()
+    def step(number: int, notes: list[str]) -> list[str]:
+        pace["more"] = pace["now"].goes_on(number)
+        return [*notes, note(number)]
+
+    @DBOS.workflow()
+    def loop() -> int:
+        number, notes = 0, []
+        pace["more"] = True
+        while pace["more"]:
+            number += 1
+            notes = step(number, notes)
+        return number
+
+    DBOS.launch()
+
+    def run(run_id: str, steps: int) -> dict:
+        pace["now"] = Pace(steps)
+        with SetWorkflowID(run_id):
+            loop()
+        return pace["now"].found()
+
+    return "one record after a step", run
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     import graph_worker
 
-    graph_worker.serve({"graph": open_graph})
+    graph_worker.serve({"graph": open_graph, "growing": open_growing})

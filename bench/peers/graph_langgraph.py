@@ -13,6 +13,7 @@ from typing import Annotated, TypedDict
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
+from pace import Pace, note
 
 BODY = "x" * 500
 
@@ -41,10 +42,7 @@ def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
     builder.add_node("step", step)
     builder.add_edge(START, "step")
     builder.add_conditional_edges("step", more)
-    connection = sqlite3.connect(folder / "langgraph.db", check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    graph = builder.compile(checkpointer=SqliteSaver(connection))
+    graph = builder.compile(checkpointer=SqliteSaver(connect(folder)))
 
     def run(run_id: str, steps: int, *, dies: int = -1, resumes: bool = False) -> float:
         dies_at["step"] = dies
@@ -59,8 +57,47 @@ def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
     return 'durability="sync"', run
 
 
+class Growing(TypedDict):
+    """A list that a node replaces by a longer one."""
+
+    number: int
+    notes: list[str]
+
+
+def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
+    """A node that returns the whole list with one note more, durability="sync"."""
+    pace = {}
+
+    def step(state: Growing) -> dict:
+        number = state["number"] + 1
+        pace["more"] = pace["now"].goes_on(number)
+        return {"number": number, "notes": [*state["notes"], note(number)]}
+
+    builder = StateGraph(Growing)
+    builder.add_node("step", step)
+    builder.add_edge(START, "step")
+    builder.add_conditional_edges("step", lambda state: "step" if pace["more"] else END)
+    graph = builder.compile(checkpointer=SqliteSaver(connect(folder)))
+
+    def run(run_id: str, steps: int) -> dict:
+        pace["now"] = Pace(steps)
+        config = {"configurable": {"thread_id": run_id}, "recursion_limit": 100_000}
+        graph.invoke({"number": 0, "notes": []}, config, durability="sync")
+        return pace["now"].found()
+
+    return 'durability="sync"', run
+
+
+def connect(folder: Path) -> sqlite3.Connection:
+    """As durable as ours."""
+    connection = sqlite3.connect(folder / "langgraph.db", check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     import graph_worker
 
-    graph_worker.serve({"graph": open_graph})
+    graph_worker.serve({"graph": open_graph, "growing": open_growing})

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pace import Pace, note
+
 import nottwice as nt
 
 BODY = "x" * 500
@@ -55,8 +57,31 @@ def open_graph_with_effects(folder: Path) -> tuple[str, Callable[..., float]]:
     return "one protected effect a step", run
 
 
+def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
+    """A node that returns the whole list with one note more."""
+    pace = {}
+    flow = nt.Graph("growing", version="1.0.0", checkpoints="every_step")
+
+    @flow.node(then={"more": "step", "done": nt.END}, most=10**9)
+    def step(state: dict) -> nt.go:
+        number = state["number"] + 1
+        to = "more" if pace["now"].goes_on(number) else "done"
+        return nt.go(to, {"number": number, "notes": [*state["notes"], note(number)]})
+
+    ledger = nt.open(folder / "ours.db")
+
+    def run(run_id: str, steps: int) -> dict:
+        pace["now"] = Pace(steps)
+        flow.run(run_id, {"number": 0, "notes": []}, store=ledger)
+        return pace["now"].found()
+
+    return "one commit a step", run
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     import graph_worker
 
-    graph_worker.serve({"graph": open_graph, "effects": open_graph_with_effects})
+    graph_worker.serve(
+        {"graph": open_graph, "effects": open_graph_with_effects, "growing": open_growing}
+    )

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-Openers = dict[str, Callable[[Path], tuple[str, Callable[..., float]]]]
+Openers = dict[str, Callable[[Path], tuple[str, Callable[..., Any]]]]
 
 
 def serve(openers: Openers) -> None:
@@ -26,7 +26,8 @@ def serve(openers: Openers) -> None:
             answer({"seconds": together(pool, run, wanted)})
         else:
             how = {name: wanted[name] for name in ("dies", "resumes") if name in wanted}
-            answer({"seconds": run(wanted["id"], wanted["steps"], **how)})
+            found = run(wanted["id"], wanted["steps"], **how)
+            answer(found if isinstance(found, dict) else {"seconds": found})
 
 
 def together(pool: ThreadPoolExecutor, run: Callable[..., float], wanted: dict[str, Any]) -> float:
