@@ -93,7 +93,7 @@ def drift(run_id: str) -> None:
             send_email(to="ann@example.com", body="Hello.")
         refund(order_id=8, cents=100)
         Path("drifted").touch()
-        raise SystemExit(3)
+        raise LookupError("no such order")
 
 
 def many(run_id: str, number: int) -> None:

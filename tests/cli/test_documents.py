@@ -183,7 +183,7 @@ def test_a_call_tells_all_that_happened_to_it(documents: dict[str, Any]) -> None
     assert doubtful["finished_at"] is doubtful["took_seconds"] is doubtful["result"] is None
     assert documents["show"]["cut_off"] == [doubtful["call_id"]]
     assert documents["show"]["waits_for"] == doubtful["reviews"]
-    assert documents["show, failed"]["run"]["failure"]["error_type"] == "SystemExit"
+    assert documents["show, failed"]["run"]["failure"]["error_type"] == "LookupError"
 
 
 def test_arguments_are_exact_in_json_and_harmless_on_a_terminal(killed: Workplace) -> None:

@@ -151,10 +151,10 @@ def test_a_run_without_any_call_says_so(workplace: Workplace) -> None:
 
 
 def test_a_failed_run_shows_its_error(workplace: Workplace) -> None:
-    assert workplace.agent("drift", "drift-1").exit_code == 3
+    assert "LookupError" in workplace.agent("drift", "drift-1").stderr
     shown = workplace.cli("show", "drift-1").stdout
-    assert re.search(r"failure +SystemExit: 3", shown)
-    assert any(row[-1] == "step settle: SystemExit" for row in timeline(shown))
+    assert re.search(r"failure +LookupError: no such order", shown)
+    assert any(row[-1] == "step settle: LookupError" for row in timeline(shown))
 
 
 def test_a_command_in_an_error_of_the_guard_works_as_it_stands(workplace: Workplace) -> None:

@@ -126,3 +126,16 @@ def test_events_from_before_the_key_are_sealed_by_adopt(place: Workplace) -> Non
     assert place.cli("audit", "--verify").exit_code == 3
     assert place.cli("audit", "--adopt", "--by", "ann", "--why", "older").exit_code == 0
     assert place.cli("audit", "--verify").exit_code == 0
+
+
+@pytest.mark.parametrize("file", ["'other.md'", "NULL"])
+def test_the_file_of_a_step_that_was_changed_or_taken_away_is_named(
+    place: Workplace, file: str
+) -> None:
+    flow = nt.Graph("report", version="1.0.0")
+    flow.node(lambda state: {"output_file": "may.md"}, name="write")
+    with nt.open(place.folder / "agent.db", key=KEY) as ledger:
+        flow.run("ticket-9", {}, store=ledger)
+    assert place.cli("audit", "--verify", "ticket-9").exit_code == 0
+    tamper(place, f"UPDATE steps SET output_file = {file} WHERE workflow_id = 'ticket-9'")
+    assert place.cli("audit", "--verify", "ticket-9").exit_code == 3

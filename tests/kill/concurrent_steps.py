@@ -34,7 +34,7 @@ def happened(call: nt.Call) -> nt.Verification:
     return nt.happened("sent") if found else nt.did_not_happen()
 
 
-@nt.tool("unsafe_on_replay", verify=happened, settles="0.001s")
+@nt.tool("unsafe_on_replay", name="send_among_tasks", verify=happened, settles="0.001s")
 def send(what: str) -> str:
     with world[0].open("a") as file:
         file.write(f"{nt.current_call().id} {what}\n")

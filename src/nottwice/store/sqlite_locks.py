@@ -1,4 +1,4 @@
-"""Which locks does a process hold on a SQLite ledger that no ``close`` elsewhere can drop? (P110)
+"""Which locks does a process hold on a SQLite ledger that no ``close`` can drop? (P110, P112)
 
 SQLite locks its files with POSIX locks. A process loses all of those when it closes *any*
 descriptor of the file: a tool that copies the folder of its own ledger is enough. Another process
