@@ -133,7 +133,7 @@ def test_the_file_of_a_step_that_was_changed_or_taken_away_is_named(
     place: Workplace, file: str
 ) -> None:
     flow = nt.Graph("report", version="1.0.0")
-    flow.node(lambda state: {"output_file": "may.md"}, name="write")
+    flow.node(name="write")(lambda state: {"output_file": "may.md"})
     with nt.open(place.folder / "agent.db", key=KEY) as ledger:
         flow.run("ticket-9", {}, store=ledger)
     assert place.cli("audit", "--verify", "ticket-9").exit_code == 0
