@@ -38,7 +38,7 @@ def test_a_file_is_written_with_the_folders_on_its_way(
     content = "grüße\n".encode()
     assert (folder / "a/b/c.txt").read_bytes() == content
     assert written == {
-        "path": "a/b/c.txt",
+        "output_file": "a/b/c.txt",
         "sha256": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
     }

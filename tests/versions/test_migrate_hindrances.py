@@ -96,7 +96,7 @@ def test_a_call_in_doubt(host: Host, effects: Effects, new: nt.Graph[Any]) -> No
         raise ConnectionError("no answer")
 
     assert run(host, of_bodies("1.0.0", work=lambda state: vanish())).status == "waiting"
-    refused(host, new, r"whether vanish\(\) happened is not known.*review .* \(unknown\) is open")
+    refused(host, new, r"whether vanish\(\) happened is not known.*review .* \(in doubt\) is open")
     host.decide(Verb.DID_NOT_HAPPEN)
     refused(host, new, "ann has decided 'did-not-happen' in review")
 
