@@ -510,17 +510,18 @@ def test_a_command_in_an_error_is_safe_to_paste(what: str, tmp_path: Path) -> No
         raise TimeoutError
 
     path = tmp_path / f"a {what} $(touch hacked).db"
-    with nt.open(path) as ledger, ledger.run(run_id):
-        hostile_unkept()
-        with pytest.raises(nt.ResultNotKept) as unkept:
+    with nt.open(path) as ledger:
+        with ledger.run(run_id):
             hostile_unkept()
-        with pytest.raises(nt.ReplayUnsafeError) as doubtful:
-            hostile_doubtful()
-    show = str(unkept.value).rpartition("See: ")[2]
-    assert shlex.split(show) == ["nottwice", "show", run_id]
-    decide = str(doubtful.value).rpartition("Decide with: ")[2]
-    assert shlex.split(decide)[:2] == ["nottwice", "decide"]
-    assert shlex.split(decide)[-2:] == ["--store", str(path.resolve())]
+            with pytest.raises(nt.ResultNotKept) as unkept:
+                hostile_unkept()
+        with ledger.run(f"{run_id} too"):
+            with pytest.raises(nt.ReplayUnsafeError) as doubtful:
+                hostile_doubtful()
+    for error in (unkept.value, doubtful.value):
+        decide = str(error).rpartition("Decide with: ")[2]
+        assert shlex.split(decide)[:2] == ["nottwice", "decide"], str(error)
+        assert shlex.split(decide)[-2:] == ["--store", str(path.resolve())]
 
 
 @pytest.mark.parametrize("what", ["shell", "SQL", "absolute path"])

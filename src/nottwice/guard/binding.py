@@ -114,9 +114,12 @@ class Signature:
             if name in given and name not in self._volatile:
                 self._refuse_sets(name, given[name])
         surveyed = values.survey(checked)
-        if values.may_hold_frozen(surveyed, checked):
+        if surveyed is None or surveyed & values.HOLDS_FROZEN:
             # A part of a graph's state: a reissue gets a list, and so does the first attempt.
-            checked = {name: thaw(value) for name, value in checked.items()}
+            checked = {
+                name: thaw(value) if values.holds_frozen(value) else value
+                for name, value in checked.items()
+            }
         if surveyed is not None:
             plain = normal = prepared.with_defaults(checked) if prepared.plain else checked
             own = checked

@@ -78,11 +78,10 @@ def is_too_large(value: object) -> bool:
     return _survey(value) == _TOO_MANY
 
 
-def may_hold_frozen(surveyed: int | None, value: object) -> bool:
-    """Whether a part of a value that survey has seen may be frozen."""
-    if surveyed is not None:
-        return bool(surveyed & HOLDS_FROZEN)
-    return not is_too_large(value)
+def holds_frozen(value: object) -> bool:
+    """Whether a value is plain data of which a part is frozen."""
+    found = _survey(value)
+    return found >= 0 and bool(found & HOLDS_FROZEN)
 
 
 def encode(value: object) -> str:
