@@ -164,8 +164,8 @@ except nt.RunBlocked as blocked:
 
 def langchain() -> str:
     text = fill(recipe("LangChain"), 'return {"id": 1}', "return upstream(to=to)")
-    head, block = text.split("with nt.run(")
-    inside = ("with nt.run(" + block).replace("\n", "\n    ").rstrip()
+    head, block = text.split("if __name__ ==")
+    inside = ("if __name__ ==" + block).replace("\n", "\n    ").rstrip()
     return f"{head}try:\n    {inside}{LANGCHAIN}"
 
 
