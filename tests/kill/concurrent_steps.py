@@ -38,7 +38,33 @@ def happened(call: nt.Call) -> nt.Verification:
 def send(what: str) -> str:
     with world[0].open("a") as file:
         file.write(f"{nt.current_call().id} {what}\n")
+    until_death.tick()
     return "sent"
+
+
+class UntilDeath:
+    """Kills the process a moment after so many sendings, however slow the machine is."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._moment_seconds = 0.0
+        self._guard = threading.Lock()
+
+    def draw(self, chance: random.Random) -> None:
+        self._left, self._moment_seconds = chance.randint(1, 4), chance.uniform(0.0, 0.01)
+
+    def tick(self) -> None:
+        with self._guard:
+            self._left -= 1
+            if self._left == 0:
+                killer = threading.Timer(
+                    self._moment_seconds, os.kill, (os.getpid(), signal.SIGKILL)
+                )
+                killer.daemon = True
+                killer.start()
+
+
+until_death = UntilDeath()
 
 
 def with_threads(store: str, chance: random.Random) -> None:
@@ -91,11 +117,7 @@ def live(program: Callable[[str, random.Random], None], folder: Path, seed: int)
     if child == 0:
         chance = random.Random(seed)
         try:
-            # Some lives get through.
-            after = chance.uniform(0.005, 0.3)
-            killer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGKILL))
-            killer.daemon = True
-            killer.start()
+            until_death.draw(chance)
             program(str(folder / "ledger.db"), chance)
         except BaseException:
             (folder / "error").write_text(traceback.format_exc())

@@ -13,7 +13,7 @@ from nottwice.store.indexed import Indexed
 from nottwice.store.memory import MemoryData, MemoryStore
 
 
-@nt.tool("unsafe_on_replay")
+@nt.tool("unsafe_on_replay", name="charge_by_index")
 def charge(number: int) -> int:
     return number
 

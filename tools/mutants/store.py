@@ -68,8 +68,8 @@ STORE: tuple[Mutant, ...] = (
     Mutant(
         name="one key may be used for two requests (memory, JSON files)",
         file="store/rules.py",
-        old="            and other.identity.input_hash != row.identity.input_hash\n",
-        new="            and other is row\n",
+        old="        if other.identity.input_hash != row.identity.input_hash:\n",
+        new="        if other is row:\n",
         tests=(
             "tests/store/test_conformance.py"
             "::TestMemory::test_one_key_with_two_different_arguments_is_refused",

@@ -7,6 +7,7 @@ not, the ledger was deleted or moved. Promise kept here: P116.
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def left_beside(path: Path) -> list[Path]:
     """What a ledger at this path has left. To be asked *before* looking for the ledger itself: one
     that another process is just creating is there before any of these."""
     beside = [path.with_name(path.name + ending) for ending in _MADE_AFTER_THE_LEDGER]
-    return [file for file in beside if file.exists()]
+    return [file for file in beside if os.path.exists(file)]
 
 
 def refuse_to_begin_anew(path: Path, left: list[Path]) -> None:

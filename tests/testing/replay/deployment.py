@@ -1,7 +1,8 @@
-"""The approval example as something that is deployed, changed and deployed again.
+"""An app with an approval as something that is deployed, changed and deployed again.
 
-Each ``deploy`` imports a copy of the example, with changes, under one and the same name: as in CI,
-where the code of the pull request has taken the place of the code that recorded the checkpoints.
+Each ``deploy`` imports a copy of `approval_app.py`, with changes, under one and the same name: as
+in CI, where the code of the pull request has taken the place of the code that recorded the
+checkpoints.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from nottwice.model.review import Verb
 from nottwice.testing.replay.gate import Result, Terms, replay_folder
 from nottwice.testing.replay.recording import Recorded, record
 from tests.fakes import Host
-from tests.tidy.source import ROOT
 
 MODULE = "deployed_approval"
 # A process knows each tool once, and other tests have tools of these names.
@@ -27,7 +27,7 @@ _NAMES = {
     "send_email": "example_email",
     "pay_refund": "example_refund",
 }
-EXAMPLE = (ROOT / "examples" / "approval.py").read_text(encoding="utf-8")
+EXAMPLE = Path(__file__).with_name("approval_app.py").read_text(encoding="utf-8")
 for _name, _own_name in _NAMES.items():
     EXAMPLE = EXAMPLE.replace(_name, _own_name)
 

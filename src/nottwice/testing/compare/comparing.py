@@ -3,7 +3,7 @@
 The place of the kill is drawn among all moments that the same task has when nothing happens to it;
 the seed is printed, and gives the same kills again. Then nottwice alone is killed at every
 boundary of every task, by the crash test. With a budget, tasks are taken in an order that the seed
-draws, until the time is over.
+draws, until the time is over (P161).
 """
 
 from __future__ import annotations
