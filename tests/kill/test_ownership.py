@@ -153,7 +153,7 @@ def test_verify_may_only_confirm_while_the_overtaken_holder_may_be_alive(
     # A settle time so short that it has always passed: what holds the successor back is the life.
     plan: dict[str, Any] = {"kind": kind}
     if kind == "settled":
-        plan["options"] = {"settles": 1e-9}
+        plan["options"] = {"settles": "0.001ms"}
     owner, gate = start_and_hold(case, **plan)
     overtake(usurper, case.run)
     successor = case.finish(**plan)
