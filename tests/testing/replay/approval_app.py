@@ -1,4 +1,4 @@
-"""The app whose checkpoints the tests record and replay: read a ticket, plan, mail, ask, pay."""
+"""Five nodes: read a ticket, plan, mail, ask a person, pay. Tests record and replay its runs."""
 
 from __future__ import annotations
 
