@@ -122,5 +122,6 @@ def test_a_record_that_cannot_be_put_together_disturbs_nobody(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
-    caplog.handler.setLevel(logging.CRITICAL)
+    # pytest keeps one handler for all tests, so its level must come back.
+    monkeypatch.setattr(caplog.handler, "level", logging.CRITICAL)
     logging.getLogger("nottwice").warning("%d", "no number")
