@@ -46,6 +46,25 @@ def call(store: MemoryStore) -> None:
         frames_lost(7)
 
 
+def call_for_the_receipt(store: MemoryStore) -> None:
+    with nt.run("doubt", store=store):
+        frames_lost.receipt(7)
+
+
+def call_again(store: MemoryStore) -> None:
+    with nt.run("doubt", store=store):
+        frames_lost.again("twice")(7)
+
+
+def retry_wrongly(store: MemoryStore) -> None:
+    with nt.run("wrong", store=store):
+        frames_lost.retry("seven")  # type: ignore[arg-type]
+
+
+def open_nothing(store: MemoryStore) -> None:
+    nt.open("mysql://somewhere")
+
+
 def open_again(store: MemoryStore) -> None:
     with pytest.raises(nt.ReplayUnsafeError):
         call(store)
@@ -82,6 +101,10 @@ def resume_another_version(store: MemoryStore) -> None:
         declare,
         call_wrongly,
         call,
+        call_for_the_receipt,
+        call_again,
+        retry_wrongly,
+        open_nothing,
         open_again,
         call_later,
         name_no_run,

@@ -15,14 +15,14 @@ from typing_extensions import TypeVar
 from nottwice.engine import history
 from nottwice.engine.advance import Ending, NodeCode
 from nottwice.engine.history import Version
-from nottwice.errors import InvalidGraph, NottwiceError
+from nottwice.errors import InvalidGraph
 from nottwice.graphs import fork as forking
 from nottwice.graphs import running
 from nottwice.graphs.binding import find_place
 from nottwice.graphs.fingerprint import check_tools, take_fingerprint
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.state import StateType
-from nottwice.guard.frames import without_our_frames
+from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model import values
@@ -166,6 +166,7 @@ class Graph(Generic[S]):
     def code(self) -> Mapping[str, NodeCode]:
         return self._code
 
+    @shows_one_frame
     def run(
         self,
         run_id: str,
@@ -184,11 +185,9 @@ class Graph(Generic[S]):
         """
         check_not_importing(f"Run {run_id!r} is opened")
         asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
-        try:
-            return running.run(ledger_of(store), asked)
-        except NottwiceError as error:
-            raise without_our_frames(error) from error.__cause__
+        return running.run(ledger_of(store), asked)
 
+    @shows_one_frame
     async def arun(
         self,
         run_id: str,
@@ -202,10 +201,7 @@ class Graph(Generic[S]):
         """The same without blocking the event loop; sync nodes run in threads."""
         check_not_importing(f"Run {run_id!r} is opened")
         asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
-        try:
-            return await running.arun(ledger_of(store), asked)
-        except NottwiceError as error:
-            raise without_our_frames(error) from error.__cause__
+        return await running.arun(ledger_of(store), asked)
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:
         """How far a run came, without running anything."""

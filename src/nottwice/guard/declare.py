@@ -11,6 +11,7 @@ import difflib
 import functools
 import inspect
 import logging
+import operator
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Literal, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
@@ -270,75 +271,43 @@ def _verb(name: str) -> str:
 
 
 def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:
-    def call(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Receipt[Any]:
-        made = drive(perform(request, current_attempt.get()), request.scope.session)
-        if not made.replayed:
-            requests.look_after(request, args, kwargs)
-        return made
+    def entrance(give: Callable[[Receipt[Any]], Any], **how: Any) -> Callable[..., Any]:
+        def protected(*args: Any, **kwargs: Any) -> Any:
+            try:
+                request = requests.make(args, kwargs, **how)
+            except UsageError as error:
+                raise without_our_frames(error) from None
+            try:
+                made = drive(perform(request, current_attempt.get()), request.scope.session)
+            except RunBlocked as error:
+                raise without_our_frames(error) from error.__cause__
+            if not made.replayed:
+                requests.look_after(request, args, kwargs)
+            return give(made)
 
-    @functools.wraps(function)
-    def protected(*args: Any, **kwargs: Any) -> Any:
-        try:
-            request = requests.make(args, kwargs)
-        except UsageError as error:
-            raise without_our_frames(error) from None
-        try:
-            return call(request, args, kwargs).value
-        except RunBlocked as error:
-            raise without_our_frames(error) from error.__cause__
+        return protected
 
-    def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
-        return call(requests.make(args, kwargs), args, kwargs)
-
-    def again(label: str) -> Callable[..., Any]:
-        label = check_id(label, what="The label of a deliberate repeat")
-
-        @functools.wraps(function)
-        def repeated(*args: Any, **kwargs: Any) -> Any:
-            return call(requests.make(args, kwargs, label=label), args, kwargs).value
-
-        return repeated
-
-    def retry(*args: Any, **kwargs: Any) -> Any:
-        return call(requests.make(args, kwargs, retry=True), args, kwargs).value
-
-    return _dress(protected, function, requests, receipt=receipt, again=again, retry=retry)
+    return _dress(function, requests, entrance)
 
 
 def _async_twin(function: Callable[..., Any], requests: Requests) -> Any:
-    async def call(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Receipt[Any]:
-        made = await call_async(request)
-        if not made.replayed:
-            requests.look_after(request, args, kwargs)
-        return made
+    def entrance(give: Callable[[Receipt[Any]], Any], **how: Any) -> Callable[..., Any]:
+        async def protected(*args: Any, **kwargs: Any) -> Any:
+            try:
+                request = requests.make(args, kwargs, **how)
+            except UsageError as error:
+                raise without_our_frames(error) from None
+            try:
+                made = await call_async(request)
+            except RunBlocked as error:
+                raise without_our_frames(error) from error.__cause__
+            if not made.replayed:
+                requests.look_after(request, args, kwargs)
+            return give(made)
 
-    @functools.wraps(function)
-    async def protected(*args: Any, **kwargs: Any) -> Any:
-        try:
-            request = requests.make(args, kwargs)
-        except UsageError as error:
-            raise without_our_frames(error) from None
-        try:
-            return (await call(request, args, kwargs)).value
-        except RunBlocked as error:
-            raise without_our_frames(error) from error.__cause__
+        return protected
 
-    async def receipt(*args: Any, **kwargs: Any) -> Receipt[Any]:
-        return await call(requests.make(args, kwargs), args, kwargs)
-
-    def again(label: str) -> Callable[..., Any]:
-        label = check_id(label, what="The label of a deliberate repeat")
-
-        @functools.wraps(function)
-        async def repeated(*args: Any, **kwargs: Any) -> Any:
-            return (await call(requests.make(args, kwargs, label=label), args, kwargs)).value
-
-        return repeated
-
-    async def retry(*args: Any, **kwargs: Any) -> Any:
-        return (await call(requests.make(args, kwargs, retry=True), args, kwargs)).value
-
-    return _dress(protected, function, requests, receipt=receipt, again=again, retry=retry)
+    return _dress(function, requests, entrance)
 
 
 async def call_async(request: Request) -> Receipt[Any]:
@@ -383,12 +352,18 @@ def _may_have_begun(mine: InFlight | None) -> bool:
     return mine is not None and (mine.begun or mine.row is not None)
 
 
-def _dress(
-    protected: Any, function: Callable[..., Any], requests: Requests, **attributes: Any
-) -> Any:
-    """Give the protected function its attributes. It stays a real function."""
-    for name, value in attributes.items():
-        setattr(protected, name, value)
+def _dress(function: Callable[..., Any], requests: Requests, entrance: Callable[..., Any]) -> Any:
+    """The protected function with its attributes. It stays a real function."""
+    value, dressed = operator.attrgetter("value"), functools.wraps(function)
+
+    def again(label: str) -> Any:
+        label = check_id(label, what="The label of a deliberate repeat")
+        return dressed(entrance(value, label=label))
+
+    protected: Any = dressed(entrance(value))
+    protected.again = again
+    protected.retry = entrance(value, retry=True)
+    protected.receipt = entrance(lambda receipt: receipt)
     protected.fn = function
     protected.tool = requests.tool
     protected.requests = requests

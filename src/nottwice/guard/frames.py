@@ -6,11 +6,16 @@ found out, which helps nobody who has to act on it.
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from nottwice.errors import NottwiceError
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _E = TypeVar("_E", bound=NottwiceError)
 _OURS = __name__.partition(".")[0]
 
@@ -26,3 +31,23 @@ def without_our_frames(error: _E) -> _E:
     for index, each in enumerate(kept):
         each.tb_next = kept[index + 1] if index + 1 < len(kept) else None
     return error.with_traceback(kept[0] if kept else None)
+
+
+def shows_one_frame(function: Callable[P, R]) -> Callable[P, R]:
+    """A door of nottwice whose errors show one frame of ours: this one."""
+
+    @functools.wraps(function)
+    def door(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except NottwiceError as error:
+            raise without_our_frames(error) from error.__cause__
+
+    @functools.wraps(function)
+    async def async_door(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            return await cast("Any", function)(*args, **kwargs)
+        except NottwiceError as error:
+            raise without_our_frames(error) from error.__cause__
+
+    return cast("Any", async_door) if inspect.iscoroutinefunction(function) else door

@@ -17,8 +17,8 @@ from typing import Any
 
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.session import Policy
-from nottwice.errors import NottwiceError, StoreError, UnknownRun, UsageError
-from nottwice.guard.frames import without_our_frames
+from nottwice.errors import StoreError, UnknownRun, UsageError
+from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.keyring import KeySource, find_keyring
 from nottwice.guard.on_record import (
@@ -210,6 +210,7 @@ class Ledger:
         self.close()
 
 
+@shows_one_frame
 def open_ledger(
     store: str | Path | Store | None = None,
     *,
@@ -239,6 +240,7 @@ def open_ledger(
     return Ledger(store, clock=clock, policy=policy, key=key)
 
 
+@shows_one_frame
 def run(
     run_id: str,
     *,
@@ -262,20 +264,16 @@ def run(
     next effect, or within 100 ms; the default), ``"every_step"``, ``"on_exit"``, a number of steps,
     or a time such as ``"30s"``; effects and replies of models always are.
     """
-    try:
-        # Before the ledger is opened, which would make its file.
-        check_not_importing(f"Run {run_id!r} is opened")
-        ledger = ledger_of(store)
-        return ledger.run(
-            run_id,
-            wait_seconds=wait_seconds,
-            patience=patience,
-            policy=policy,
-            version=version,
-            checkpoints=checkpoints,
-        )
-    except NottwiceError as error:
-        raise without_our_frames(error) from error.__cause__
+    # Before the ledger is opened, which would make its file.
+    check_not_importing(f"Run {run_id!r} is opened")
+    return ledger_of(store).run(
+        run_id,
+        wait_seconds=wait_seconds,
+        patience=patience,
+        policy=policy,
+        version=version,
+        checkpoints=checkpoints,
+    )
 
 
 def send(
