@@ -207,7 +207,9 @@ def test_reissues_after_a_death_are_bounded_and_then_a_person_is_asked(host: Hos
     for _ in range(3):
         resume(host, pay, dies_at=AFTER_THE_EFFECT)
     for _ in range(3):
-        with pytest.raises(nt.ReplayUnsafeError, match=r"died in 3 attempts.* allows 2 reissues"):
+        with pytest.raises(
+            nt.ReplayUnsafeError, match=r"died during attempt 3, and .* allows 2 reissues"
+        ):
             resume(host, pay)
     assert len(upstream.requests) == 3
     host.decide(Verb.DID_NOT_HAPPEN)

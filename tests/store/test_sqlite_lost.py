@@ -80,11 +80,13 @@ def test_commits_that_went_with_the_log_have_their_runs_held_for_a_person(tmp_pa
     assert said[0].startswith("StoreError The files of ledger")
     assert "3 of the last calls and claims that it had committed are missing" in said[0]
     assert said[1].startswith("then The files of ledger")
-    assert marks(tmp_path) == ["3 commits of a running process are missing in it"]
+    assert marks(tmp_path) == ["3 commits of a running process are missing"]
     # Neither the run that the ledger has forgotten begins anew, nor does any other one continue.
     for name in ("r", "earlier"):
         (line,) = run(tmp_path, name)
-        assert line.startswith(f"RunBlocked Run {name!r}: this ledger is a copy made on")
+        assert line.startswith(
+            f"RunBlocked Run {name!r}: 3 commits of a running process are missing"
+        )
 
 
 def test_a_stale_process_writes_nothing_over_what_others_have_committed_since(
@@ -122,7 +124,7 @@ def test_an_older_ledger_that_was_put_in_the_place_of_a_newer_one_is_held(tmp_pa
     os.replace(tmp_path / "old.db", tmp_path / "agent.db")
     said = agent.communicate("\n", timeout=120)[0].splitlines()
     assert "was deleted or replaced while it was in use. Nothing was written" in said[0]
-    assert marks(tmp_path) == ["3 commits of a running process are missing in it"]
+    assert marks(tmp_path) == ["3 commits of a running process are missing"]
     (line,) = run(tmp_path, "r")
     assert line.startswith("RunBlocked")
 

@@ -170,10 +170,7 @@ class Doubt:
         """Why no further attempt is made without a person (P131); empty: one may be made."""
         row, retry = self.row, self.tool.retry
         if row.lost_attempts > retry.reissues:
-            return (
-                f"its process died in {row.lost_attempts} attempts, and its retry policy allows "
-                f"{retry.reissues} reissues"
-            )
+            return f"its retry policy allows {retry.reissues} reissues after a crash"
         if row.failed_attempts >= retry.attempts:
             return f"its retry policy allows {retry.attempts} attempts that end with an error"
         failure = row.failure

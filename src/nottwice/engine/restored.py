@@ -20,6 +20,7 @@ from nottwice.model.review import (
     COPIED,
     FAILOVER,
     HELD,
+    LOST,
     VOUCHED,
     AuditEntry,
     Review,
@@ -115,6 +116,8 @@ def _review(run_id: str, mark: AuditEntry, *, now: float) -> Review:
     summary = f"this ledger is a copy made on {made} UTC, and {missing}"
     if is_failover(mark):
         summary = f"{mark.why}; the last change that the ledger knows is of {made} UTC"
+    elif mark.subject.startswith(LOST):
+        summary = f"{mark.why} from this ledger, as found on {made} UTC"
     return Review(
         # From what it is about, so that whoever opens the run next asks the same question.
         review_id=identity.call_id[:8],

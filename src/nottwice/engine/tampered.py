@@ -34,7 +34,9 @@ def look_at_seals(session: Session) -> Doing[None]:
     flaws: list[str] = yield Read(lambda store: store.flaws(session.run_id))
     if flaws:
         more = [f"and {len(flaws) - _MOST_SHOWN:,} things more"] if flaws[_MOST_SHOWN:] else []
-        raise LedgerTampered("; ".join(flaws[:_MOST_SHOWN] + more) + ".")
+        raise LedgerTampered(
+            "; ".join([one.rstrip(".") for one in flaws[:_MOST_SHOWN]] + more) + "."
+        )
     if session.found.status is RunStatus.WAITING:
         yield from _close(session)
 

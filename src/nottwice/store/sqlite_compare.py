@@ -16,14 +16,12 @@ from typing import Any
 
 from nottwice.errors import StoreError
 from nottwice.model.call import CallIdentity
-from nottwice.model.review import AuditEntry
+from nottwice.model.review import COPIED, LOST, AuditEntry
 from nottwice.model.run import RunRecord
 from nottwice.store import rows
 from nottwice.store.interface import LEDGER, Claim, Commit
 from nottwice.store.sqlite import SqliteStore
 
-# The action of ``engine.restored``, which is further out than a store.
-_COPIED = "copy"
 _NOW = "SELECT CAST(strftime('%s', 'now') AS INTEGER) + 1"
 
 
@@ -37,7 +35,7 @@ def compare(path: Path, told: dict[str, Any]) -> int:
             row = store.load_call(CallIdentity(*identity))
             missing += row is None or [row.status.value, row.attempt_id] != state
         if missing:
-            _hold(store, runs, f"{missing} commits of a running process are missing in it")
+            _hold(store, runs, f"{missing} commits of a running process are missing")
     finally:
         store.close()
     return missing
@@ -56,7 +54,7 @@ def _hold(store: SqliteStore, runs: Sequence[RunRecord], why: str) -> None:
             claim = Claim(replace(run, holder_id=None))
             store.commit(Commit(workflow_id=run.workflow_id, claim=claim))
     (now,) = store._read(_NOW, ())[0]
-    mark = AuditEntry(LEDGER, now, "nottwice", _COPIED, f"copy {secrets.token_hex(4)}", why)
+    mark = AuditEntry(LEDGER, now, "nottwice", COPIED, f"{LOST} {secrets.token_hex(4)}", why)
     store.commit(Commit(workflow_id=LEDGER, audit=(mark,)))
 
 
