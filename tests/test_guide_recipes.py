@@ -144,7 +144,7 @@ try:
 except nt.RunBlocked as blocked:
     print("waits for", blocked.review_id)
 '''
-MCP = '''
+MCP = """
 import asyncio
 from mcp import Client
 
@@ -155,11 +155,11 @@ async def main():
         print(answer.is_error, answer.content[0].text)
 
 asyncio.run(main())
-'''
-LANGCHAIN = '''
+"""
+LANGCHAIN = """
 except nt.RunBlocked as blocked:
     print("waits for", blocked.review_id)
-'''
+"""
 
 
 def langchain() -> str:
@@ -288,9 +288,7 @@ def test_celery_does_not_give_up_a_run_that_is_busy_for_longer_than_its_default_
 
 
 def test_celery_does_not_retry_a_run_that_waits_for_a_person(place: Place) -> None:
-    filled = fill(
-        recipe("Celery"), "            ...\n", '            nt.ask("Shall I?")\n'
-    )
+    filled = fill(recipe("Celery"), "            ...\n", '            nt.ask("Shall I?")\n')
     place.write(filled, "handle_ticket.apply(args=['ticket-7']).get()")
     process = place.start("agent.py")
     process.communicate(timeout=LIMIT_SECONDS)

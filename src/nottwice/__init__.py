@@ -228,7 +228,11 @@ __all__ = [
 ]
 
 # Rooms that most programs do without, imported when they are first asked for.
-_ON_DEMAND = {"policy": "nottwice.policy", "recipes": "nottwice.recipes"}
+_ON_DEMAND = {
+    "events": "nottwice.events",
+    "policy": "nottwice.policy",
+    "recipes": "nottwice.recipes",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from nottwice.cli.progress import show_failure, watched
 from nottwice.engine import said
 from nottwice.model.call import CallIdentity
 from nottwice.model.run import RunStatus, StepRecord, StepStatus
+from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
 
 
@@ -94,12 +96,13 @@ def test_what_was_left_in_doubt_is_settled_outside_of_any_node(
 ) -> None:
     node = StepRecord("r", "pay", "g@1.0.0/1", StepStatus.IN_PROGRESS, 1, 0.0)
     identity = CallIdentity("r", "pay", "g@1.0.0/1", "refund", "0" * 64)
+    run = SimpleNamespace(store=MemoryStore(), run_id="r")
     with watched("r", title="", on_wait=lambda: None):
-        said.say(said.about_step(node))
-        said.say(said.about_call("r", identity, "run", ""))
-        said.say(said.about_run("r", RunStatus.WAITING, ()))
+        said.say(said.about_step(run, node))
+        said.say(said.about_call(run, identity, "run", ""))
+        said.say(said.about_run(run, RunStatus.WAITING, ()))
         # The run is opened again: its node is not under way any more.
-        said.say(said.about_call("r", identity, "ask verify", ""))
+        said.say(said.about_call(run, identity, "ask verify", ""))
     assert shown(capsys) == ["  begin   pay", "  settle  refund: ask verify"]
 
 

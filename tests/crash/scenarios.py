@@ -314,8 +314,6 @@ GRAPHS: dict[str, Agent] = {
     "spawn": Agent(_graph(family)),
     "patient": Agent(_graph(patient), answers={"parcel": {"weight": 3}}),
     "patient, in vain": Agent(_graph(patient), answers={"Which size?": "large"}),
-    "rejected": Agent(
-        _graph(patient), answers={"crash_wire": "reject"}, raises=nt.Rejected
-    ),
+    "rejected": Agent(_graph(patient), answers={"crash_wire": "reject"}, raises=nt.Rejected),
     "migrated": Agent(migrated),
 }

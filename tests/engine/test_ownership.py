@@ -53,10 +53,10 @@ def test_waiting_for_a_busy_run_ends_when_it_is_given_up(host: Host) -> None:
                 if len(self.pauses) == 3:
                     block.__exit__(None, None, None)
 
-        second.clock = GivesUp()
-        with second.run("r", wait_seconds=10):
+        clock = GivesUp()
+        with nt.Ledger(second.store, clock=clock).run("r", wait_seconds=10):
             pass
-        assert len(second.clock.pauses) == 3
+        assert len(clock.pauses) == 3
 
 
 def test_waiting_for_a_busy_run_is_bounded(host: Host) -> None:

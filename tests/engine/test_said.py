@@ -98,7 +98,7 @@ def test_whatever_any_room_logs_is_one_printable_line(
     log = logging.getLogger("nottwice")
     log.warning(text)
     log.warning("the ledger says: %s", text)
-    log.info("%s", Said(run_id="r", decision="run", tool=text, detail=text))
+    log.info("%s", Said(ledger="l", run_id="r", decision="run", tool=text, detail=text))
     assert len(caplog.messages) == 3
     assert all(line.isprintable() for line in caplog.messages)
     assert all(len(line.splitlines()) == 1 for line in caplog.text.splitlines())
@@ -110,7 +110,7 @@ def test_whatever_any_room_logs_is_one_printable_line(
 @pytest.mark.parametrize("text", ATTACKS, ids=ascii)
 def test_a_structured_record_is_one_line_too(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     record = logging.LogRecord("nottwice", logging.INFO, "", 1, "%s", (text,), None)
-    record.said = Said(run_id=text, decision=text, step=text, tool=text, detail=text)
+    record.said = Said(ledger=text, run_id=text, decision=text, step=text, tool=text, detail=text)
     JsonLines().emit(record)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isascii()

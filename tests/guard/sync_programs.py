@@ -1,6 +1,6 @@
 """What does a process do whose syncs are counted? So many steps of a plain run, with one call each.
 
-    python -m tests.guard.sync_programs LEDGER KIND STEPS CHECKPOINTS
+python -m tests.guard.sync_programs LEDGER KIND STEPS CHECKPOINTS
 """
 
 from __future__ import annotations

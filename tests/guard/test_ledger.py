@@ -190,7 +190,7 @@ def test_a_program_uses_the_ledger_of_its_project_like_the_commands(
 
 def test_a_folder_is_opened_once_a_process(folder: Path) -> None:
     runs = [nt.run(f"{number}", store="file:runs") for number in range(2)]
-    assert runs[0]._opening.store is runs[1]._opening.store
+    assert runs[0]._opening.host.store is runs[1]._opening.host.store
 
 
 def test_a_folder_without_a_ledger_is_not_made_one_by_looking(folder: Path) -> None:
@@ -219,9 +219,9 @@ def test_runs_that_name_one_file_share_one_store(folder: Path) -> None:
     (folder / "link.db").symlink_to(folder / "a.db")
     (folder / "sub").mkdir()
     spellings: list[str | Path] = [folder / "a.db", "a.db", "./sub/../a.db", "link.db"]
-    stores = {id(nt.run("r", store=each)._opening.store) for each in spellings}
+    stores = {id(nt.run("r", store=each)._opening.host.store) for each in spellings}
     assert len(stores) == 1
-    assert nt.run("r", store="b.db")._opening.store.location.endswith("b.db")
+    assert nt.run("r", store="b.db")._opening.host.store.location.endswith("b.db")
 
 
 def test_a_file_that_was_replaced_is_another_ledger(folder: Path, sender: Sender) -> None:

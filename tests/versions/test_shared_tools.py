@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-FIRST = '''
+FIRST = """
 import os, signal
 import nottwice as nt
 
@@ -45,7 +45,7 @@ def tell_first(state):
     return {"told": mail("ann")}
 
 app = nt.App(graphs=[old], store="ledger.db", admins=["ann"])
-'''
+"""
 SECOND = """
 new = nt.Graph("claim", version="{version}")
 
@@ -191,9 +191,7 @@ def test_a_run_of_the_old_version_can_be_migrated_although_its_code_is_refused(
     assert "no such address" in failed.stderr
     place.deploy(MAJOR)
     words = ["--from", "claim@1.0.0", "--to", "claim@2.0.0", "--map", "tell=tell"]
-    moved = place.nottwice(
-        "migrate", *words, "--by", "ann", "--why", "cents", "--app", "agent:app"
-    )
+    moved = place.nottwice("migrate", *words, "--by", "ann", "--why", "cents", "--app", "agent:app")
     assert moved.returncode == 0, moved.stdout + moved.stderr
     assert place.python(RESUME).stdout == "claim@2.0.0\n"
     assert place.world == ["refund 7", "mail bob"]

@@ -166,9 +166,7 @@ def test_a_run_that_this_process_holds_and_does_not_drive_is_taken_up_again(
 
 
 def opening(ledger: Ledger, run_id: str) -> ownership.Opening:
-    return ownership.Opening(
-        store=ledger.store, clock=ledger.clock, run_id=run_id, find_tool=lambda name: None
-    )
+    return ownership.Opening(host=ledger, run_id=run_id, find_tool=lambda name: None)
 
 
 def test_a_graph_id_that_makes_no_sense_is_left_to_others(host: Host, ledger: Ledger) -> None:

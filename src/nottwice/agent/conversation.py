@@ -13,7 +13,7 @@ import hashlib
 from nottwice.agent.loop import MESSAGE
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.drivers import Seat
+from nottwice.engine.host import Host, Seat
 from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.guard.sending import telling
@@ -69,14 +69,13 @@ def is_spoken_to(run_id: str) -> Read:
     return Read(look)
 
 
-def reopen(seat: Seat, graph: GraphDefinition, run_id: str, *, wait_seconds: float) -> Doing[None]:
+def reopen(seat: Host, graph: GraphDefinition, run_id: str, *, wait_seconds: float) -> Doing[None]:
     """Let a run that has ended begin its next round.
 
     Durable: when it returns. Whoever comes second finds that it has happened, and changes nothing.
     """
     opening = ownership.Opening(
-        store=seat.store,
-        clock=seat.clock,
+        host=seat,
         run_id=run_id,
         find_tool=registry.find_tool,
         wait_seconds=wait_seconds,

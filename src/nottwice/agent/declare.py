@@ -23,6 +23,7 @@ from nottwice.agent.toolbox import Toolbox
 from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.host import Host
 from nottwice.errors import UsageError
 from nottwice.graphs import running
 from nottwice.graphs.binding import check_unchanged
@@ -269,7 +270,7 @@ def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
 
 
 def _conversing(
-    seat: running.PolicedSeat, asked: running.Asked, message: str | None, message_id: str | None
+    seat: Host, asked: running.Asked, message: str | None, message_id: str | None
 ) -> Doing[Outcome[Any]]:
     """Take part in a conversation: say something, and advance the run until it has answered."""
     graph, run_id = asked.graph, check_id(asked.run_id, what="The run id")

@@ -80,6 +80,7 @@ def _tell(
     if words.is_heard():
         words.say(
             Told(
+                ledger=scope.session.store.location,
                 run_id=scope.session.run_id,
                 decision=decision,
                 step=scope.node_id,

@@ -1,11 +1,7 @@
-"""What goes on while a run is advanced? One line on stderr as a node begins and as it ends.
-
-It hears what the engine says in its log: nothing in the engine knows that somebody watches.
-"""
+"""What goes on while a run is advanced? One line on stderr as a node begins and as it ends."""
 
 from __future__ import annotations
 
-import logging
 import os
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nottwice.cli.output import show_progress
+from nottwice.engine import events
 from nottwice.engine import said as words
+from nottwice.engine.clock import SystemClock
+from nottwice.engine.events import Event
 from nottwice.engine.hiding import hide
 from nottwice.engine.said import Said
 from nottwice.model.decision import Action
@@ -32,25 +31,18 @@ class _Visit:
     replayed: int = 0
 
 
-class Progress(logging.Handler):
-    """Shows the nodes of a run, and of its children, as they begin and end."""
+class Progress:
+    """Shows the nodes of a run, and of its children, as they begin and end; a listener."""
 
     def __init__(self, run_id: str, title: str, on_wait: Callable[[], None]) -> None:
-        super().__init__(logging.INFO)
         self._run_id = run_id
         self._heading = title
         self._on_wait = on_wait
         self._visits: dict[tuple[str, str], _Visit] = {}
 
-    def emit(self, record: logging.LogRecord) -> None:
-        said = getattr(record, "said", None)
-        if not isinstance(said, Said):
-            return
-        try:
-            self._show(said, record.created)
-        except Exception:
-            # Nobody may be reading any more. What is shown must never decide what is done.
-            self.handleError(record)
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Said):
+            self._show(event, SystemClock().now())
 
     def _show_heading(self) -> None:
         """Not before something happens: what is refused has not begun."""
@@ -144,21 +136,11 @@ def watched(
     ``title`` comes first, when something happens. ``on_wait`` is called whenever the run stops to
     wait. ``show``: what shows it.
     """
-    logger, handler = logging.getLogger("nottwice"), show(run_id, title, on_wait)
-    before = logger.level
-    others = [(other, other.level) for other in logger.handlers]
-    for other, level in others:
-        # They hear no more than before, although more is said now.
-        other.setLevel(max(level, before))
-    logger.setLevel(min(before or logging.INFO, logging.INFO))
-    logger.addHandler(handler)
+    stop = events.listen(show(run_id, title, on_wait))
     try:
         yield
     finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
-        for other, level in others:
-            other.setLevel(level)
+        stop()
 
 
 def show_failure(error: BaseException) -> None:

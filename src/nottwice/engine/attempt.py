@@ -13,7 +13,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from nottwice.engine import blocking
+from nottwice.engine import blocking, events
 from nottwice.engine.asks import Doing, Fire, Outcome, Read, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify, hide, kept
@@ -101,6 +101,8 @@ def attempt(
     ends_doubt = intent.ambiguous and row.status is CallStatus.DONE
     closes_as = "a new attempt" if ends_doubt else None
     yield from _record(session, intent, row, outcome, closes_as=closes_as)
+    if row.failure is not None or events.is_heard():
+        session.tell_attempt(row)
     if outcome.interrupt is not None:
         raise outcome.interrupt
     if outcome.error is not None and is_interruption(outcome.error):

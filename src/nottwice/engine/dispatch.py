@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from nottwice.engine import blocking, gate, lost_results, reconcile, steps, stops, tampered
+from nottwice.engine import (
+    blocking,
+    events,
+    gate,
+    lost_results,
+    reconcile,
+    steps,
+    stops,
+    tampered,
+)
 from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
 from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
 from nottwice.engine.hiding import classify, kept
@@ -105,7 +114,8 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
             session.stop_waiting(mine)
         if not over:
             raise _still_running(request.identity)
-    late = False
+    late, receipt = False, None
+    began = session.clock.now() if events.is_heard() else None
     mine.secrets = request.secrets
     call = _Dispatch(request, mine)
     try:
@@ -121,7 +131,8 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
             else:
                 attempted = yield from call.do(action)
             if attempted is not None and call.is_over(attempted):
-                return call.receipt(attempted)
+                receipt = call.receipt(attempted)
+                return receipt
     except StillRunning as error:
         late = True
         raise error.blocked from None
@@ -132,6 +143,8 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
     finally:
         if not late:
             session.leave(mine)
+        if began is not None:
+            call.tell_listeners(receipt, began)
 
 
 class _Dispatch:
@@ -437,9 +450,12 @@ class _Dispatch:
             if delay is None:
                 row = intent.failed(failure, now=now)
                 break
+            session.tell_attempt(intent.failed(failure, now=now, retry_at=now + delay))
             yield Pause(delay)
             intent = intent._replace(attempt=intent.attempt + 1)
         session.riding.add_call(CallWrite(row, before.state if before else None))
+        if row.failure is not None or events.is_heard():
+            session.tell_attempt(row)
         if tool.durable:
             yield from session.commit()
         else:
@@ -454,6 +470,24 @@ class _Dispatch:
         self.looked = True
         # What comes after a known call is probably known as well, and after a new one new.
         self.session.expects_new = self.row is None
+
+    def tell_listeners(self, receipt: Receipt[Any] | None, began: float) -> None:
+        """Tell what the caller got; without a receipt it was an error."""
+        identity, row = self.request.identity, self.row
+        seconds = self.session.clock.now() - began
+        events.tell(
+            events.CallEnded(
+                ledger=self.session.store.location,
+                run_id=identity.workflow_id,
+                step=identity.node_id,
+                tool=identity.tool_name,
+                call_id=identity.call_id if row is None else row.call_id,
+                attempts=0 if row is None else row.attempt,
+                outcome="failed" if row is None else events.ending(row),
+                replayed=receipt is not None and receipt.replayed,
+                seconds=max(0.0, seconds),
+            )
+        )
 
     def receipt(self, attempted: Attempted) -> Receipt[Any]:
         row, outcome = attempted.row, attempted.outcome

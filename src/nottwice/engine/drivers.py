@@ -17,8 +17,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
-from typing import Any, Protocol, TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
+from nottwice.engine import events
 from nottwice.engine.asks import (
     Ask,
     CanInvoke,
@@ -34,26 +35,15 @@ from nottwice.engine.asks import (
     Visit,
     Write,
 )
-from nottwice.engine.clock import Clock
+from nottwice.engine.host import Seat
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.reading import read_in_thread
 from nottwice.engine.session import Scope, current_attempt, current_scope
 from nottwice.errors import Poison, UsageError
 from nottwice.model.tool import Tool
-from nottwice.store.interface import Store
 from nottwice.store.soon import awaitable
 
 T = TypeVar("T")
-
-
-class Seat(Protocol):
-    """Where a driver sits: the store it asks and the clock it waits by."""
-
-    @property
-    def store(self) -> Store: ...
-
-    @property
-    def clock(self) -> Clock: ...
 
 
 def drive(doing: Doing[T], seat: Seat) -> T:
@@ -62,7 +52,7 @@ def drive(doing: Doing[T], seat: Seat) -> T:
         ask = next(doing)
         while True:
             try:
-                answer = _answer(ask, seat)
+                answer = seat.driver.answer(ask, seat)
             except BaseException as error:
                 ask = doing.throw(error)
             else:
@@ -78,7 +68,7 @@ async def drive_async(doing: Doing[T], seat: Seat) -> T:
         ask = next(doing)
         while True:
             try:
-                answer = await _answer_async(ask, seat)
+                answer = await seat.driver.answer_async(ask, seat)
             except BaseException as error:
                 ask = doing.throw(error)
             else:
@@ -88,78 +78,89 @@ async def drive_async(doing: Doing[T], seat: Seat) -> T:
         return result
 
 
-def _answer(ask: Ask, seat: Seat) -> Any:
-    match ask:
-        case Write():
-            seat.store.commit(ask.commit)
-            # Never what a store may happen to return: only None can be sent to any iterable.
-            return None
-        case Fire():
-            return _fire(ask)
-        case Read():
-            return ask.query(seat.store)
-        case Verify():
-            # Verify has no effect, so nobody must wait for one that hangs: not even the process.
-            limit = ask.tool.verify_limit_seconds
-            return _limited(_verifier(ask), None, limit, lambda late: None, daemon=True)
-        case Rule():
-            return _limited(_ruler(ask), None, ask.limit_seconds, lambda late: None, daemon=True)
-        case CanInvoke():
-            return not _is_async(ask.tool) or not loop_is_running()
-        case Pause():
-            return seat.clock.pause(ask.seconds)
-        case Join():
-            return _join(ask)
-        case Visit():
-            return _visit(ask)
-        case Together():
-            return _together(ask, seat)
-        case _:
-            assert_never(ask)
+class UsualDriver:
+    """Really does what it is asked for."""
 
-
-async def _answer_async(ask: Ask, seat: Seat) -> Any:
-    match ask:
-        case Write():
-            await awaitable(seat.store.commit_soon(ask.commit))
-            return None
-        case Read():
-            if seat.store.reads_can_block:
-                return await read_in_thread(ask.query, seat.store)
-            return ask.query(seat.store)
-        case Fire():
-            if ask.tool.is_async:
-                limit = ask.tool.time_limit_seconds
-                return await _await(
-                    lambda: ask.tool.function(*ask.args, **ask.kwargs), ask.in_flight, limit
-                )
-            return await _in_thread(_fire, ask)
-        case Verify():
-            verify = ask.tool.verify
-            assert verify is not None
-            if inspect.iscoroutinefunction(verify):
+    def answer(self, ask: Ask, seat: Seat) -> Any:
+        match ask:
+            case Write():
+                seat.store.commit(ask.commit)
+                if events.is_heard():
+                    events.tell_of_commit(ask.commit, seat.store.location)
+                # Never what a store may happen to return: only None can be sent to any iterable.
+                return None
+            case Fire():
+                return _fire(ask)
+            case Read():
+                return ask.query(seat.store)
+            case Verify():
+                # Verify has no effect, so one that hangs keeps nothing waiting, not even the exit.
                 limit = ask.tool.verify_limit_seconds
-                return await _await(lambda: verify(ask.call), None, limit)
-            return await _in_thread(_answer, ask, seat)
-        case Rule():
-            if _is_coroutine_function(ask.policy):
-                return await _await(lambda: _ruled(ask), None, ask.limit_seconds)
-            return await _in_thread(_answer, ask, seat)
-        case CanInvoke():
-            return True
-        case Pause():
-            return await seat.clock.pause_async(ask.seconds)
-        case Join():
-            assert ask.in_flight.over is not None
-            over = asyncio.wrap_future(ask.in_flight.over)
-            done, _ = await asyncio.wait([over], timeout=ask.seconds)
-            return bool(done)
-        case Visit():
-            return await _visit_async(ask)
-        case Together():
-            return await _together_async(ask, seat)
-        case _:
-            assert_never(ask)
+                return _limited(_verifier(ask), None, limit, lambda late: None, daemon=True)
+            case Rule():
+                return _limited(
+                    _ruler(ask), None, ask.limit_seconds, lambda late: None, daemon=True
+                )
+            case CanInvoke():
+                return not _is_async(ask.tool) or not loop_is_running()
+            case Pause():
+                return seat.clock.pause(ask.seconds)
+            case Join():
+                return _join(ask)
+            case Visit():
+                return _visit(ask)
+            case Together():
+                return _together(ask, seat)
+            case _:
+                assert_never(ask)
+
+    async def answer_async(self, ask: Ask, seat: Seat) -> Any:
+        match ask:
+            case Write():
+                await awaitable(seat.store.commit_soon(ask.commit))
+                if events.is_heard():
+                    events.tell_of_commit(ask.commit, seat.store.location)
+                return None
+            case Read():
+                if seat.store.reads_can_block:
+                    return await read_in_thread(ask.query, seat.store)
+                return ask.query(seat.store)
+            case Fire():
+                if ask.tool.is_async:
+                    limit = ask.tool.time_limit_seconds
+                    return await _await(
+                        lambda: ask.tool.function(*ask.args, **ask.kwargs), ask.in_flight, limit
+                    )
+                return await _in_thread(_fire, ask)
+            case Verify():
+                verify = ask.tool.verify
+                assert verify is not None
+                if inspect.iscoroutinefunction(verify):
+                    limit = ask.tool.verify_limit_seconds
+                    return await _await(lambda: verify(ask.call), None, limit)
+                return await _in_thread(self.answer, ask, seat)
+            case Rule():
+                if _is_coroutine_function(ask.policy):
+                    return await _await(lambda: _ruled(ask), None, ask.limit_seconds)
+                return await _in_thread(self.answer, ask, seat)
+            case CanInvoke():
+                return True
+            case Pause():
+                return await seat.clock.pause_async(ask.seconds)
+            case Join():
+                assert ask.in_flight.over is not None
+                over = asyncio.wrap_future(ask.in_flight.over)
+                done, _ = await asyncio.wait([over], timeout=ask.seconds)
+                return bool(done)
+            case Visit():
+                return await _visit_async(ask)
+            case Together():
+                return await _together_async(ask, seat)
+            case _:
+                assert_never(ask)
+
+
+USUAL = UsualDriver()
 
 
 def _fire(fire: Fire) -> Outcome:

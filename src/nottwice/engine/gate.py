@@ -13,7 +13,8 @@ from dataclasses import replace
 from nottwice.engine import approvals, blocking, stops
 from nottwice.engine.asks import Doing, Outcome, Read, Rule
 from nottwice.engine.hiding import classify
-from nottwice.engine.session import Policy, Scope, Session
+from nottwice.engine.host import Policy
+from nottwice.engine.session import Scope, Session
 from nottwice.errors import Denied, PolicyFailed, RunDenied
 from nottwice.model import values
 from nottwice.model.call import CallRow

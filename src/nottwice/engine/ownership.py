@@ -17,11 +17,11 @@ from dataclasses import replace
 
 from nottwice.engine import cancelled, reconcile, restored, said, stops, tampered
 from nottwice.engine.asks import Doing, Pause, Read, Write
-from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
+from nottwice.engine.host import Host
 from nottwice.engine.plain_version import check_version
-from nottwice.engine.session import FindKeys, FindTool, Policy, Session, no_keys
+from nottwice.engine.session import FindTool, Session
 from nottwice.engine.watch import heed_variable
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.cadence import AT_EFFECTS, Cadence
@@ -47,7 +47,6 @@ from nottwice.store.interface import (
     Outdated,
     ReviewWrite,
     RunUpdate,
-    Store,
     check_not_removed,
 )
 
@@ -83,14 +82,11 @@ os.register_at_fork(after_in_child=_renew_after_fork)
 class Opening:
     """What is asked for when a run is opened."""
 
-    store: Store
-    clock: Clock
+    host: Host
     run_id: str
     find_tool: FindTool
     wait_seconds: float = 0.0
     patience_seconds: float = 60.0
-    policies: tuple[Policy, ...] = ()
-    keys: FindKeys = no_keys
     cadence: Cadence = AT_EFFECTS
     begins: Beginning | None = None
     """What a run of a graph is created with; a run that exists keeps what it has."""
@@ -153,7 +149,7 @@ def take(opening: Opening) -> Doing[Session]:
     check_id(opening.run_id, what="The run id")
     heed_variable()
     holder = yield Read(lambda store: store.holder())
-    deadline = opening.clock.now() + opening.wait_seconds
+    deadline = opening.host.clock.now() + opening.wait_seconds
     driving = _drive_here(holder, opening.run_id)
     if driving is None:
         # A driver that an interrupt ended may still be there, as garbage.
@@ -180,7 +176,7 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             )
         if opening.plain and run is not None:
             check_not_removed(run)
-            check_version(run, opening.version, location=opening.store.location)
+            check_version(run, opening.version, location=opening.host.store.location)
         if run is not None and opening.bound not in (None, run.graph_id):
             raise Rebound(f"run {run_id!r} is bound to {run.graph_id}")
         check_not_removed(run)
@@ -196,7 +192,7 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
                     opening, deadline, other, since=run.claimed_at, here=False
                 )
                 continue
-        now = opening.clock.now()
+        now = opening.host.clock.now()
         claimed = _claimed(run, opening, holder, now)
         after = None if run is None else run.epoch
         graph = opening.begins.graph if run is None and opening.begins is not None else None
@@ -205,15 +201,12 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
         except Outdated:
             continue
         return Session(
-            store=opening.store,
-            clock=opening.clock,
+            host=opening.host,
             run=claimed,
             holder=holder,
             find_tool=opening.find_tool,
             patience_seconds=opening.patience_seconds,
             found=run,
-            policies=opening.policies,
-            keys=opening.keys,
             cadence=opening.cadence,
         )
 
@@ -278,7 +271,7 @@ def _wait_or_give_up(
     since: float | None,
     here: bool,
 ) -> Doing[None]:
-    left = deadline - opening.clock.now()
+    left = deadline - opening.host.clock.now()
     if left > 0:
         yield Pause(min(POLL_SECONDS, left))
         return
@@ -379,7 +372,7 @@ def _give_up(
     yield from session.commit(calls=tuple(session.unrecorded.values()), run=update, reviews=reviews)
     if said.is_heard():
         head = yield Read(lambda store: store.load_head(session.run_id))
-        said.say(said.about_run(session.run_id, status, waits, head=head))
+        said.say(said.about_run(session, status, waits, head=head))
 
 
 def _give_up_as_it_is(

@@ -7,14 +7,16 @@ count, needs no parser: the log record carries the same as data, in its attribut
 
 from __future__ import annotations
 
-import functools
 import logging
-from typing import Final
+from typing import Final, Protocol
 
+from nottwice.engine import events
+from nottwice.engine.events import Event
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.printable import one_line
 from nottwice.model.records import frozen_record
 from nottwice.model.run import RunStatus, StepRecord, StepStatus, Wait
+from nottwice.store.interface import Store
 
 
 class OneLine(logging.Filter):
@@ -44,11 +46,20 @@ WAIT: Final = "leave the run waiting"
 """What is said about a run that waits."""
 
 
+class _Named(Protocol):
+    """A session, as far as it is named here."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def run_id(self) -> str: ...
+
+
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Event):
     """One decision: about a call, about a node, or about the whole run."""
 
-    run_id: str
     decision: str
     step: str | None = None
     visit: str | None = None
@@ -71,18 +82,21 @@ class Said:
         return " ".join([*parts, self.detail] if self.detail else parts)
 
 
-is_heard = functools.partial(log.isEnabledFor, logging.INFO)
-"""Whether anybody listens; what is said is not even put together otherwise."""
+def is_heard() -> bool:
+    """Whether anything listens; what is said is not even put together otherwise."""
+    return log.isEnabledFor(logging.INFO) or events.is_heard()
 
 
 def say(said: Said) -> None:
     log.info("%s", said, extra={"said": said})
+    events.tell(said)
 
 
-def about_call(run_id: str, about: CallRow | CallIdentity, decision: str, detail: str) -> Said:
+def about_call(seat: _Named, about: CallRow | CallIdentity, decision: str, detail: str) -> Said:
     identity = about.identity if isinstance(about, CallRow) else about
     return Said(
-        run_id=run_id,
+        ledger=seat.store.location,
+        run_id=seat.run_id,
         decision=decision,
         step=identity.node_id,
         tool=identity.tool_name,
@@ -91,7 +105,7 @@ def about_call(run_id: str, about: CallRow | CallIdentity, decision: str, detail
     )
 
 
-def about_step(record: StepRecord, *, resumed: bool = False) -> Said:
+def about_step(seat: _Named, record: StepRecord, *, resumed: bool = False) -> Said:
     """That a step was opened, or how it ended."""
     detail = ""
     if record.failure is not None:
@@ -101,6 +115,7 @@ def about_step(record: StepRecord, *, resumed: bool = False) -> Said:
     else:
         decision = RESUME if resumed else BEGIN
     return Said(
+        ledger=seat.store.location,
         run_id=record.workflow_id,
         decision=decision,
         step=record.node_id,
@@ -110,10 +125,15 @@ def about_step(record: StepRecord, *, resumed: bool = False) -> Said:
 
 
 def about_run(
-    run_id: str, status: RunStatus, waits: tuple[Wait, ...], *, head: str | None = None
+    seat: _Named, status: RunStatus, waits: tuple[Wait, ...], *, head: str | None = None
 ) -> Said:
     """How a run stands that is given up; ``head``: what its sealed rows add up to."""
     details = [f"{wait.kind.value}={wait.subject!r}" for wait in waits]
     if head is not None:
         details.append(f"head={head}")
-    return Said(run_id=run_id, decision=f"leave the run {status.value}", detail=" ".join(details))
+    return Said(
+        ledger=seat.store.location,
+        run_id=seat.run_id,
+        decision=f"leave the run {status.value}",
+        detail=" ".join(details),
+    )

@@ -16,10 +16,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from nottwice.engine import said
+from nottwice.engine import events, said
 from nottwice.engine.asks import Ask, Doing, Write
-from nottwice.engine.clock import Clock
 from nottwice.engine.hiding import hide
+from nottwice.engine.host import Host
 from nottwice.engine.in_flight import InFlight, check_no_circle
 from nottwice.errors import Fenced, NotInRun, NottwiceError, RunDenied
 from nottwice.model.cadence import AT_EFFECTS, Cadence
@@ -30,8 +30,7 @@ from nottwice.model.call import (
     CallRow,
 )
 from nottwice.model.decision import Action
-from nottwice.model.keyring import Key, Keyring
-from nottwice.model.policy import ProposedCall
+from nottwice.model.keyring import Key
 from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
@@ -53,13 +52,10 @@ from nottwice.store.interface import (
     EventWrite,
     ReviewWrite,
     RunUpdate,
-    Store,
 )
 
 MOST_RIDING = 200
 FindTool = Callable[[str], Tool | None]
-Policy = Callable[[ProposedCall], Any]
-FindKeys = Callable[[], Keyring | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -267,19 +263,19 @@ class Session:
     def __init__(
         self,
         *,
-        store: Store,
-        clock: Clock,
+        host: Host,
         run: RunRecord,
         holder: HolderRecord,
         find_tool: FindTool,
         patience_seconds: float,
         found: RunRecord | None = None,
-        keys: FindKeys,
-        policies: tuple[Policy, ...] = (),
         cadence: Cadence = AT_EFFECTS,
     ) -> None:
-        self.store = store
-        self.clock = clock
+        self.store = host.store
+        self.clock = host.clock
+        self.driver = host.driver
+        self.policies = host.policies
+        self.keys = host.keys
         self.run = run
         self.found = found
         """The run as it was before it was claimed; None: it was not there."""
@@ -290,13 +286,9 @@ class Session:
         self.fence = Fence(holder.holder_id, run.epoch)
         self.find_tool = find_tool
         self.patience_seconds = patience_seconds
-        self.policies = policies
-        """Who is asked before every call that has no receipt yet; see ``gate.py``."""
         self.cadence = cadence
         """When what rides gets a commit of its own."""
         self.steps_entered = itertools.count(1)
-        self.keys = keys
-        """Where the keys are from that its secrets are made unrecognisable with."""
         self.secret_key: Key | None = None
         """The key of this run, once it has needed one; see ``secret_key.py``."""
         self.denied: RunDenied | None = None
@@ -510,6 +502,16 @@ class Session:
         """Unlike any other: drawn by lot for this session, and counted in it."""
         return f"{self._lot}{next(self._attempts):08x}"
 
+    def tell_attempt(self, row: CallRow) -> None:
+        """Tell what came of an attempt that was made here."""
+        seconds = max(0.0, (row.finished_at or self.clock.now()) - row.started_at)
+        ended = events.attempt_ended(self.store.location, row, seconds=seconds)
+        if ended.error is not None:
+            again = "" if ended.retry_in is None else f" again in {ended.retry_in:.3g} s"
+            detail = f"after {seconds:.3g} s error={ended.error!r}{again}"
+            self.say(f"attempt {row.attempt} ended with an error", row, detail)
+        events.tell(ended)
+
     def say(
         self, decision: str | Action, row_or_identity: CallRow | CallIdentity, detail: str = ""
     ) -> None:
@@ -517,16 +519,11 @@ class Session:
         if said.is_heard():
             detail = hide(detail)
             words = decision.value if isinstance(decision, Action) else decision
-            said.say(said.about_call(self.run_id, row_or_identity, words, detail))
+            said.say(said.about_call(self, row_or_identity, words, detail))
 
 
 def _never() -> bool:
     return False
-
-
-def no_keys() -> Keyring | None:
-    """What whoever opens a run says who runs no tool in it."""
-    return None
 
 
 def forked(session: Session) -> NotInRun:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from nottwice.engine import blocking, holding, said, stops
+from nottwice.engine import blocking, events, holding, said, stops
 from nottwice.engine.asks import Ask, Doing, Read
 from nottwice.engine.session import Scope, Session, StepState
 from nottwice.errors import NewEffectInFork, ReplayDriftError
@@ -77,7 +77,7 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
     if not state.finished and not is_first:
         state.abandoned = yield from _abandoned_visits(session, record)
     if said.is_heard():
-        said.say(said.about_step(record, resumed=state.resumed))
+        said.say(said.about_step(session, record, resumed=state.resumed))
     # With it goes the end of the step before: that this one is in progress costs no sync more.
     yield from session.flush_at_step()
     return Scope(session, node_id, checkpoint_id, (state, *scope.steps))
@@ -112,7 +112,19 @@ def ended(
             state.record, status=status, finished_at=now, failure=failure, output_file=output_file
         )
         if said.is_heard():
-            said.say(said.about_step(state.record))
+            said.say(said.about_step(session, state.record))
+        if events.is_heard():
+            events.tell(
+                events.StepEnded(
+                    ledger=session.store.location,
+                    run_id=session.run_id,
+                    step=state.record.node_id,
+                    visit=state.record.checkpoint_id,
+                    outcome="done" if failure is None else "failed",
+                    seconds=max(0.0, now - state.record.started_at),
+                    error=None if failure is None else f"{failure.error_type}: {failure.message}",
+                )
+            )
     return state.record
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.cancelled import left_word
-from nottwice.engine.drivers import Seat, drive
+from nottwice.engine.drivers import drive
+from nottwice.engine.host import Host
 from nottwice.engine.session import Session
 from nottwice.errors import RunAborted, RunBusy, UnknownRun, UsageError
 from nottwice.guard import registry
@@ -40,11 +41,9 @@ def cancel(ledger: Ledger, run_id: str, *, by: str, why: str) -> bool:
     return drive(cancelling(ledger, run_id, by=by, why=why), ledger)
 
 
-def cancelling(seat: Seat, run_id: str, *, by: str, why: str) -> Doing[bool]:
+def cancelling(seat: Host, run_id: str, *, by: str, why: str) -> Doing[bool]:
     """The same for the engine."""
-    opening = ownership.Opening(
-        store=seat.store, clock=seat.clock, run_id=run_id, find_tool=registry.find_tool
-    )
+    opening = ownership.Opening(host=seat, run_id=run_id, find_tool=registry.find_tool)
     now = seat.clock.now()
     entry = AuditEntry(run_id, now, by, "cancel", f"run {run_id}", why)
     try:
@@ -66,7 +65,7 @@ def cancelling(seat: Seat, run_id: str, *, by: str, why: str) -> Doing[bool]:
     return True
 
 
-def cancel_children(seat: Seat, run_id: str, *, by: str, why: str) -> Doing[None]:
+def cancel_children(seat: Host, run_id: str, *, by: str, why: str) -> Doing[None]:
     """Abort what a run has spawned and what is not over yet."""
     for child in (yield Read(lambda store: store.children(run_id))):
         if child.status is RunStatus.ABORTED:

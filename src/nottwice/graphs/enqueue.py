@@ -115,12 +115,7 @@ def _put_back(ledger: Ledger, known: RunRecord) -> bool:
     """
     if known.status is not RunStatus.FAILED:
         return False
-    opening = ownership.Opening(
-        store=ledger.store,
-        clock=ledger.clock,
-        run_id=known.workflow_id,
-        find_tool=registry.find_tool,
-    )
+    opening = ownership.Opening(host=ledger, run_id=known.workflow_id, find_tool=registry.find_tool)
     try:
         session = drive(ownership.take(opening), ledger)
     except RunBusy:

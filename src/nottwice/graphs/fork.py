@@ -80,8 +80,7 @@ def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
 def _fork(ledger: Ledger, graph: Runnable, origin: RunRecord, to: str, image: Any) -> Doing[None]:
     now = ledger.clock.now()
     opening = ownership.Opening(
-        store=ledger.store,
-        clock=ledger.clock,
+        host=ledger,
         run_id=to,
         find_tool=registry.find_tool,
         begins=ownership.Beginning(

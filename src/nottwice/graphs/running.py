@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 from nottwice.engine import ownership
 from nottwice.engine.advance import Landing, NodeCode, Plan, conduct
 from nottwice.engine.asks import Doing, Pause, Read
-from nottwice.engine.drivers import Seat, drive, drive_async, loop_is_running
-from nottwice.engine.session import FindKeys, Policy
+from nottwice.engine.drivers import drive, drive_async, loop_is_running
+from nottwice.engine.host import Host
 from nottwice.errors import (
     LedgerTampered,
     RunAborted,
@@ -54,16 +54,6 @@ from nottwice.store.interface import Store, check_not_removed
 
 POLL_SECONDS = 0.2
 _BRANCH = re.compile(r"^/\[\d+\]/")
-
-
-class PolicedSeat(Seat, Protocol):
-    """Where a driver sits, who is asked about the calls that it makes, and with which keys."""
-
-    @property
-    def policies(self) -> tuple[Policy, ...]: ...
-
-    @property
-    def keys(self) -> FindKeys: ...
 
 
 class Runnable(Printed, Protocol):
@@ -113,7 +103,7 @@ def check_no_loop(graph: Runnable, instead: str) -> None:
         )
 
 
-def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
+def running(seat: Host, asked: Asked) -> Doing[Outcome[Any]]:
     """The same for the engine: whoever drives this drives the run."""
     clock, graph = seat.clock, asked.graph
     run_id = check_id(asked.run_id, what="The run id")
@@ -161,7 +151,7 @@ def is_over_elsewhere(graph: Runnable, run: RunRecord) -> bool:
     return split_graph_id(run.graph_id)[0] == graph.name and not _fits(graph, run)
 
 
-def telling(seat: Seat, graph: Runnable | None, run: RunRecord) -> Doing[Outcome[Any]]:
+def telling(seat: Host, graph: Runnable | None, run: RunRecord) -> Doing[Outcome[Any]]:
     """Tell how a run ended that is over; ``graph`` is any version of its graph, if there is one."""
     run_id = run.workflow_id
     check_not_removed(run)
@@ -193,7 +183,7 @@ class Left(NamedTuple):
     waits: tuple[Wait, ...] = ()
 
 
-def advancing(seat: PolicedSeat, asked: Asked) -> Doing[Left]:
+def advancing(seat: Host, asked: Asked) -> Doing[Left]:
     """Advance a run that is there as far as it goes now, and say no more than how it was left.
 
     For whoever advances many and looks at none of them.
@@ -222,7 +212,7 @@ def advancing(seat: PolicedSeat, asked: Asked) -> Doing[Left]:
 
 
 def _advance(
-    seat: PolicedSeat, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
+    seat: Host, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
 ) -> Doing[Landing]:
     """Drive the run as far as it goes now."""
     graph = asked.graph
@@ -230,14 +220,11 @@ def _advance(
         yield _check_whole(known)
     bound = known.graph_id if known is not None and known.graph_id else graph.id
     opening = ownership.Opening(
-        store=seat.store,
-        clock=seat.clock,
+        host=seat,
         run_id=asked.run_id,
         find_tool=registry.find_tool,
         wait_seconds=asked.wait_seconds,
         patience_seconds=parse_duration(asked.patience, what="patience"),
-        policies=seat.policies,
-        keys=seat.keys,
         cadence=graph.cadence,
         begins=begins,
         bound=bound,
@@ -257,7 +244,7 @@ def _waits(store: Store, run_id: str) -> tuple[Wait, ...]:
     return () if run is None else run.waits
 
 
-def _abort_children(seat: Seat, run_id: str) -> Doing[None]:
+def _abort_children(seat: Host, run_id: str) -> Doing[None]:
     yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
-from nottwice.engine.drivers import Seat
+from nottwice.engine.host import Host
 from nottwice.errors import (
     LedgerCorrupt,
     NottwiceError,
@@ -99,7 +99,7 @@ def position_of(store: Store, run: RunRecord) -> Position:
     return start(recorded_definition(graph))
 
 
-def parking(seat: Seat, run: RunRecord, deployed: Sequence[str]) -> Doing[NottwiceError]:
+def parking(seat: Host, run: RunRecord, deployed: Sequence[str]) -> Doing[NottwiceError]:
     """Open a review about such a run, or use what somebody decided about it.
 
     Durable: the review, or that the run is aborted, when it returns the error to raise.
@@ -128,12 +128,10 @@ def parking(seat: Seat, run: RunRecord, deployed: Sequence[str]) -> Doing[Nottwi
     return mismatch
 
 
-def _abort(seat: Seat, run: RunRecord, review: Review) -> Doing[NottwiceError | None]:
+def _abort(seat: Host, run: RunRecord, review: Review) -> Doing[NottwiceError | None]:
     # The only verb that there is for it.
     assert review.decision is not None
-    opening = ownership.Opening(
-        store=seat.store, clock=seat.clock, run_id=run.workflow_id, find_tool=registry.find_tool
-    )
+    opening = ownership.Opening(host=seat, run_id=run.workflow_id, find_tool=registry.find_tool)
     try:
         session = yield from ownership.claim(opening)
     except RunAborted as aborted:

@@ -10,13 +10,15 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from nottwice.engine.clock import Clock, SystemClock
-from nottwice.engine.session import Policy
+from nottwice.engine.drivers import USUAL
+from nottwice.engine.events import Listener, listen
+from nottwice.engine.host import Driver, Policy
 from nottwice.errors import StoreError, UnknownRun, UsageError
 from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.importing import check_not_importing
@@ -40,6 +42,7 @@ from nottwice.model.keyring import Keyring
 from nottwice.model.run import RunRecord
 from nottwice.model.seal import Seals
 from nottwice.model.tool import Duration, parse_duration
+from nottwice.store import whereabouts
 from nottwice.store.interface import Store
 from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
 from nottwice.store.memory import MemoryStore
@@ -65,6 +68,25 @@ def _renew_after_fork() -> None:
 os.register_at_fork(after_in_child=_renew_after_fork)
 
 
+class StandIn(Protocol):
+    """Stands in for what ledgers were opened with, in a process that examines code."""
+
+    def store(self, named: Store) -> Store: ...
+
+    def clock(self, named: Clock) -> Clock: ...
+
+    def driver(self, named: Driver) -> Driver: ...
+
+
+_stand_in: StandIn | None = None
+
+
+def put_in_place(stand_in: StandIn | None) -> None:
+    """Have every ledger of this process, also those that are open, use what stands in for it."""
+    global _stand_in
+    _stand_in = stand_in
+
+
 class Ledger:
     """An open ledger. Use it as a context manager, or close it."""
 
@@ -75,12 +97,29 @@ class Ledger:
         clock: Clock | None = None,
         policy: Policies = None,
         key: KeySource = None,
+        driver: Driver = USUAL,
     ) -> None:
-        self.store = store
-        self.clock = clock or SystemClock()
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._driver = driver
         self.policies = read_policies(policy)
         """Who is asked before every call of its runs (L9)."""
         self._key = key
+
+    @property
+    def store(self) -> Store:
+        """Where its runs are recorded."""
+        return self._store if _stand_in is None else _stand_in.store(self._store)
+
+    @property
+    def clock(self) -> Clock:
+        """The time that its runs go by."""
+        return self._clock if _stand_in is None else _stand_in.clock(self._clock)
+
+    @property
+    def driver(self) -> Driver:
+        """Who does what its runs ask for."""
+        return self._driver if _stand_in is None else _stand_in.driver(self._driver)
 
     @functools.cached_property
     def keyring(self) -> Keyring | None:
@@ -113,13 +152,10 @@ class Ledger:
         """
         check_not_importing(f"Run {run_id!r} is opened")
         return Run(
-            self.store,
-            self.clock,
+            self.with_policies(read_policies(policy)),
             run_id,
             wait_seconds=wait_seconds,
             patience_seconds=parse_duration(patience, what="patience"),
-            policies=joined(self.policies, read_policies(policy)),
-            keys=self.keys,
             version=None if version is None else parse_version(version, what=f"Run {run_id!r}"),
             cadence=_cadence(run_id, checkpoints),
         )
@@ -129,7 +165,16 @@ class Ledger:
         asked = joined(self.policies, policies)
         if asked == self.policies:
             return self
-        return Ledger(self.store, clock=self.clock, policy=asked, key=self._key)
+        return Ledger(
+            self._store, clock=self._clock, policy=asked, key=self._key, driver=self._driver
+        )
+
+    def on(self, listener: Listener) -> Callable[[], None]:
+        """Tell ``listener`` what this process does in this ledger, from now on.
+
+        See ``nottwice.events`` for what there is to tell. Call what is returned to stop.
+        """
+        return listen(lambda event: listener(event) if event.ledger == self.location else None)
 
     def send(
         self,
@@ -447,7 +492,7 @@ def _local_path(given: str | Path) -> Path:
         raise UsageError(
             f"{str(given)[:200]!r} is not a path that can be used ({why}). {_NOT}"
         ) from None
-    return path
+    return path if str(path) == MEMORY else whereabouts.told().path_of(path)
 
 
 def _path_in(url: str) -> str:

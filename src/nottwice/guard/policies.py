@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nottwice.engine.session import Policy
+from nottwice.engine.host import Policy
 from nottwice.errors import UsageError
 from nottwice.model.policy import ProposedCall
 

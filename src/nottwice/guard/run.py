@@ -12,11 +12,11 @@ from types import TracebackType
 
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.hiding import classify
+from nottwice.engine.host import Host
 from nottwice.engine.plain_version import check_version
-from nottwice.engine.session import FindKeys, Policy, Scope, Session, current_scope
+from nottwice.engine.session import Scope, Session, current_scope
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard import registry
 from nottwice.guard.frames import without_our_frames
@@ -26,7 +26,6 @@ from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
 from nottwice.model.graph import Version
 from nottwice.model.run import RunStatus
-from nottwice.store.interface import Store
 
 log = logging.getLogger("nottwice")
 _claims: set[asyncio.Future[Session]] = set()
@@ -38,28 +37,22 @@ class Run:
 
     def __init__(
         self,
-        store: Store,
-        clock: Clock,
+        host: Host,
         run_id: str,
         *,
         wait_seconds: float,
         patience_seconds: float,
-        keys: FindKeys,
-        policies: tuple[Policy, ...] = (),
         version: Version | None = None,
         cadence: Cadence | None = None,
     ) -> None:
         """``cadence``: None says what the enclosing block of the run says, if there is one."""
         self.id = check_id(run_id, what="The run id")
         self._opening = ownership.Opening(
-            store=store,
-            clock=clock,
+            host=host,
             run_id=self.id,
             find_tool=registry.find_tool,
             wait_seconds=wait_seconds,
             patience_seconds=patience_seconds,
-            policies=policies,
-            keys=keys,
             cadence=cadence or AT_EFFECTS,
             plain=True,
             version=version,
@@ -71,8 +64,10 @@ class Run:
     def __enter__(self) -> Run:
         try:
             self._check_fresh()
-            session = drive(self._again(), self._opening)
-            return self._entered(session or drive(ownership.claim(self._opening), self._opening))
+            session = drive(self._again(), self._opening.host)
+            return self._entered(
+                session or drive(ownership.claim(self._opening), self._opening.host)
+            )
         except NottwiceError as error:
             raise without_our_frames(error) from error.__cause__
 
@@ -96,7 +91,7 @@ class Run:
     async def __aenter__(self) -> Run:
         try:
             self._check_fresh()
-            session = await drive_async(self._again(), self._opening)
+            session = await drive_async(self._again(), self._opening.host)
             return self._entered(session or await self._claim_async())
         except NottwiceError as error:
             raise without_our_frames(error) from error.__cause__
@@ -118,7 +113,9 @@ class Run:
 
     async def _claim_async(self) -> Session:
         """Claim in a task of its own: a waiter that is cancelled cancels no reconciliation."""
-        claiming = asyncio.ensure_future(drive_async(ownership.claim(self._opening), self._opening))
+        claiming = asyncio.ensure_future(
+            drive_async(ownership.claim(self._opening), self._opening.host)
+        )
         for task in [one for one in _claims if one.get_loop().is_closed()]:
             # An interrupt ended its loop, which tells nobody any more that it is done.
             _claims.discard(task)
@@ -148,7 +145,7 @@ class Run:
         if same and not session.closed and session.thread_id == threading.get_ident():
             self._check_policies(session)
             if self._opening.version is not None:
-                location = self._opening.store.location
+                location = self._opening.host.store.location
                 check_version(session.run, self._opening.version, location=location)
             self._check_cadence(session)
             session.depth += 1
@@ -157,7 +154,7 @@ class Run:
 
     def _check_policies(self, session: Session) -> None:
         """Refuse what would not be asked: a run that is open keeps the policies that it has."""
-        if any(policy not in session.policies for policy in self._opening.policies):
+        if any(policy not in session.policies for policy in self._opening.host.policies):
             raise UsageError(
                 f"Run {self.id!r} is open already, without the policy that this block names, and "
                 "would go on without it. Nothing happened. Name it in the outermost block."

@@ -6,7 +6,8 @@ import secrets
 from typing import Any
 
 from nottwice.engine.asks import Doing, Read, Write
-from nottwice.engine.drivers import Seat, drive
+from nottwice.engine.drivers import drive
+from nottwice.engine.host import Seat
 from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.model.call import check_id

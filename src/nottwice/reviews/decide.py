@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nottwice.engine import events
 from nottwice.engine.clock import Clock
 from nottwice.errors import DecisionConflict, UsageError
 from nottwice.guard.codec import Codec
@@ -213,4 +214,14 @@ def _write(
             f"Somebody else changed review {review.review_id} just now. Nothing was decided. "
             f"Look at it again: nottwice decide {review.review_id}"
         ) from None
+    if events.is_heard():
+        events.tell(
+            events.ReviewDecided(
+                ledger=store.location,
+                run_id=review.identity.workflow_id,
+                review_id=review.review_id,
+                decision=action,
+                by=by,
+            )
+        )
     return review

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from nottwice.engine.asks import Doing, Verify, Write
 from nottwice.engine.clock import Clock
-from nottwice.engine.drivers import drive
+from nottwice.engine.drivers import USUAL, drive
 from nottwice.engine.hiding import hide, kept
+from nottwice.engine.host import Driver
 from nottwice.engine.session import FindTool
 from nottwice.model.call import call_from_row
 from nottwice.model.decision import Answer
@@ -37,6 +38,7 @@ class Rechecked:
 class _Seat:
     store: Store
     clock: Clock
+    driver: Driver = USUAL
 
 
 def recheck(

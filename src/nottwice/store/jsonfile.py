@@ -39,7 +39,7 @@ from nottwice.model.run import (
 from nottwice.model.seal import Seals
 from nottwice.store import jsonfile_disk as disk
 from nottwice.store import jsonfile_document as document
-from nottwice.store import locks, rules
+from nottwice.store import locks, rules, whereabouts
 from nottwice.store.filesystem import check_folder
 from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
 from nottwice.store.jsonfile_copy import OnProgress, copy_folder
@@ -58,7 +58,7 @@ _WRITING_PLACE = (1 << 62) + 2
 log = logging.getLogger("nottwice")
 
 
-class JsonFileStore:
+class JsonFileStore(whereabouts.OnDisk):
     """A ledger in one folder."""
 
     _pid: int
@@ -84,16 +84,9 @@ class JsonFileStore:
     ) -> None:
         """Open the ledger in a folder; ``busy_seconds``: how long to wait for other processes;
         ``seals``: what to seal files with, and to check them by."""
-        try:
-            self._folder = Path(directory).expanduser().resolve()
-        except (OSError, RuntimeError) as error:
-            text = f"{directory} is not a usable path ({error}). Nothing was opened."
-            raise StoreError(text) from error
-        self.location = str(self._folder)
-        self._own = self._folder / OWN_FOLDER
+        self._name(directory)
         self._now = now
-        self._busy_seconds = busy_seconds
-        self._reopening = threading.Lock()
+        self._busy_seconds = whereabouts.busy_seconds(busy_seconds)
         self._seals = seals
         self._prepare(create=create)
         _stores.add(self)
@@ -310,6 +303,7 @@ class JsonFileStore:
     # Opening
 
     def _prepare(self, *, create: bool) -> None:
+        self._folder, self._own = self._path, self._path / OWN_FOLDER
         warning = check_folder(self._folder)
         if warning:
             log.warning(warning)
@@ -348,13 +342,6 @@ class JsonFileStore:
             f"There is no ledger in {self.location}. Nothing was created. Name another with "
             "--store file:FOLDER or NOTTWICE_STORE."
         )
-
-    def _in_this_process(self) -> None:
-        """After a fork, open anew: this process is another holder, with a lock of its own."""
-        if self._pid != os.getpid():
-            with self._reopening:
-                if self._pid != os.getpid():
-                    self._prepare(create=False)
 
     # Reading
 

@@ -36,7 +36,7 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.model.seal import Seals
-from nottwice.store import graph_rows, locks, postgres_lease, rows
+from nottwice.store import graph_rows, locks, postgres_lease, rows, whereabouts
 from nottwice.store import postgres_reads as reads
 from nottwice.store.interface import LEDGER, Commit, ReviewWrite
 from nottwice.store.postgres_commits import Commits
@@ -101,11 +101,11 @@ class PostgresStore:
         """Open the ledger at ``url``; ``patience_seconds``: how long the database may be away;
         ``busy_seconds``: how long to wait for others who write; ``seals``: what to seal rows with,
         and to check them by."""
-        self._place = read_place(url)
-        self.location = self._place.location
+        self._url = url
+        self._settle()
         self._now = now
         self._patience_seconds = patience_seconds
-        self._busy_seconds = busy_seconds
+        self._busy_seconds = whereabouts.busy_seconds(busy_seconds)
         self._reopening = threading.Lock()
         self._leasing = threading.Lock()
         self._held: set[str] = set()
@@ -412,7 +412,13 @@ class PostgresStore:
         if self._pid != os.getpid():
             with self._reopening:
                 if self._pid != os.getpid():
+                    self._settle()
                     self._prepare(create=False)
+
+    def _settle(self) -> None:
+        """Find out where the ledger lies in this process."""
+        self._place = read_place(whereabouts.told().server_of(self._url))
+        self.location = self._place.location
 
     # The lease
 

@@ -37,7 +37,7 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.model.seal import Seals
-from nottwice.store import graph_rows, leftovers, locks, rows
+from nottwice.store import graph_rows, leftovers, locks, rows, whereabouts
 from nottwice.store import sqlite_reads as reads
 from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import LEDGER, Commit
@@ -75,7 +75,7 @@ _WALK = SealWalk(
 )
 
 
-class SqliteStore(SqliteCommits):
+class SqliteStore(whereabouts.OnDisk, SqliteCommits):
     """A ledger in one SQLite file."""
 
     _pid: int
@@ -95,15 +95,9 @@ class SqliteStore(SqliteCommits):
     ) -> None:
         """Open the ledger at ``path``; ``busy_seconds``: how long to wait for other processes;
         ``seals``: what to seal rows with, and to check them by."""
-        try:
-            self._path = Path(path).expanduser().resolve()
-        except (OSError, RuntimeError) as error:
-            text = f"{path} is not a usable path ({error}). Nothing was opened."
-            raise StoreError(text) from error
-        self.location = str(self._path)
+        self._name(path)
         self._now = now
-        self._busy_seconds = busy_seconds
-        self._reopening = threading.Lock()
+        self._busy_seconds = whereabouts.busy_seconds(busy_seconds)
         self._acknowledged = Acknowledged()
         self._sealing = Sealing(seals)
         self._prepare(create=create)
@@ -425,13 +419,6 @@ class SqliteStore(SqliteCommits):
             f"There is no ledger at {self.location}. Nothing was created. Name another with "
             "--store PATH or NOTTWICE_STORE."
         )
-
-    def _in_this_process(self) -> None:
-        """After a fork, open anew: this process is another holder, with connections of its own."""
-        if self._pid != os.getpid():
-            with self._reopening:
-                if self._pid != os.getpid():
-                    self._prepare(create=False)
 
     # Reading
 

@@ -200,8 +200,7 @@ def migrate_one(ledger: Ledger, run_id: str, order: Order, *, dry_run: bool) -> 
 def _migrating(ledger: Ledger, run: RunRecord, order: Order) -> Doing[Migration]:
     """As the run's holder: look at it, and write everything at once."""
     opening = ownership.Opening(
-        store=ledger.store,
-        clock=ledger.clock,
+        host=ledger,
         run_id=run.workflow_id,
         find_tool=registry.find_tool,
         bound=run.graph_id,

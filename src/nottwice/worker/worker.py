@@ -186,7 +186,12 @@ class _Shift:
             return 0
         self._store_failures = 0
         for task in tasks:
-            _say(task, "take up the run", f"graph={task.run.graph_id!r} because={task.why!r}")
+            _say(
+                self.ledger,
+                task,
+                "take up the run",
+                f"graph={task.run.graph_id!r} because={task.why!r}",
+            )
             self.crew.start(task)
         self._count(taken=len(tasks))
         return len(tasks)
@@ -248,7 +253,7 @@ class _Shift:
         now = self.ledger.clock.now()
         seconds = self.choice.patience.put_off(task.run_id, now=now, longer=longer)
         self._count(put_off=1)
-        _say(task, "put the run off", f"seconds={seconds:g} because={why!r}")
+        _say(self.ledger, task, "put the run off", f"seconds={seconds:g} because={why!r}")
 
     def _is_ready(self, run_id: str) -> bool:
         try:
@@ -298,6 +303,7 @@ class _Shift:
         )
 
 
-def _say(task: Task, decision: str, detail: str) -> None:
+def _say(ledger: Ledger, task: Task, decision: str, detail: str) -> None:
     if said.is_heard():
-        said.say(Said(run_id=task.run_id, decision=decision, detail=detail))
+        place = ledger.location
+        said.say(Said(ledger=place, run_id=task.run_id, decision=decision, detail=detail))

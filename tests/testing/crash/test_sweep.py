@@ -103,9 +103,7 @@ def test_points_that_were_not_counted_before_are_looked_for(
 
 
 def test_a_double_sweep_without_a_budget_examines_every_pair() -> None:
-    verdict = crash_test(
-        one_look, tools=ANSWERS, levels=["double"], budget=None, effects=False
-    )
+    verdict = crash_test(one_look, tools=ANSWERS, levels=["double"], budget=None, effects=False)
     assert verdict.failures == ()
     assert verdict.levels[0].whole
     assert verdict.examined == verdict.levels[0].total > 12

@@ -40,6 +40,12 @@ class TheirStore(TheirSqlite):  # type: ignore[misc]
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / "theirs.db", now=0.0)
 
+    def _settle(self) -> bool:
+        """It asks nobody where it lies."""
+        self._path = self._named_path
+        self.location = str(self._path)
+        return False
+
 
 class HastyStore(TheirStore):
     """It loses every intent."""

@@ -17,24 +17,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nottwice.engine.clock import SystemClock
+from nottwice.engine import events
+from nottwice.engine.clock import Clock, SystemClock
+from nottwice.engine.host import Driver
 from nottwice.errors import NottwiceError
 from nottwice.graphs.outcome import Outcome
-from nottwice.guard.ledger import send
+from nottwice.guard.ledger import put_in_place, send
 from nottwice.guard.registry import declared_tools, find_tool
 from nottwice.model import values
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Verb
 from nottwice.reviews.decide import decide
 from nottwice.store.interface import Store
+from nottwice.store.whereabouts import Whereabouts, tell
 from nottwice.testing.crash import view
-from nottwice.testing.crash.instruments import install_clock, install_stores
+from nottwice.testing.crash.instruments import Redirect, StillClock
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.points import Fault, PointKind, Points
-from nottwice.testing.crash.repeating import install_counting
 from nottwice.testing.crash.scenario import Scenario
-from nottwice.testing.crash.stubs import Stubs
-from nottwice.testing.crash.third_party import ThirdParty
+from nottwice.testing.crash.scratch import server_in
+from nottwice.testing.crash.stubs import StubDriver
+from nottwice.testing.crash.third_party import Stores
 
 OUTPUT = "output.txt"
 LEDGERS = "ledgers"
@@ -95,21 +98,13 @@ def run_errand(
         if errand.prepare is not None:
             errand.prepare(link)
         points = Points(link, errand.counts, errand.fault, passed=errand.passed)
-        stubs = Stubs(scenario, link, points)
-        install_clock(link, now=now, ahead_seconds=errand.ahead_seconds)
-        install_stores(
-            errand.folder / LEDGERS,
-            link,
-            points,
-            elsewhere=errand.elsewhere,
-            busy_seconds=errand.busy_seconds,
-        )
-        theirs = ThirdParty(errand.folder / LEDGERS, scenario.store, link, points)
-        theirs.install(elsewhere=errand.elsewhere)
+        examined = _Examined(errand, scenario, link, points, now=now)
+        _lead_elsewhere(errand, link)
+        put_in_place(examined)
+        stubs, theirs = examined.stubs, examined.stores
         _look(errand, theirs, link, "before", now)
-        stubs.install()
-        install_counting(link)
-        _let_people_act(errand, theirs, now)
+        events.listen(lambda event: _note_over(event, link))
+        _let_people_act(errand, examined, now)
         if errand.before_work is not None:
             errand.before_work(link)
         ending = _work(scenario, points)
@@ -132,6 +127,48 @@ def run_errand(
         os._exit(70)
 
 
+class _Examined:
+    """What stands in for the store, the clock and the driver of every ledger in this process."""
+
+    def __init__(
+        self, errand: Errand, scenario: Scenario, link: Link, points: Points, *, now: float
+    ) -> None:
+        self.stubs = StubDriver(scenario, link, points)
+        self.stores = Stores(
+            errand.folder / LEDGERS, scenario.store, link, points, elsewhere=errand.elsewhere
+        )
+        self.still = StillClock(link, now=now, ahead_seconds=errand.ahead_seconds)
+
+    def store(self, named: Store) -> Store:
+        counted: Store = self.stores.counted(named)
+        return counted
+
+    def clock(self, named: Clock) -> Clock:
+        return self.still if isinstance(named, SystemClock) else named
+
+    def driver(self, named: Driver) -> Driver:
+        return self.stubs
+
+
+def _lead_elsewhere(errand: Errand, link: Link) -> None:
+    """Have every ledger that is opened from now on lie in the folder of the examination."""
+    folder = errand.folder / LEDGERS
+    # Another process that is still there is only stopped, and waited for shortly.
+    alone = errand.busy_seconds is None
+    tell(
+        Whereabouts(
+            path_of=Redirect(folder).path_of,
+            server_of=server_in(folder, link, alone=alone),
+            busy_seconds=errand.busy_seconds,
+        )
+    )
+
+
+def _note_over(event: events.Event, link: Link) -> None:
+    if isinstance(event, events.CallEnded):
+        link.note("over", call_id=event.call_id)
+
+
 def _quieten(folder: Path, limit: float) -> None:
     """The output of hundreds of children is nobody's reading; the last one's is kept in a file."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -144,7 +181,7 @@ def _quieten(folder: Path, limit: float) -> None:
     faulthandler.dump_traceback_later(limit, file=output)
 
 
-def _look(errand: Errand, theirs: ThirdParty, link: Link, moment: str, now: float) -> None:
+def _look(errand: Errand, theirs: Stores, link: Link, moment: str, now: float) -> None:
     with theirs.opened() as stores:
         seen = view.look(errand.folder / LEDGERS, now=now, also=stores)
     link.note("seen", moment=moment, view=view.to_plain(seen))
@@ -177,21 +214,21 @@ def _shown(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__}")
 
 
-def _let_people_act(errand: Errand, theirs: ThirdParty, now: float) -> None:
+def _let_people_act(errand: Errand, examined: _Examined, now: float) -> None:
     if not errand.rulings and not errand.messages:
         return
-    with theirs.opened() as their_stores:
+    with examined.stores.opened() as their_stores:
         stores = _open_stores(errand.folder / LEDGERS, now)
-        _act(errand, [*stores, *their_stores])
+        _act(errand, [*stores, *their_stores], examined.still)
         for store in stores:
             with contextlib.suppress(NottwiceError):
                 store.close()
 
 
-def _act(errand: Errand, stores: list[Store]) -> None:
+def _act(errand: Errand, stores: list[Store], clock: Clock) -> None:
     for ruling in errand.rulings:
         store = next(one for one in stores if one.load_review(ruling.review_id) is not None)
-        _rule(store, ruling)
+        _rule(store, ruling, clock)
     for message in errand.messages:
         store = next(one for one in stores if one.load_run(message.run_id) is not None)
         send(message.run_id, message.name, values.decode(message.payload_json), store=store)
@@ -201,12 +238,12 @@ def _open_stores(folder: Path, now: float) -> list[Store]:
     return [view.open_store(path, now=now) for path in view.ledgers_in(folder)]
 
 
-def _rule(store: Store, ruling: Ruling) -> None:
+def _rule(store: Store, ruling: Ruling, clock: Clock) -> None:
     review = store.load_review(ruling.review_id)
     assert review is not None
     decide(
         store,
-        SystemClock(),
+        clock,
         ruling.review_id,
         ruling.verb,
         by="the crash test",

@@ -9,14 +9,9 @@ such calls is the most that a process can lose in those 100 ms.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from typing import Any
 
-from nottwice.engine import drivers
-from nottwice.engine.asks import Ask, Fire
-from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import Session
+from nottwice.engine.asks import Fire
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.testing.crash.link import Link
@@ -40,33 +35,9 @@ class Repeated:
         return self.kept + self.waiting
 
 
-def install_counting(link: Link) -> None:
-    """Tell the parent of every pure call that this process makes, and when a call is over.
-
-    Effects need no telling: the parent answers them.
-    """
-    answer, answer_async, leave = drivers._answer, drivers._answer_async, Session.leave
-
-    @functools.wraps(answer)
-    def counted(ask: Ask, seat: drivers.Seat) -> Any:
-        _tell(ask, link)
-        return answer(ask, seat)
-
-    @functools.wraps(answer_async)
-    async def counted_async(ask: Ask, seat: drivers.Seat) -> Any:
-        _tell(ask, link)
-        return await answer_async(ask, seat)
-
-    def told(self: Session, mine: InFlight) -> None:
-        leave(self, mine)
-        link.note("over", call_id=mine.identity.call_id)
-
-    drivers._answer, drivers._answer_async = counted, counted_async
-    Session.leave = told  # type: ignore[method-assign]
-
-
-def _tell(ask: Ask, link: Link) -> None:
-    if not isinstance(ask, Fire) or ask.tool.replay_class.effectful:
+def tell_invoking(ask: Fire, link: Link) -> None:
+    """Tell the parent of a pure call that this process makes. Effects it answers itself."""
+    if ask.tool.replay_class.effectful:
         return
     name, call_id = ask.tool.name, ask.in_flight.identity.call_id
     kept = ask.tool.durable or name == MODEL

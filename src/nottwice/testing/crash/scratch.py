@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from nottwice.errors import UsageError
 from nottwice.store.postgres_place import read_place
@@ -138,38 +138,23 @@ def wait_until_alone(connection: Any, schema: str) -> None:
         time.sleep(0.005)
 
 
-def redirect_postgres(
-    folder: Path, link: Link, *, alone: bool, busy_seconds: float | None
-) -> type[Any] | None:
-    """In a child: lead every ledger on PostgreSQL into the schema of this examination.
+def server_in(folder: Path, link: Link, *, alone: bool) -> Callable[[str], str]:
+    """In a child: where a ledger on PostgreSQL lies that some code names.
 
-    ``alone``: whoever was here before is dead. Returns the store, or None if there is no driver.
+    ``alone``: every process that was here before is dead.
     """
-    try:
-        from nottwice.store import postgres
-    except ImportError:
-        return None
-    kind: type[Any] = postgres.PostgresStore
     url = scratch_url()
     if url is None:
-        kind.__init__ = lambda self, given, **options: link.tell("refused", text=REFUSED)
-        return None
+        return lambda named: _refuse(link)
     place_of = _place_in(folder, url)
     if alone:
         _wait_for_the_dead(place_of())
-    bare = kind.__init__
+    return lambda named: place_of()
 
-    def redirected(self: Any, given: str, **options: Any) -> None:
-        if busy_seconds is not None:
-            options["busy_seconds"] = busy_seconds
-        bare(self, place_of(), **options)
 
-    kind.__init__ = redirected
-    for opened in postgres._stores:
-        # Opened before the fork: it opens anew, and is to do so here.
-        opened._place = read_place(place_of())
-        opened.location = opened._place.location
-    return kind
+def _refuse(link: Link) -> NoReturn:
+    link.tell("refused", text=REFUSED)
+    os._exit(0)
 
 
 def _place_in(folder: Path, url: str) -> Callable[[], str]:

@@ -1,8 +1,8 @@
-"""Tools in a child: the function is replaced, and the parent answers in its stead.
+"""The driver of a child: where a tool would be invoked, the parent answers in its stead.
 
-This happens after the fork, so nothing of it leaks into the process that runs the tests. Results
-come back in the declared type, as from the real tool. Pure tools that the scenario does not name
-run for real; an effectful one that it does not name never runs at all.
+Results come back in the declared type, as from the real tool. Pure tools that the scenario does
+not name run for real; an effectful one that it does not name never runs at all. Everything else
+that the engine asks for is done by the usual driver.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import nottwice.errors
-from nottwice.engine.session import current_attempt
+from nottwice.engine.asks import Ask, Fire, Outcome, Verify
+from nottwice.engine.drivers import USUAL
+from nottwice.engine.host import Seat
 from nottwice.errors import NottwiceError
-from nottwice.guard import recorded, registry
 from nottwice.model import values
 from nottwice.model.call import Call, ReplayClass
-from nottwice.model.tool import Tool, Verification, did_not_happen, happened
+from nottwice.model.tool import OWN_PREFIX, Tool, did_not_happen, happened
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.points import Points
+from nottwice.testing.crash.repeating import tell_invoking
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.world import WorldRefused
 
 
-class Stubs:
-    """Replaces what tools do, those that exist and those that are declared later."""
+class StubDriver:
+    """Answers for the tools that the scenario names, and tells the parent of other invocations."""
 
     def __init__(self, scenario: Scenario, link: Link, points: Points) -> None:
         self._named = frozenset(scenario.tools)
@@ -35,45 +37,46 @@ class Stubs:
         self._points = points
         self.used: set[str] = set()
 
-    def install(self) -> None:
-        """Replace every tool that is declared in this process, now or later."""
-        for protected in registry.declared_tools():
-            self._replace(protected.tool)  # type: ignore[attr-defined]
-        register = registry.register
+    def answer(self, ask: Ask, seat: Seat) -> Any:
+        stub = self._stub_for(ask)
+        return USUAL.answer(ask, seat) if stub is None else stub()
 
-        def register_replaced(protected: Callable[..., Any], tool: Tool) -> None:
-            register(protected, tool)
-            self._replace(tool)
+    async def answer_async(self, ask: Ask, seat: Seat) -> Any:
+        stub = self._stub_for(ask)
+        return (await USUAL.answer_async(ask, seat)) if stub is None else stub()
 
-        registry.register = register_replaced
-        # What a resume must see again is the same in every process of an examination, so that a
-        # value that was not durable yet is no difference.
-        _set(recorded._UUID, function=_same_uuid)
-        _set(recorded._RANDOM, function=_same_number)
+    def _stub_for(self, ask: Ask) -> Callable[[], Outcome] | None:
+        """What answers in place of the usual driver; None: nothing does."""
+        if isinstance(ask, Fire):
+            tell_invoking(ask, self._link)
+            answer = self._answer_for(ask.tool)
+            return None if answer is None else lambda: _invoked(ask, answer)
+        if isinstance(ask, Verify) and (
+            ask.tool.replay_class.effectful or ask.tool.name in self._named
+        ):
+            return lambda: self._verify(ask.tool, ask.call)
+        return None
 
-    def _replace(self, tool: Tool) -> None:
+    def _answer_for(self, tool: Tool) -> Callable[[Tool, Call], Any] | None:
+        if tool.name in _SAME_IN_EVERY_PROCESS:
+            return _SAME_IN_EVERY_PROCESS[tool.name]
         if tool.name in self._named:
-            function = self._effect if tool.replay_class.effectful else self._read
-        elif tool.replay_class.effectful:
-            function = self._not_answered
-        else:
-            return
-        _set(tool, function=_like(tool, function))
-        if tool.verify is not None:
-            _set(tool, verify=self._verifier(tool))
+            return self._effect if tool.replay_class.effectful else self._read
+        if tool.replay_class.effectful and not tool.name.startswith(OWN_PREFIX):
+            return self._not_answered
+        return None
 
-    def _effect(self, tool: Tool) -> Any:
-        call = _call()
+    def _effect(self, tool: Tool, call: Call) -> Any:
         self.used.add(tool.name)
         with self._points.around(f"the effect of {tool.name}"):
             reply = self._link.ask("effect", window=tool.window_seconds, **_order(tool, call))
         return self._result(tool, reply)
 
-    def _read(self, tool: Tool) -> Any:
+    def _read(self, tool: Tool, call: Call) -> Any:
         self.used.add(tool.name)
-        return self._result(tool, self._link.ask("read", **_order(tool, _call())))
+        return self._result(tool, self._link.ask("read", **_order(tool, call)))
 
-    def _not_answered(self, tool: Tool) -> Any:
+    def _not_answered(self, tool: Tool, call: Call) -> Any:
         self._refuse(
             f"Tool {tool.name!r} changes the world, and the crash test was given no answer for it. "
             f"Its function was not run. Say what it returns: tools={{{tool.name!r}: ...}}, a "
@@ -96,37 +99,24 @@ class Stubs:
         self._link.tell("refused", text=text)
         os._exit(0)
 
-    def _verifier(self, tool: Tool) -> Callable[[Call], Any]:
-        def verify(call: Call) -> Verification:
-            with self._points.around(f"asking whether {tool.name} happened"):
-                reply = self._link.ask("verify", call_id=call.id)
-            if reply["result_json"] is None:
-                return did_not_happen()
-            return happened(_typed(tool, reply["result_json"]))
-
-        async def verify_async(call: Call) -> Verification:
-            return verify(call)
-
-        return verify_async if tool.is_async else verify
+    def _verify(self, tool: Tool, call: Call) -> Outcome:
+        with self._points.around(f"asking whether {tool.name} happened"):
+            reply = self._link.ask("verify", call_id=call.id)
+        if reply["result_json"] is None:
+            return Outcome(value=did_not_happen(), invoked=True)
+        return Outcome(value=happened(_typed(tool, reply["result_json"])), invoked=True)
 
 
-def _like(tool: Tool, function: Callable[[Tool], Any]) -> Callable[..., Any]:
-    """The stub as the engine calls it: async where the tool is."""
-
-    def stub(*args: Any, **kwargs: Any) -> Any:
-        return function(tool)
-
-    async def stub_async(*args: Any, **kwargs: Any) -> Any:
-        return function(tool)
-
-    return stub_async if tool.is_async else stub
-
-
-def _call() -> Call:
-    attempt = current_attempt.get()
-    call = attempt.call if attempt is not None else None
-    assert call is not None, "a stub is only called by the engine"
-    return call
+def _invoked(fire: Fire, answer: Callable[[Tool, Call], Any]) -> Outcome:
+    """How the invocation of a tool ends whose function is not called."""
+    call = fire.in_flight.call
+    assert call is not None
+    try:
+        return Outcome(value=answer(fire.tool, call), invoked=True)
+    except Exception as error:
+        return Outcome(error=error)
+    finally:
+        fire.in_flight.body_ended()
 
 
 def _order(tool: Tool, call: Call) -> dict[str, Any]:
@@ -159,20 +149,13 @@ def error_from(plain: dict[str, str]) -> Exception:
     return WorldRefused(500, f"{plain['type']}: {plain['text']}")
 
 
-def _same_uuid(clock: Any) -> uuid.UUID:
-    return uuid.uuid5(uuid.NAMESPACE_OID, _place())
+def _same_uuid(tool: Tool, call: Call) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_OID, call.id)
 
 
-def _same_number(clock: Any) -> float:
-    return _same_uuid(clock).int / 2**128
-
-
-def _place() -> str:
-    attempt = current_attempt.get()
-    return attempt.identity.call_id if attempt is not None else ""
-
-
-def _set(tool: Tool, **changes: Any) -> None:
-    """Change a frozen record. Nobody but this child, which is about to die, can see it."""
-    for name, value in changes.items():
-        object.__setattr__(tool, name, value)
+# What a resume must see again is the same in every process of an examination, so that a value
+# that was not durable yet is no difference.
+_SAME_IN_EVERY_PROCESS: dict[str, Callable[[Tool, Call], Any]] = {
+    f"{OWN_PREFIX}uuid": _same_uuid,
+    f"{OWN_PREFIX}random": lambda tool, call: _same_uuid(tool, call).int / 2**128,
+}

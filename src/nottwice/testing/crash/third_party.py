@@ -1,9 +1,7 @@
-"""A store that nottwice does not know: led into the examination's folder, or refused (P146).
+"""The stores of a child: led into the folder of the examination, or refused (P146).
 
-The stores of nottwice are redirected by their classes. Where another store keeps its ledger is not
-known here, so its commits would go to the real one, with results that no tool returned. Everything
-reaches a store through a ledger or a run block, and both are watched here, also those that were
-made before the fork. All of it is patched in after the fork and dies with the child.
+The stores of nottwice ask where they lie (``store/whereabouts.py``). Where another store keeps its
+ledger is not known, so its commits would go to the real one, with results that no tool returned.
 """
 
 from __future__ import annotations
@@ -12,21 +10,17 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nottwice.errors import NottwiceError
-from nottwice.guard.ledger import Ledger
-from nottwice.guard.run import Run
-from nottwice.model.run import HolderRecord
-from nottwice.store.interface import Commit, Store
+from nottwice.store.interface import Store
+from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryStore
-from nottwice.testing.crash import instruments
+from nottwice.store.sqlite import SqliteStore
+from nottwice.testing.crash.instruments import CountedStore
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.points import Points
-from nottwice.testing.crash.scratch import REFUSED, scratch_url
 from nottwice.testing.crash.view import THIRD_PARTY
 
 MakeStore = Callable[[Path], Store]
@@ -37,38 +31,30 @@ IN_MEMORY = (
 )
 
 
-class ThirdParty:
-    """What a child does about stores that are not part of nottwice."""
+class Stores:
+    """Which store may be used in place of the one that the work names."""
 
-    def __init__(self, folder: Path, make: MakeStore | None, link: Link, points: Points) -> None:
+    def __init__(
+        self, folder: Path, make: MakeStore | None, link: Link, points: Points, *, elsewhere: bool
+    ) -> None:
         self._folder = folder
         self._make = make
         self._link = link
         self._points = points
-        self._elsewhere = False
-        # The store that the work named is kept beside ours, so that its id stays its own.
-        self._ours: dict[int, tuple[Any, _Counted]] = {}
-
-    def install(self, *, elsewhere: bool) -> None:
-        """Watch every ledger and every block; with ``elsewhere`` no holder can be proven dead."""
         self._elsewhere = elsewhere
-        third_party = self
+        # The store that the work named is kept beside ours, so that its id stays its own.
+        self._ours: dict[int, tuple[Any, CountedStore]] = {}
 
-        def store_of(ledger: Ledger) -> Any:
-            return third_party._safe(vars(ledger)["store"])
-
-        def set_store(ledger: Ledger, store: Store) -> None:
-            vars(ledger)["store"] = store
-
-        Ledger.store = property(store_of, set_store)  # type: ignore[assignment]
-        check_fresh = Run._check_fresh
-
-        def check_and_redirect(block: Run) -> None:
-            opening = block._opening
-            block._opening = replace(opening, store=third_party._safe(opening.store))
-            check_fresh(block)
-
-        Run._check_fresh = check_and_redirect  # type: ignore[method-assign, assignment]
+    def counted(self, named: Any) -> Any:
+        """The store in the folder of this examination, every write of it counted."""
+        if isinstance(named, CountedStore):
+            return named
+        if id(named) not in self._ours:
+            counted = CountedStore(
+                self._redirected(named), self._link, self._points, elsewhere=self._elsewhere
+            )
+            self._ours[id(named)] = (named, counted)
+        return self._ours[id(named)][1]
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[list[Store]]:
@@ -82,20 +68,12 @@ class ThirdParty:
             with contextlib.suppress(NottwiceError):
                 store.close()
 
-    def _safe(self, named: Any) -> Any:
-        """The store that may be used in place of the one that the work names."""
-        if isinstance(named, (_Counted, *instruments.STORES)):
+    def _redirected(self, named: Any) -> Any:
+        if isinstance(named, SqliteStore | JsonFileStore) or _is_postgres(named):
+            # It asks by itself where it lies, also if it was opened before the fork.
             return named
-        if _is_postgres(named):
-            # Without a scratch database, one that was opened before the fork is the real ledger.
-            return named if scratch_url() is not None else self._refuse(REFUSED)
         if isinstance(named, MemoryStore):
             self._refuse(IN_MEMORY)
-        if id(named) not in self._ours:
-            self._ours[id(named)] = (named, self._redirected(named))
-        return self._ours[id(named)][1]
-
-    def _redirected(self, named: Any) -> _Counted:
         kind = type(named).__name__
         if self._make is None:
             self._refuse(
@@ -115,7 +93,7 @@ class ThirdParty:
                 f"store= opened {made.location}, which is the real ledger. {_NOTHING} Open the "
                 "store in the folder that the function is given."
             )
-        return _Counted(made, self._link, self._points, elsewhere=self._elsewhere)
+        return made
 
     def _refuse(self, text: str) -> NoReturn:
         self._link.tell("refused", text=text)
@@ -128,33 +106,3 @@ def _is_postgres(store: Any) -> bool:
         (kind.__module__, kind.__name__) == ("nottwice.store.postgres", "PostgresStore")
         for kind in type(store).__mro__
     )
-
-
-class _Counted:
-    """A third party's store with a point before and after everything that it makes durable."""
-
-    def __init__(self, store: Any, link: Link, points: Points, *, elsewhere: bool) -> None:
-        self._store = store
-        self._points = points
-        self._writes = instruments.Writes(link)
-        self._registered = False
-        if elsewhere:
-            self.life_of = lambda holder_id: instruments.life_elsewhere(self, holder_id)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def commit(self, one: Commit) -> None:
-        instruments.count_commit(self._store.commit, one, self._points, self._writes)
-
-    def commit_soon(self, one: Commit) -> Future[None]:
-        return instruments.count_soon(self._store.commit_soon, one, self._points, self._writes)
-
-    def holder(self) -> HolderRecord:
-        if self._registered:
-            found: HolderRecord = self._store.holder()
-            return found
-        with self._points.around("registering the process"):
-            record: HolderRecord = self._store.holder()
-        self._registered = True
-        return record

@@ -11,7 +11,8 @@ Promise kept here: P50.
 from __future__ import annotations
 
 import contextvars
-import socket
+import functools
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -19,8 +20,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from nottwice.engine import drivers
 from nottwice.engine.asks import Ask, CanInvoke, Fire, Outcome, Pause, Rule, Verify
+from nottwice.engine.drivers import USUAL
+from nottwice.engine.host import Seat
 from nottwice.engine.steps import SPAWN
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
@@ -97,21 +99,24 @@ def run_fixture(
 ) -> Trace:
     """Resume a checkpoint as far as its record goes, and tell what happened. Never raises."""
     store = ReplayStore(fixture, answers or {})
-    ledger = Ledger(store, clock=_StandingClock(fixture.at), key=BlindKeys(BlindKey()))
+    ledger = Ledger(
+        store,
+        clock=_StandingClock(fixture.at),
+        key=BlindKeys(BlindKey()),
+        driver=ReplayDriver(store),
+    )
     trace = store.trace
 
     def work() -> None:
         _replaying.set(True)
-        _seal()
         try:
             trace.outcome = graph.run(fixture.run_id, store=ledger)
         except BaseException as error:
             trace.error = error
-        finally:
-            _unseal()
 
+    _close_the_network()
     # A thread of its own: no event loop is in the way, and nobody waits for one that hangs. It may
-    # wake up at any time; the seams stay closed until it has ended.
+    # wake up at any time, and reaches nothing then either.
     thread = threading.Thread(target=work, name="nottwice-replay", daemon=True)
     thread.start()
     thread.join(limit_seconds)
@@ -341,66 +346,37 @@ def _unsafe(row: CallRow) -> ReplayUnsafeError:
     )
 
 
-# The seams: what drivers are asked for, and what a node could do without asking anybody.
+class ReplayDriver:
+    """Answers from a record what the usual driver would do; reads and writes stay in memory."""
+
+    def __init__(self, store: ReplayStore) -> None:
+        self._store = store
+
+    def answer(self, ask: Ask, seat: Seat) -> Any:
+        if isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
+            return self._store.reply(ask)
+        return USUAL.answer(ask, seat)
+
+    async def answer_async(self, ask: Ask, seat: Seat) -> Any:
+        if isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
+            return self._store.reply(ask)
+        return await USUAL.answer_async(ask, seat)
+
+
+# The network: what a node could do without asking a driver.
 
 _replaying: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "nottwice_replaying", default=False
 )
-_seals = 0
-_seal_guard = threading.Lock()
-_usual: dict[str, Any] = {}
-"""What does these things while nothing is replayed."""
-_DOORS = ("connect", "connect_ex", "sendto")
+_REACHES_OUT = frozenset({"socket.connect", "socket.getaddrinfo", "socket.sendto"})
 
 
-def _seal() -> None:
-    """While anything is replayed, those who drive it are not the usual ones."""
-    global _seals
-    with _seal_guard:
-        _seals += 1
-        if _seals > 1:
-            return
-        _usual.update(answer=drivers._answer, answer_async=drivers._answer_async)
-        _usual.update(getaddrinfo=socket.getaddrinfo)
-        _usual.update((name, getattr(socket.socket, name)) for name in _DOORS)
-        drivers._answer, drivers._answer_async = _reply, _reply_async
-        socket.getaddrinfo = _closed("getaddrinfo")
-        for name in _DOORS:
-            setattr(socket.socket, name, _closed(name))
+@functools.cache
+def _close_the_network() -> None:
+    """Stop what is replayed from reaching out, by an audit hook, which nothing can go around."""
+    sys.addaudithook(_hear)
 
 
-def _unseal() -> None:
-    global _seals
-    with _seal_guard:
-        _seals -= 1
-        if _seals > 0:
-            return
-        drivers._answer, drivers._answer_async = _usual["answer"], _usual["answer_async"]
-        socket.getaddrinfo = _usual["getaddrinfo"]
-        for name in _DOORS:
-            setattr(socket.socket, name, _usual[name])
-
-
-def _reply(ask: Ask, seat: drivers.Seat) -> Any:
-    store = seat.store
-    if isinstance(store, ReplayStore) and isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
-        return store.reply(ask)
-    return _usual["answer"](ask, seat)
-
-
-async def _reply_async(ask: Ask, seat: drivers.Seat) -> Any:
-    store = seat.store
-    if isinstance(store, ReplayStore) and isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
-        return store.reply(ask)
-    return await _usual["answer_async"](ask, seat)
-
-
-def _closed(name: str) -> Any:
-    usual = _usual[name]
-
-    def use(*args: Any, **kwargs: Any) -> Any:
-        if _replaying.get():
-            raise ReachedOut
-        return usual(*args, **kwargs)
-
-    return use
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in _REACHES_OUT and _replaying.get():
+        raise ReachedOut
