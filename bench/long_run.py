@@ -34,12 +34,12 @@ USES = {
     "nottwice backup": "backup",
 }
 FILL = """
-WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?1)
+WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < :calls)
 INSERT INTO tool_call_results (workflow_id, node_id, checkpoint_id, tool_name, input_hash,
        created_at, call_id, status, replay_class, attempt, attempt_id, holder_id, started_at,
        finished_at, args_json, result_kind, result_json)
-SELECT 'long', '/', 'start', 'bench_long_send', printf('%064x', n), ?2 + n, printf('%032x', n),
-       'DONE', 'unsafe_on_replay', 1, printf('%032x', n), 'nobody', ?2 + n, ?2 + n + 1,
+SELECT 'long', '/', 'start', 'bench_long_send', printf('%064x', n), :then + n, printf('%032x', n),
+       'DONE', 'unsafe_on_replay', 1, printf('%032x', n), 'nobody', :then + n, :then + n + 1,
        printf('{"number":%d}', -1 - n), 'plain', printf('"%.200c"', 'x')
   FROM numbers
 """
@@ -57,7 +57,7 @@ def fill(path: Path, calls: int) -> None:
     connection = sqlite3.connect(path)
     with connection:
         then = connection.execute("SELECT created_at FROM runs").fetchone()[0] - 100 * DAY_MICROS
-        connection.execute(FILL, (calls, then))
+        connection.execute(FILL, {"calls": calls, "then": then})
         old = "UPDATE runs SET created_at = ?, updated_at = ?, in_doubt_from = ?"
         connection.execute(old, (then, then + calls, then + calls))
     connection.close()

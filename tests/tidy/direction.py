@@ -21,6 +21,7 @@ TIERS = (
     ("model",),
     ("store",),
     ("engine",),
+    ("events",),
     ("guard",),
     ("graphs",),
     ("versions", "reviews", "agent", "policy", "recipes", "worker"),

@@ -89,7 +89,8 @@ def is_heard() -> bool:
 
 def say(said: Said) -> None:
     log.info("%s", said, extra={"said": said})
-    events.tell(said)
+    if events.is_heard():
+        events.tell(said)
 
 
 def about_call(seat: _Named, about: CallRow | CallIdentity, decision: str, detail: str) -> Said:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def tell(whereabouts: Whereabouts) -> None:
     _told = whereabouts
 
 
-class OnDisk:
+class OnDisk(ABC):
     """A store in the file system."""
 
     location: str
@@ -80,5 +81,5 @@ class OnDisk:
                 if self._pid != os.getpid():
                     self._prepare(create=self._settle())
 
-    def _prepare(self, *, create: bool) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _prepare(self, *, create: bool) -> None: ...
