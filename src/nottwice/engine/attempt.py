@@ -101,7 +101,7 @@ def attempt(
     ends_doubt = intent.ambiguous and row.status is CallStatus.DONE
     closes_as = "a new attempt" if ends_doubt else None
     yield from _record(session, intent, row, outcome, closes_as=closes_as)
-    if row.failure is not None or events.is_heard():
+    if row.failure is not None or events.listeners:
         session.tell_attempt(row)
     if outcome.interrupt is not None:
         raise outcome.interrupt

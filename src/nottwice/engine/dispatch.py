@@ -115,7 +115,7 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
         if not over:
             raise _still_running(request.identity)
     late, receipt = False, None
-    began = session.clock.now() if events.is_heard() else None
+    began = session.clock.now() if events.listeners else None
     mine.secrets = request.secrets
     call = _Dispatch(request, mine)
     try:
@@ -454,7 +454,7 @@ class _Dispatch:
             yield Pause(delay)
             intent = intent._replace(attempt=intent.attempt + 1)
         session.riding.add_call(CallWrite(row, before.state if before else None))
-        if row.failure is not None or events.is_heard():
+        if row.failure is not None or events.listeners:
             session.tell_attempt(row)
         if tool.durable:
             yield from session.commit()

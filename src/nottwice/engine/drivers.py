@@ -85,7 +85,7 @@ class UsualDriver:
         match ask:
             case Write():
                 seat.store.commit(ask.commit)
-                if events.is_heard():
+                if events.listeners:
                     events.tell_of_commit(ask.commit, seat.store.location)
                 # Never what a store may happen to return: only None can be sent to any iterable.
                 return None
@@ -118,7 +118,7 @@ class UsualDriver:
         match ask:
             case Write():
                 await awaitable(seat.store.commit_soon(ask.commit))
-                if events.is_heard():
+                if events.listeners:
                     events.tell_of_commit(ask.commit, seat.store.location)
                 return None
             case Read():

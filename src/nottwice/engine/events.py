@@ -105,28 +105,24 @@ class RunLeft(Event):
 
 
 Listener = Callable[[Event], None]
-_listeners: tuple[Listener, ...] = ()
+listeners: tuple[Listener, ...] = ()
+"""Empty, events are not even put together. Looked at in every call, so it is no function."""
 
 
 def listen(listener: Listener) -> Callable[[], None]:
     """Tell ``listener`` of everything from now on. Call what is returned to stop that."""
-    global _listeners
-    _listeners = (*_listeners, listener)
+    global listeners
+    listeners = (*listeners, listener)
 
     def stop() -> None:
-        global _listeners
-        _listeners = tuple(one for one in _listeners if one is not listener)
+        global listeners
+        listeners = tuple(one for one in listeners if one is not listener)
 
     return stop
 
 
-def is_heard() -> bool:
-    """Whether anything listens; events are not even put together otherwise."""
-    return bool(_listeners)
-
-
 def tell(event: Event) -> None:
-    for listener in _listeners:
+    for listener in listeners:
         try:
             listener(event)
         except Exception:

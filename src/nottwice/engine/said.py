@@ -84,12 +84,12 @@ class Said(Event):
 
 def is_heard() -> bool:
     """Whether anything listens; what is said is not even put together otherwise."""
-    return log.isEnabledFor(logging.INFO) or events.is_heard()
+    return log.isEnabledFor(logging.INFO) or bool(events.listeners)
 
 
 def say(said: Said) -> None:
     log.info("%s", said, extra={"said": said})
-    if events.is_heard():
+    if events.listeners:
         events.tell(said)
 
 

@@ -510,7 +510,7 @@ class Session:
             again = "" if ended.retry_in is None else f" again in {ended.retry_in:.3g} s"
             detail = f"after {seconds:.3g} s error={ended.error!r}{again}"
             self.say(f"attempt {row.attempt} ended with an error", row, detail)
-        if events.is_heard():
+        if events.listeners:
             events.tell(ended)
 
     def say(

@@ -113,7 +113,7 @@ def ended(
         )
         if said.is_heard():
             said.say(said.about_step(session, state.record))
-        if events.is_heard():
+        if events.listeners:
             events.tell(
                 events.StepEnded(
                     ledger=session.store.location,

@@ -214,7 +214,7 @@ def _write(
             f"Somebody else changed review {review.review_id} just now. Nothing was decided. "
             f"Look at it again: nottwice decide {review.review_id}"
         ) from None
-    if events.is_heard():
+    if events.listeners:
         events.tell(
             events.ReviewDecided(
                 ledger=store.location,
