@@ -116,6 +116,36 @@ def bare_excepts(tree: Tree) -> Iterator[Finding]:
                 )
 
 
+def patches(tree: Tree) -> Iterator[Finding]:
+    """A module changes no other one; what must be replaced has a seam."""
+    for path, module in modules(tree):
+        ours = {
+            name.asname or name.name
+            for node in ast.walk(module)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("nottwice")
+            for name in node.names
+        }
+        for node in ast.walk(module):
+            for target in _changed_by(node):
+                owner = target.value if isinstance(target, ast.Attribute) else target
+                if isinstance(owner, ast.Name) and owner.id in ours:
+                    text = f"{ast.unparse(owner)} of another module is changed"
+                    yield Finding(path, owner.lineno, text, "Give it a seam, such as engine/host.py")
+
+
+def _changed_by(node: ast.AST) -> list[ast.expr]:
+    """What an assignment or a setattr changes the attributes of."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
+        return node.args[:1]
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        targets = [node.target]
+    each = [one for t in targets for one in (t.elts if isinstance(t, ast.Tuple) else [t])]
+    return [one for one in each if isinstance(one, ast.Attribute)]
+
+
 def clock_reads(tree: Tree) -> Iterator[Finding]:
     """Time has one seam, so that tests can own it. A mere mention counts, called or not."""
     for path, module in modules(tree):

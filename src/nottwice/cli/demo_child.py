@@ -26,10 +26,10 @@ def run(text: str) -> int:
     shop = FatalClient(errand.shop_url, points)
     match errand.way:
         case Way.NO_STATE:
-            demo_unprotected.shop = shop
+            demo_unprotected.serve_at(shop)
             demo_unprotected.handle_without_state(errand.order_id)
         case Way.CHECKPOINT:
-            demo_unprotected.shop = shop
+            demo_unprotected.serve_at(shop)
             demo_unprotected.handle_with_checkpoint(errand.order_id, Path(errand.checkpoint))
         case Way.NOTTWICE:
             agent = _load(Path(errand.script))
