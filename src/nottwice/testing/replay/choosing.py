@@ -40,13 +40,25 @@ class Candidate:
 
 
 def candidates(store: Store) -> list[Candidate]:
-    """Every checkpoint that somebody could still resume; without forks, which resume nothing."""
+    """Every checkpoint from which a run has something left to do, except those of forks.
+
+    No code resumes a fork for its own sake. A checkpoint after the last node asks for nothing, so
+    any code would pass it (P185).
+    """
     return [
         Candidate(run, checkpoint)
         for run in store.runs(limit=MOST_RUNS)
         if run.graph_id is not None and run.origin is None and run.status not in _NO_USE
-        for checkpoint in store.checkpoints(run.workflow_id)
+        for checkpoint in _with_work_left(store, run)
     ]
+
+
+def _with_work_left(store: Store, run: RunRecord) -> list[CheckpointRecord]:
+    """All checkpoints of a run; without the newest, if the run is completed with it."""
+    found = list(store.checkpoints(run.workflow_id))
+    if found and run.status is RunStatus.COMPLETED:
+        found.remove(max(found, key=lambda one: one.version))
+    return found
 
 
 def choose(found: Iterable[Candidate], number: int) -> list[Candidate]:

@@ -214,6 +214,9 @@ def _changes(old: Fingerprint, new: Fingerprint, graph: Graph[Any]) -> Iterator[
     if is_draft(new.version):
         return
     bump = what_bump(old, new)
+    if old.version[:2] == new.version[:2]:
+        # As a ledger sees it: runs of this line take no other version that could say it (P155).
+        bump = bump.of_bound()
     if says_enough(old.version, new.version, bump.part):
         return
     needed = next_version(old.version, bump.part)

@@ -95,8 +95,8 @@ def record(
     found = candidates(store)
     if not found:
         raise UsageError(
-            f"No run of a graph in {store.location} has a checkpoint. Nothing was recorded. Plain "
-            "runs (nt.run) have none; forks and aborted runs are not resumed by anybody."
+            f"No run of a graph in {store.location} has a checkpoint with anything left to do. "
+            "Nothing was recorded. Forks and aborted runs are not resumed."
         )
     terms = terms or Terms()
     known = [one for one in found if taker(app, one.run.graph_id or "") is not None]
