@@ -44,6 +44,7 @@ from nottwice.store.filesystem import check_folder
 from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
 from nottwice.store.jsonfile_copy import OnProgress, copy_folder
 from nottwice.store.jsonfile_document import RunFile
+from nottwice.store.jsonfile_graphs import KnownGraphs
 from nottwice.store.jsonfile_search import Glance, add, bytes_of, may_say, says
 from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.sealing import Sealing
@@ -95,6 +96,7 @@ class JsonFileStore:
         self._busy_seconds = busy_seconds
         self._reopening = threading.Lock()
         self._seals = seals
+        self._graphs = KnownGraphs(self._folder, self._own, self._readable, seals)
         self._prepare(create=create)
         _stores.add(self)
         log.info("ledger opened at %s", self.location)
@@ -220,10 +222,12 @@ class JsonFileStore:
     def load_graph(self, graph_id: str) -> GraphRecord | None:
         self._in_this_process()
         with self._reading():
-            return self._find_graph(graph_id)
+            return self._graphs.find(graph_id)
 
     def graphs(self) -> list[GraphRecord]:
-        return self._view(None).graphs()
+        self._in_this_process()
+        with self._reading():
+            return sorted(self._graphs.all().values(), key=lambda graph: graph.graph_id)
 
     def children(self, workflow_id: str) -> list[RunRecord]:
         return self._view(None).children(workflow_id)
@@ -432,15 +436,6 @@ class JsonFileStore:
                     add(whole, file.data)
         return MemoryStore(whole)
 
-    def _find_graph(self, graph_id: str) -> GraphRecord | None:
-        """A graph, from the first run that has it: every run keeps a copy of the same record."""
-        for name in disk.names_in(self._folder):
-            if may_say(bytes_of(self._folder, name), graph_id):
-                file = self._readable(name)
-                if isinstance(file, RunFile) and graph_id in file.data.graphs:
-                    return file.data.graphs[graph_id]
-        return None
-
     def _readable(self, name: str) -> RunFile | LedgerCorrupt | None:
         """A run, or why it cannot be read; that is logged once."""
         try:
@@ -550,8 +545,11 @@ class JsonFileStore:
         rules.check(self._concerned(commit, file), commit)
         if commit.graph is not None:
             # Every run keeps a copy of its graph, always the one that was there first.
-            known = self._find_graph(commit.graph.graph_id) or commit.graph
+            known = self._graphs.find(commit.graph.graph_id) or commit.graph
             commit = replace(commit, graph=known)
+            self._graphs.refresh()
+            if known.graph_id not in file.data.graphs:
+                self._graphs.forget(disk.name_of(commit.workflow_id))
         if commit.fence is None and commit.claim is None and commit.removal is None:
             self._append(commit, file.folded + 1)
         else:
