@@ -37,6 +37,7 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.model.seal import Seals
+from nottwice.model.tally import Tally
 from nottwice.store import jsonfile_disk as disk
 from nottwice.store import jsonfile_document as document
 from nottwice.store import locks, rules
@@ -186,6 +187,9 @@ class JsonFileStore:
 
     def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
         return self._view(None).count_runs(prefix=prefix, graph=graph)
+
+    def tally(self, **asked: Any) -> Tally:
+        return self._view(None).tally(**asked)
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         return self._view(workflow_id).reviews(workflow_id)
@@ -547,9 +551,7 @@ class JsonFileStore:
             # Every run keeps a copy of its graph, always the one that was there first.
             known = self._graphs.find(commit.graph.graph_id) or commit.graph
             commit = replace(commit, graph=known)
-            self._graphs.refresh()
-            if known.graph_id not in file.data.graphs:
-                self._graphs.forget(disk.name_of(commit.workflow_id))
+            self._graphs.expect(known, file)
         if commit.fence is None and commit.claim is None and commit.removal is None:
             self._append(commit, file.folded + 1)
         else:

@@ -82,14 +82,18 @@ class KnownGraphs:
                 found.update(file.data.graphs)
         return found
 
-    def forget(self, name: str) -> None:
-        """A file is about to gain a graph. The caller has the lock. Durable: when it returns."""
-        index = self._index()
-        if name in index.read:
+    def expect(self, graph: GraphRecord, file: RunFile) -> None:
+        """A file is about to be written with a graph. The caller has the lock.
+
+        Durable: when it returns.
+        """
+        self._refresh()
+        index, name = self._index(), disk.name_of(file.workflow_id)
+        if name in index.read and graph.graph_id not in file.data.graphs:
             self._write(Index(index.read - {name}, index.graphs))
 
-    def refresh(self) -> None:
-        """Read what is new, if that is much. The caller has the lock."""
+    def _refresh(self) -> None:
+        """Read what is new, if that is much."""
         index = self._index()
         unread = self._unread(index)
         if len(unread) <= max(MOST_UNREAD, len(index.read) // 8):

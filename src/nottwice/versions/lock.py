@@ -103,9 +103,7 @@ def _differences(locked: Locked, found: Locked) -> Iterator[Difference]:
         )
 
 
-def _is_said_by_another(
-    old: Fingerprint, new: Fingerprint, bump: Bump, found: Locked
-) -> bool:
+def _is_said_by_another(old: Fingerprint, new: Fingerprint, bump: Bump, found: Locked) -> bool:
     """Whether a version that is kept for its runs has a later one beside it that says it (P155)."""
     return old.version[:2] == new.version[:2] and any(
         other.graph.name == new.graph.name
