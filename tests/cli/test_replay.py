@@ -7,6 +7,7 @@ import json
 import shlex
 import shutil
 import sqlite3
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,6 +236,42 @@ def test_checkpoints_of_the_last_major_version_are_migrated_and_resumed(place: P
     ended = place.run(f"{words} --map tell=write --upgrade {MODULE}:to_2")
     assert ended.exit_code == 0, ended.stdout
     assert "skipped" not in ended.stdout
+
+
+PLAIN = """
+import nottwice as nt
+
+@nt.tool("unsafe_on_replay", name="replay_plain_mail")
+def mail(to: str, body: str) -> str:
+    return "sent"
+
+def handle(run_id):
+    with nt.run(run_id, store="plain.db", version="1.0.0"):
+        with nt.step("tell"):
+            mail(run_id, "hello")
+"""
+
+
+def test_a_program_without_graphs_is_recorded_and_replayed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    file = tmp_path / f"{MODULE}.py"
+    file.write_text(PLAIN)
+    begin = f"import {MODULE}; {MODULE}.handle('order-7')"
+    subprocess.run([sys.executable, "-c", begin], cwd=tmp_path, check=True, timeout=60)
+    work = f"--work {MODULE}.py:handle"
+    ended = place.run(f"replay --record 50 checkpoints {work} --store plain.db")
+    assert ended.exit_code == 0, ended.output
+    assert "1 checkpoints are in checkpoints" in ended.stdout
+    (tmp_path / "plain.db").rename(tmp_path / "moved.db")
+    ended = place.run(f"replay checkpoints {work}")
+    assert (ended.exit_code, ended.stdout) == (0, "1 checkpoint resumed as recorded\n")
+    assert not (tmp_path / "plain.db").exists()
+    place.change("hello", "Hello")
+    ended = place.run(f"replay checkpoints {work}")
+    assert ended.exit_code == 1
+    assert "run 'order-7' (completed) without a graph, up to step tell" in ended.stdout
+    assert '~ arguments.body: "hello" → "Hello"' in ended.stdout
+    assert place.run(f"replay checkpoints --work {MODULE}.py").exit_code == 2
 
 
 UPGRADE = """

@@ -22,9 +22,11 @@ from typing import Any
 from nottwice.engine import drivers
 from nottwice.engine.asks import Ask, CanInvoke, Fire, Outcome, Pause, Rule, Verify
 from nottwice.engine.steps import SPAWN
+from nottwice.engine.stops import is_wait
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome as RunOutcome
+from nottwice.guard import ledger as ledgers
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
@@ -37,6 +39,7 @@ from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
 from nottwice.testing.replay.blind import BlindKey, BlindKeys
 from nottwice.testing.replay.fixture import Fixture
+from nottwice.testing.replay.plain import BLOCK, Program, block_of
 
 LIMIT_SECONDS = 60.0
 
@@ -81,6 +84,8 @@ class Trace:
     outcome: RunOutcome[Any] | None = None
     error: BaseException | None = None
     hangs: bool = False
+    opened: bool = False
+    """The run was opened."""
 
     @property
     def stopped(self) -> bool:
@@ -89,7 +94,7 @@ class Trace:
 
 
 def run_fixture(
-    graph: Graph[Any],
+    graph: Graph[Any] | Program,
     fixture: Fixture,
     *,
     answers: Mapping[str, Any] | None = None,
@@ -104,7 +109,11 @@ def run_fixture(
         _replaying.set(True)
         _seal()
         try:
-            trace.outcome = graph.run(fixture.run_id, store=ledger)
+            if isinstance(graph, Program):
+                _only_ledger.set(ledger)
+                graph.resume(fixture.run_id)
+            else:
+                trace.outcome = graph.run(fixture.run_id, store=ledger)
         except BaseException as error:
             trace.error = error
         finally:
@@ -120,7 +129,19 @@ def run_fixture(
         store.end()
     trace.steps = {(node, visit): step for (_, node, visit), step in store.data.steps.items()}
     trace.reviews = dict(store.data.reviews)
+    if fixture.is_plain:
+        _end_block(trace, store.data.runs[fixture.run_id])
     return trace
+
+
+def _end_block(trace: Trace, run: RunRecord) -> None:
+    """How the block of a run without a graph ended, told like a step and like an outcome."""
+    if is_wait(trace.error):
+        trace.error = None
+    if trace.error is None or run.status is RunStatus.COMPLETED:
+        trace.outcome = RunOutcome(run.workflow_id, "", run.status.value, None, 0, waits=run.waits)
+    trace.visits = {BLOCK: None, **trace.visits}
+    trace.steps = {**trace.steps, BLOCK: block_of(run)}
 
 
 class ReplayStore(MemoryStore):
@@ -150,17 +171,18 @@ class ReplayStore(MemoryStore):
             holder_id=None,
             created_at=fixture.at,
             updated_at=fixture.at,
-            graph_id=fixture.graph_id,
-            input_json=values.encode(fixture.input),
+            graph_id=fixture.graph_id or None,
+            input_json=None if fixture.input is None else values.encode(fixture.input),
         )
-        data.checkpoints[(run_id, fixture.version)] = CheckpointRecord(
-            run_id,
-            fixture.version,
-            fixture.version,
-            fixture.after,
-            values.encode(image),
-            fixture.at,
-        )
+        if not fixture.is_plain:
+            data.checkpoints[(run_id, fixture.version)] = CheckpointRecord(
+                run_id,
+                fixture.version,
+                fixture.version,
+                fixture.after,
+                values.encode(image),
+                fixture.at,
+            )
         # What is in doubt is asked for again by the code that began it; nobody reconciles here.
         data.calls.update((row.identity, row) for row in fixture.calls if is_settled(row))
         data.reviews.update((review.review_id, review) for review in fixture.reviews)
@@ -177,6 +199,7 @@ class ReplayStore(MemoryStore):
     def commit(self, commit: Commit) -> None:
         if commit.claim is not None and commit.workflow_id != self._fixture.run_id:
             self._stop_at_child(commit.claim.run)
+        self.trace.opened |= commit.claim is not None
         super().commit(commit)
 
     def end(self) -> None:
@@ -346,6 +369,10 @@ def _unsafe(row: CallRow) -> ReplayUnsafeError:
 _replaying: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "nottwice_replaying", default=False
 )
+_only_ledger: contextvars.ContextVar[Ledger | None] = contextvars.ContextVar(
+    "nottwice_only_ledger", default=None
+)
+"""The ledger that code without a graph opens now, whatever it names."""
 _seals = 0
 _seal_guard = threading.Lock()
 _usual: dict[str, Any] = {}
@@ -364,6 +391,10 @@ def _seal() -> None:
         _usual.update(getaddrinfo=socket.getaddrinfo)
         _usual.update((name, getattr(socket.socket, name)) for name in _DOORS)
         drivers._answer, drivers._answer_async = _reply, _reply_async
+        _usual.update(run=Ledger.run, shared=ledgers._shared_store, store_at=ledgers._store_at)
+        setattr(Ledger, "run", _opened)  # noqa: B010
+        ledgers._shared_store = _led(ledgers._shared_store)
+        ledgers._store_at = _led(ledgers._store_at)
         socket.getaddrinfo = _closed("getaddrinfo")
         for name in _DOORS:
             setattr(socket.socket, name, _closed(name))
@@ -376,6 +407,8 @@ def _unseal() -> None:
         if _seals > 0:
             return
         drivers._answer, drivers._answer_async = _usual["answer"], _usual["answer_async"]
+        setattr(Ledger, "run", _usual["run"])  # noqa: B010
+        ledgers._shared_store, ledgers._store_at = _usual["shared"], _usual["store_at"]
         socket.getaddrinfo = _usual["getaddrinfo"]
         for name in _DOORS:
             setattr(socket.socket, name, _usual[name])
@@ -393,6 +426,22 @@ async def _reply_async(ask: Ask, seat: drivers.Seat) -> Any:
     if isinstance(store, ReplayStore) and isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
         return store.reply(ask)
     return await _usual["answer_async"](ask, seat)
+
+
+def _opened(self: Ledger, run_id: str, **options: Any) -> Any:
+    """A run of the record, also for code that has opened its ledger before."""
+    ledger = _only_ledger.get()
+    return _usual["run"](self if ledger is None else ledger, run_id, **options)
+
+
+def _led(usual: Callable[..., Any]) -> Any:
+    """No ledger is opened for code that is replayed: the record is the only one."""
+
+    def store(*args: Any, **kwargs: Any) -> Any:
+        ledger = _only_ledger.get()
+        return usual(*args, **kwargs) if ledger is None else ledger.store
+
+    return store
 
 
 def _closed(name: str) -> Any:
