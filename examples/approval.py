@@ -1,30 +1,24 @@
 """Five nodes: read the context, plan, send an e-mail, wait for a person, commit the refund.
 
-    python examples/approval.py          # sends one e-mail, then waits for you
-    nottwice decide ...                  # the command that it prints
-    python examples/approval.py          # continues: pays once, however often you run it
+    python examples/approval.py          # ticket 7: sends one e-mail, then waits for you
+    python examples/approval.py 1.1.0    # a deploy in between: 1.1.0 beside 1.0.0, with ticket 8
+    nottwice decide ...                  # the commands that it prints
+    python examples/approval.py 1.1.0    # pays once; ticket 7 ends on 1.0.0, which it began with
 
-Kill it wherever you like and run it again. Or deploy while it waits: change what `commit` does,
-write version 1.0.1, and run it again. The patch resumes the run. An edit that keeps the version is
-refused.
+Kill it wherever you like and run it again. A patch resumes a ticket, too: edit `commit` and write
+version 1.0.1. An edit that keeps the version is refused.
 """
 
 import os
-from dataclasses import dataclass
+import sys
 from pathlib import Path
+from typing import Any
 
 import nottwice as nt
 
 FOLDER = Path(os.environ.get("EXAMPLE_FOLDER", "."))
 WORLD = FOLDER / "approval-world.txt"  # e-mails and refunds are lines in here
-
-
-@dataclass
-class Ticket:
-    order_id: int
-    customer: str = ""
-    cents: int = 0
-    refund: str = ""
+State = dict[str, Any]
 
 
 def in_the_world(call: nt.Call) -> nt.Verification:
@@ -42,38 +36,44 @@ def happen(what: str) -> str:
     return what
 
 
-flow = nt.Graph("approval", version="1.0.0", state=Ticket)
-
-
-@flow.node
-def read_context(state: Ticket) -> dict[str, object]:
+def read_context(state: State) -> State:
     return {"customer": "ann@example.com"}
 
 
-@flow.node
-def plan(state: Ticket) -> dict[str, object]:
-    return {"cents": 4000 + state.order_id}
+def plan(state: State) -> State:
+    return {"cents": 4000 + state["order_id"]}
 
 
-@flow.node
-def send_email(state: Ticket) -> None:
-    happen(f"email:{state.customer}")
+def send_email(state: State) -> None:
+    happen(f"email:{state['customer']}")
 
 
-@flow.node(then={"approve": "commit", "reject": nt.END})
-def wait_for_approval(state: Ticket) -> str:
-    return nt.ask(f"Refund {state.cents} cents?", options=["approve", "reject"])
+def wait_for_approval(state: State) -> str:
+    return nt.ask(f"Refund {state['cents']} cents?", options=["approve", "reject"])
 
 
-@flow.node
-def commit(state: Ticket) -> dict[str, object]:
-    return {"refund": happen(f"refund:{state.order_id}:{state.cents}")}
+def commit(state: State) -> State:
+    return {"refund": happen(f"refund:{state['order_id']}:{state['cents']}")}
 
 
-app = nt.App(graphs=[flow], store=FOLDER / "approval.db")
+def commit_and_thank(state: State) -> State:
+    return {"thanks": happen(f"thanks:{state['customer']}"), **commit(state)}
+
+
+old = nt.Graph("approval", version="1.0.0")
+new = nt.Graph("approval", version="1.1.0")
+for flow, last in ((old, commit), (new, commit_and_thank)):
+    for node in (read_context, plan, send_email):
+        flow.node(node)
+    flow.node(then={"approve": "commit", "reject": nt.END})(wait_for_approval)
+    flow.node(name="commit")(last)
+
+NEW = sys.argv[1:] == ["1.1.0"]
+app = nt.App(graphs=[old, new] if NEW else [old], store=FOLDER / "approval.db")
 
 if __name__ == "__main__":
-    outcome = app.run("approval", "ticket-7", {"order_id": 7})
-    print(f"{outcome.run_id} is {outcome.status}: {outcome.state}")
-    for review in outcome.reviews:
-        print(f"  nottwice decide {review.review_id} approve --store {FOLDER / 'approval.db'}")
+    for number in (7, 8) if NEW else (7,):
+        outcome = app.run("approval", f"ticket-{number}", {"order_id": number})
+        print(f"{outcome.run_id} is {outcome.status}: {outcome.graph}, {outcome.state}")
+        for review in outcome.reviews:
+            print(f"  nottwice decide {review.review_id} approve --store {FOLDER / 'approval.db'}")

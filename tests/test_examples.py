@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
@@ -16,14 +17,18 @@ from typing import Any
 
 import pytest
 
+import nottwice as nt
+from nottwice.testing import crash_test
+
 ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 60.0
 
 
-def start(example: str | Path, folder: Path) -> subprocess.Popen[str]:
+def start(example: str | Path, folder: Path, *words: str) -> subprocess.Popen[str]:
     """``example``: its name, or the file of another version of it."""
+    file = str(ROOT / "examples" / f"{str(example).removesuffix('.py')}.py")
     return subprocess.Popen(
-        [sys.executable, str(ROOT / "examples" / f"{str(example).removesuffix('.py')}.py")],
+        [sys.executable, file, *words],
         env={**os.environ, "EXAMPLE_FOLDER": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -31,8 +36,8 @@ def start(example: str | Path, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def run(example: str | Path, folder: Path) -> str:
-    process = start(example, folder)
+def run(example: str | Path, folder: Path, *words: str) -> str:
+    process = start(example, folder, *words)
     output, errors = process.communicate(timeout=LIMIT_SECONDS)
     assert process.returncode == 0, errors
     return output
@@ -55,10 +60,11 @@ def kill_when(
     path: Path,
     *,
     lines: int,
+    words: tuple[str, ...] = (),
     while_it_runs: Callable[[], None] = lambda: None,
 ) -> None:
     """Start an example and kill it as soon as a file of its world has so many lines."""
-    process = start(example, folder)
+    process = start(example, folder, *words)
     deadline = time.monotonic() + LIMIT_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         if len(lines_of(path)) >= lines:
@@ -108,7 +114,7 @@ def deployed(tmp_path: Path, *edits: tuple[str, str]) -> Path:
     return edited
 
 
-WORDING = ('f"refund:{state.order_id}:{state.cents}"', 'f"refunded:{state.order_id}:{state.cents}"')
+WORDING = ('f"refund:{', 'f"refunded:{')
 
 
 @pytest.mark.parametrize("lines", [0, 1])
@@ -136,6 +142,56 @@ def test_the_five_nodes_that_were_edited_in_place_are_refused_and_pay_nothing(
     assert process.returncode == 1
     assert "GraphChangedInPlace" in errors
     assert len(lines_of(tmp_path / "approval-world.txt")) == 1
+
+
+def check_every_mail_is_on_record(folder: Path) -> None:
+    """What has happened has a row in the ledger, whenever it is read."""
+    happened = [line.split()[1] for line in lines_of(folder / "approval-world.txt")]
+    if not happened:
+        return
+    with nt.open(folder / "approval.db", create=False) as ledger:
+        runs = [run.id for run in ledger.runs()]
+        calls = {call.id: call.status for run in runs for call in ledger.calls(run)}
+    assert {calls[one] for one in happened} <= {"pending", "done"}
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 4])
+def test_a_ticket_that_waits_during_a_deploy_ends_on_the_version_that_it_began_with(
+    tmp_path: Path, lines: int
+) -> None:
+    """A minor version beside the old one, killed after each effect, and read while it runs."""
+    world = tmp_path / "approval-world.txt"
+    assert "ticket-7 is waiting: approval@1.0.0" in run("approval", tmp_path)
+
+    def killed(*, at: int) -> None:
+        kill_when(
+            "approval",
+            tmp_path,
+            world,
+            lines=at,
+            words=("1.1.0",),
+            while_it_runs=lambda: check_every_mail_is_on_record(tmp_path),
+        )
+
+    if lines == 1:
+        killed(at=2)
+    waiting = run("approval", tmp_path, "1.1.0")
+    assert "ticket-8 is waiting: approval@1.1.0" in waiting
+    decide_all(waiting)
+    if lines > 1:
+        killed(at=lines + 1)
+    ended = run("approval", tmp_path, "1.1.0")
+    assert "ticket-7 is completed: approval@1.0.0" in ended
+    assert "ticket-8 is completed: approval@1.1.0" in ended
+    mail = "email:ann@example.com"
+    done = [line.split()[0] for line in lines_of(world)]
+    assert done == [mail, mail, "refund:7:4007", "thanks:ann@example.com", "refund:8:4008"]
+    store = str(tmp_path / "approval.db")
+    versions = json.loads(nottwice("runs", "--by-version", "--json", "--store", store))["versions"]
+    assert {one["graph"]: one["open"] for one in versions} == {
+        "approval@1.0.0": 0,
+        "approval@1.1.0": 0,
+    }
 
 
 def head_of(folder: Path) -> dict[str, Any]:
@@ -318,3 +374,94 @@ def test_four_agents_at_once_lose_a_beat_each_when_their_host_dies(tmp_path: Pat
     assert found is not None, output
     # Ten comments and a last word of each worker, two replies of the lead; a beat each for a kill.
     assert 46 <= int(found[1]) <= 46 + 5 * kills
+
+
+# Killed before and after every commit and every effect, in forked processes
+
+WRITTEN = {"sha256": "0", "bytes": 1}
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Imports an example, as a test of its author does."""
+    monkeypatch.setenv("EXAMPLE_FOLDER", str(tmp_path))
+
+    def loaded(example: str, *words: str) -> Any:
+        monkeypatch.setattr(sys, "argv", [example, *words])
+        place = ROOT / "examples" / f"{example}.py"
+        spec = importlib.util.spec_from_file_location(f"example_{example}", place)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
+
+
+def test_the_five_nodes_survive_every_kill_before_during_and_after_the_deploy(
+    load: Callable[..., Any],
+) -> None:
+    example = load("approval", "1.1.0")
+
+    def work() -> list[str]:
+        before = nt.App(graphs=[example.old], store=example.app.store)
+        before.run("approval", "ticket-7", {"order_id": 7})
+        tickets = [("ticket-8", 8), ("ticket-7", 7)]
+        after = [example.app.run("approval", run, {"order_id": id}) for run, id in tickets]
+        return [outcome.graph for outcome in after]
+
+    verdict = crash_test(work, tools={"happen": lambda args: args["what"]}, at_most_repeated=0)
+    assert verdict.failures == ()
+
+
+def test_the_bug_fix_survives_every_kill(load: Callable[..., Any]) -> None:
+    example = load("bug_fix")
+    verdict = crash_test(
+        lambda: example.app.run("bug-fix", "ae-33995", {"key": "AE-33995"}).status,
+        tools={
+            "write_file": lambda args: {"output_file": args["path"], **WRITTEN},
+            "comment": 0,
+            "git_commit": {"commit": "c0ffee"},
+        },
+        at_most_repeated=0,
+    )
+    assert verdict.failures == ()
+
+
+def test_the_night_shift_survives_every_kill_and_pays_for_at_most_one_reply_twice(
+    load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shorter night: every place is killed, and a step is like the next one."""
+    example = load("night_shift")
+    monkeypatch.setattr(example, "STEPS", 3)
+    verdict = crash_test(
+        lambda: example.agent.run("night-shift", goal="Note it", store="night-shift.db").status,
+        tools={"comment": "noted"},
+        at_most_repeated=1,
+    )
+    assert verdict.failures == ()
+    assert verdict.repeated == 1
+
+
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_no_example_has_an_effect_outside_of_a_tool(example: str, tmp_path: Path) -> None:
+    words = ["check", "--strict", str(ROOT / "examples" / f"{example}.py")]
+    ended = subprocess.run(
+        [sys.executable, "-m", "nottwice", *words],
+        env={**os.environ, "EXAMPLE_FOLDER": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert ended.stdout.endswith(" 0 errors, 0 warnings\n")
+
+
+@pytest.mark.parametrize("example", ["approval", "bug_fix", "night_shift"])
+def test_an_example_fits_on_a_page(example: str) -> None:
+    assert len(lines_of(ROOT / "examples" / f"{example}.py")) < 80

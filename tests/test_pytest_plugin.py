@@ -156,6 +156,10 @@ flow = nt.Graph("support", version="1.0.0")
 def tell(state):
     mail(to="ann")
 
+@flow.node
+def close(state):
+    return {"closed": True}
+
 app = nt.App(graphs=[flow], store="support.db")
 """
 

@@ -33,6 +33,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/engine/restored.py": _COPIES,
     "src/nottwice/store/jsonfile_copy.py": _COPIES,
     "src/nottwice/store/sqlite_copy.py": _COPIES,
+    "src/nottwice/model/tally.py": "tests/store/test_tally.py: stores count it",
     "src/nottwice/store/sqlite_reads.py": "tests/store/test_conformance.py: what it finds, and how",
     "src/nottwice/store/postgres.py": _POSTGRES,
     "src/nottwice/store/postgres_batch.py": "tests/postgres/test_batch.py: it needs a server",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,11 +179,13 @@ class ReplayCheckpoint:
         *,
         tools: Mapping[str, Any] | None = None,
         drains_elsewhere: bool = False,
+        works: Sequence[Callable[..., Any]] = (),
     ) -> Result:
         """Resume the recorded checkpoint with this app; fail the test if anything differs.
 
         ``tools``: what pure tools return that are new, by name. ``drains_elsewhere``: runs of
-        versions that the app lacks finish on a deployment of their own.
+        versions that the app lacks finish on a deployment of their own. ``works``: the functions
+        that resume runs without a graph, given the id of one.
         """
         __tracebackhide__ = True
         from nottwice.testing.replay.gate import Terms, replay_file
@@ -195,7 +197,7 @@ class ReplayCheckpoint:
                 f"--record 50 {shlex.quote(str(self._folder))}",
                 pytrace=False,
             )
-        terms = Terms(answers=tools or {}, drains_elsewhere=drains_elsewhere)
+        terms = Terms(answers=tools or {}, drains_elsewhere=drains_elsewhere, works=tuple(works))
         result = replay_file(app, self.path, terms=terms)
         if result.skipped is not None:
             pytest.skip(result.skipped)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.cli.workplace import Workplace
 
 
@@ -14,6 +16,17 @@ def test_each_version_says_what_is_open_and_whether_it_can_go(graph_runs: Workpl
     assert "1 failed" in lines["order@1.0.0"]
     assert "1 running" in lines["order@1.0.0"]
     assert "event" in lines["listening@1.0.0"]
+
+
+def test_a_run_whose_review_is_decided_is_ready(graph_place: Workplace) -> None:
+    look = "runs --by-version --graph asking --json --store agent.db"
+    before, listed = graph_place.lines(look, "reviews --json --store agent.db")
+    assert [one["stand"] for one in json.loads(before.stdout)["versions"]] == [{"review": 1}]
+    (review,) = json.loads(listed.stdout)["reviews"]
+    decide = f"decide {review['review_id']} yes --by ann --why due --store agent.db"
+    decided, after = graph_place.lines(decide, look)
+    assert decided.exit_code == 0, decided
+    assert [one["stand"] for one in json.loads(after.stdout)["versions"]] == [{"ready": 1}]
 
 
 def test_runs_that_nothing_deployed_can_take_stand_out(graph_place: Workplace) -> None:

@@ -73,6 +73,23 @@ def test_runs_that_do_not_run_are_counted_in_an_index_alone(
     ]
 
 
+@pytest.mark.parametrize("choice", [{}, {"prefix": "ticket-"}, {"graph": "refund"}], ids=str)
+def test_how_runs_stand_is_found_in_an_index_and_those_that_are_over_are_not_read(
+    ledger: sqlite3.Connection, choice: dict[str, Any]
+) -> None:
+    """P171."""
+    steps = plan(
+        ledger, *reads.count_groups(7, **{"prefix": "", "graph": None, "over": True} | choice)
+    )
+    searched = [step for step in steps if step.startswith(("SCAN runs", "SEARCH runs"))]
+    assert searched == [
+        "SEARCH runs USING COVERING INDEX runs_by_status (status=?)",
+        "SEARCH runs USING INDEX runs_by_status (status=?)",
+        "SEARCH runs USING INDEX runs_by_status (status=?)",
+        "SEARCH runs USING INDEX runs_by_status (status=?)",
+    ]
+
+
 def test_runs_that_are_over_are_not_asked_for_calls_in_doubt(ledger: sqlite3.Connection) -> None:
     """P171."""
     steps = plan(ledger, reads.ALL_CALLS_IN_DOUBT, ())

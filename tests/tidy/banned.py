@@ -130,7 +130,9 @@ def patches(tree: Tree) -> Iterator[Finding]:
                 owner = target.value if isinstance(target, ast.Attribute) else target
                 if isinstance(owner, ast.Name) and owner.id in ours:
                     text = f"{ast.unparse(owner)} of another module is changed"
-                    yield Finding(path, owner.lineno, text, "Give it a seam, such as engine/host.py")
+                    yield Finding(
+                        path, owner.lineno, text, "Give it a seam, such as engine/host.py"
+                    )
 
 
 def _changed_by(node: ast.AST) -> list[ast.expr]:

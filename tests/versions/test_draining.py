@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind, plain_input
+from nottwice.model.run import RunStatus
+from nottwice.model.tally import DECIDED, RunGroup
 from nottwice.versions.draining import Removal, VersionView, drains, taker_of
 
 
@@ -13,30 +12,31 @@ def run(
     status: RunStatus = RunStatus.WAITING,
     *,
     began: float = 5.0,
-    waits: tuple[WaitKind, ...] = (),
-) -> RunRecord:
-    return RunRecord(
-        workflow_id=f"{graph_id} {began}",
-        status=status,
-        epoch=1,
-        holder_id=None,
-        created_at=began,
-        updated_at=9.0,
+    waits: tuple[str, ...] = (),
+    version: str | None = None,
+    queued: bool = False,
+    ready: bool = False,
+    runs: int = 1,
+) -> RunGroup:
+    return RunGroup(
         graph_id=graph_id,
-        waits=tuple(Wait(kind, "x", "/") for kind in waits),
+        version=version,
+        status=status,
+        queued=queued,
+        waits=waits,
+        ready=ready,
+        runs=runs,
+        oldest_at=None if status.is_final else began,
     )
 
 
-def removals(runs: list[RunRecord], deployed: list[str] | None) -> dict[str | None, Removal]:
+def removals(runs: list[RunGroup], deployed: list[str] | None) -> dict[str | None, Removal]:
     return {view.graph_id: view.removal for view in drains(runs, deployed=deployed)}
 
 
 def test_runs_without_a_graph_are_counted_by_the_version_that_they_have() -> None:
     said = {"1.10.0": RunStatus.COMPLETED, "1.9.0": RunStatus.FAILED}
-    runs = [
-        dataclasses.replace(run(None, status), input_json=plain_input(version))
-        for version, status in said.items()
-    ]
+    runs = [run(None, status, version=version) for version, status in said.items()]
     found = drains([*runs, run(None), run("a@1.0.0")], deployed=["a@1.0.0"])
     assert [(view.graph_id, view.version, view.removal) for view in found] == [
         ("a@1.0.0", "1.0.0", Removal.NEW_RUNS),
@@ -47,8 +47,9 @@ def test_runs_without_a_graph_are_counted_by_the_version_that_they_have() -> Non
 
 def test_each_version_says_how_many_are_open_how_old_and_what_they_wait_for() -> None:
     runs = [
-        run("a@1.0.0", waits=(WaitKind.REVIEW, WaitKind.REVIEW), began=3.0),
-        run("a@1.0.0", waits=(WaitKind.REVIEW, WaitKind.TIMER), began=2.0),
+        run("a@1.0.0", waits=("review",), began=3.0),
+        run("a@1.0.0", waits=("review", "timer"), began=2.0),
+        run("a@1.0.0", waits=(DECIDED, "timer"), ready=True, runs=4),
         run("a@1.0.0", RunStatus.FAILED),
         run("a@1.0.0", RunStatus.COMPLETED, began=1.0),
         run("a@1.0.0", RunStatus.ABORTED, began=1.0),
@@ -57,17 +58,17 @@ def test_each_version_says_how_many_are_open_how_old_and_what_they_wait_for() ->
     assert drains(runs, deployed=["a@2.0.0", "a@1.0.1"])[0] == VersionView(
         graph_id="a@1.0.0",
         version="1.0.0",
-        runs=5,
-        open=3,
+        runs=9,
+        open=7,
         oldest_at=2.0,
-        waits=(("failed", 1), ("review", 2), ("timer", 1)),
+        waits=(("failed", 1), ("ready", 4), ("review", 2), ("timer", 1)),
         taken_by="a@1.0.1",
         removal=Removal.GONE,
     )
 
 
 def test_queued_runs_are_not_counted_as_running() -> None:
-    queued = dataclasses.replace(run("a@1.0.0", RunStatus.RUNNING, began=1.0), epoch=0)
+    queued = run("a@1.0.0", RunStatus.RUNNING, began=1.0, queued=True)
     (view,) = drains([queued, run("a@1.0.0", RunStatus.RUNNING)], deployed=None)
     assert view.waits == (("queued", 1), ("running", 1))
 

@@ -7,7 +7,6 @@ from typing import Any
 from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.output import age_text, iso_text, show_json, show_line, show_table
 from nottwice.cli.settings import Settings
-from nottwice.cli.views import list_runs
 from nottwice.versions.draining import VersionView, drains
 
 
@@ -20,9 +19,9 @@ def show_versions(settings: Settings, *, prefix: str, graph: str | None) -> None
         deployed = [each.id for each in app.graphs if graph in (None, each.name, each.id)]
         opened = ledger_for(settings, app, create=False)
     with opened as ledger:
-        views = list_runs(ledger, prefix=prefix, states=(), graph=graph)
-        versions = drains((view.run for view in views), deployed=deployed)
         now, location = ledger.clock.now(), ledger.location
+        tally = ledger.store.tally(now=now, prefix=prefix, graph=graph)
+        versions = drains(tally.groups, deployed=deployed)
     if settings.as_json:
         documents = [version_document(version) for version in versions]
         show_json({"ledger": location, "versions": documents})

@@ -249,7 +249,7 @@ def status_document(overview: Overview, commands: list[str]) -> dict[str, Any]:
         "runs": overview.states,
         "reviews": {
             "open": overview.open_reviews,
-            "decided": len(overview.decided_reviews),
+            "decided": overview.decided_reviews,
         },
         "calls_in_doubt": overview.calls_in_doubt,
         "waiting": overview.waiting,

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from nottwice.cli.application import load_application
 from nottwice.cli.case import login_name
 from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.json_input import read_json
@@ -52,6 +53,14 @@ Report = Callable[[int, int], None]
     help="Names of fields whose values get pseudonyms, as in email,customer.name; beside those "
     "of replay.secrets under [tool.nottwice] in pyproject.toml.",
 )
+@click.option(
+    "--work",
+    "works",
+    multiple=True,
+    metavar="MODULE:FUNCTION",
+    help="Starts and resumes runs that nt.run opens, given the id of one; can be given several "
+    "times. Without it such runs are not recorded.",
+)
 @click.option("--tools", metavar="JSON", help="What pure tools return that are new, by name.")
 @click.option(
     "--drains-elsewhere",
@@ -87,6 +96,7 @@ def replay(
     folder: str,
     number: int | None,
     secrets: tuple[str, ...],
+    works: tuple[str, ...],
     tools: str | None,
     drains_elsewhere: bool,
     to: str | None,
@@ -109,6 +119,9 @@ def replay(
     this code does not resume as recorded are left out, and left-out.json says why. Files of an
     earlier recording in FOLDER are replaced; those in folders inside of it are kept.
 
+    Runs that nt.run opens have no checkpoints. With --work they are recorded whole, and FUNCTION
+    resumes them.
+
     With --to, checkpoints of another version are first migrated in memory, as `nottwice migrate`
     would, and fail where it would refuse.
 
@@ -118,7 +131,7 @@ def replay(
       migration refused, state no longer loads, result no longer loads,
       node renamed without mapping, node removed, route changed, tool missing, tool reclassified,
       graph version missing,
-      graph changed in place, question changed, new wait, node raises
+      graph changed in place, question changed, new wait, node raises, run not opened
 
     \b
     Exit codes:
@@ -133,20 +146,47 @@ def replay(
       nottwice replay tests/checkpoints --tools '{"get_discount": 5}' --json
       nottwice replay tests/checkpoints --to refund@2.0.0 --map notify=tell --upgrade new:to_2
     """
-    deployed = need_app(settings, what_for="replay")
-    order = _order(deployed.app, to, pairs, upgrade, restart_steps)
-    terms = Terms(answers=_answers(tools), drains_elsewhere=drains_elsewhere, migration=order)
+    app = _app(settings, works)
+    terms = Terms(
+        answers=_answers(tools),
+        drains_elsewhere=drains_elsewhere,
+        migration=_order(app, to, pairs, upgrade, restart_steps),
+        works=tuple(_function(target) for target in works),
+    )
     if number is not None:
-        if junit_file is not None:
-            raise click.UsageError(f"--junit tells of replays, and --record is none. {_NOTHING}")
+        _refuse_words_of_replaying(junit_file)
         who = login_name() if by is None else by
-        _record(settings, deployed.app, folder, number, _names(settings, secrets), terms, who)
+        _record(settings, app, folder, number, _names(settings, secrets), terms, who)
         return
+    _refuse_words_of_recording(by, secrets)
+    context.exit(_replay(settings, app, folder, terms, junit_file))
+
+
+def _refuse_words_of_replaying(junit_file: str | None) -> None:
+    if junit_file is not None:
+        raise click.UsageError(f"--junit tells of replays, and --record is none. {_NOTHING}")
+
+
+def _refuse_words_of_recording(by: str | None, secrets: tuple[str, ...]) -> None:
     if by is not None:
         raise click.UsageError(f"--by is for recording: add --record 50. {_NOTHING}")
     if secrets:
         raise click.UsageError(f"--secret is for recording: add --record 50. {_NOTHING}")
-    context.exit(_replay(settings, deployed.app, folder, terms, junit_file))
+
+
+def _app(settings: Settings, works: tuple[str, ...]) -> App:
+    """What is deployed; a program without graphs has only functions."""
+    if works and settings.application() is None:
+        return App(graphs=[])
+    return need_app(settings, what_for="replay").app
+
+
+def _function(target: str) -> Callable[..., Any]:
+    named: Any = load_application(target).named
+    if ":" not in target or not callable(named):
+        raise click.UsageError(f"{target} names no function. {_NOTHING} Write MODULE:FUNCTION.")
+    function: Callable[..., Any] = named
+    return function
 
 
 def _order(

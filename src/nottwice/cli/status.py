@@ -22,7 +22,6 @@ from nottwice.cli.output import (
 )
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.views import (
-    DECIDED,
     QUEUED,
     STATES,
     Overview,
@@ -37,6 +36,7 @@ from nottwice.cli.views import (
 )
 from nottwice.cli.waits import resume_command
 from nottwice.model.run import RunStatus, Wait
+from nottwice.model.tally import DECIDED
 from nottwice.reviews.queue import Case
 
 MOST_ROWS = 50
@@ -54,7 +54,7 @@ def show_status(settings: Settings) -> None:
         _end_if_unreadable(overview)
         return
     total = sum(overview.states.values())
-    waiting = (("open", overview.open_reviews), ("decided", len(overview.decided_reviews)))
+    waiting = (("open", overview.open_reviews), ("decided", overview.decided_reviews))
     doubts = overview.calls_in_doubt
     show_facts(
         f"Ledger {overview.location}",
@@ -199,10 +199,9 @@ def _hints(overview: Overview, settings: Settings) -> list[tuple[str, str]]:
         for case in overview.cases
     ]
     undecided = {case.review.identity.workflow_id for case in overview.cases}
-    decided = {review.identity.workflow_id for review in overview.decided_reviews}
     for view in overview.ready:
         if view.run.workflow_id not in undecided:
-            came = "was decided" if view.run.workflow_id in decided else "has what it waited for"
+            came = "was decided" if overview.is_decided(view) else "has what it waited for"
             found.append(_resuming(view, came, settings))
     found += [_resuming(view, "was interrupted", settings) for view in overview.interrupted]
     # A child is resumed by resuming its root, which may be there for its own sake.

@@ -10,7 +10,6 @@ import heapq
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar, assert_never
 
 from nottwice.cli.output import shorten, utc_text
@@ -19,7 +18,6 @@ from nottwice.engine.history import Version, history, load_whole
 from nottwice.engine.restored import is_failover, mark_of
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.graphs.outcome import NodeMark
-from nottwice.graphs.readiness import can_go_on
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.running import marks
 from nottwice.guard.ledger import Ledger
@@ -41,14 +39,13 @@ from nottwice.model.run import (
     Wait,
     WaitKind,
 )
+from nottwice.model.tally import DECIDED
 from nottwice.reviews.queue import Case, case_of
 from nottwice.store.interface import ManyFiles, Store
 
 T = TypeVar("T")
 INTERRUPTED = "interrupted"
 QUEUED = "queued"
-DECIDED = "decided"
-"""What a run waits for whose review is decided: that it is opened again."""
 _ABORTING = ("cancel", f"decide {Verb.ABORT.value}")
 """What the audit calls the two ways of aborting a run."""
 STATES = (
@@ -118,7 +115,7 @@ class Overview:
     location: str
     states: dict[str, int]
     open_reviews: int
-    decided_reviews: tuple[Review, ...]
+    decided_reviews: int
     """Decided, and not used yet."""
     cases: tuple[Case, ...]
     """The oldest reviews that are open."""
@@ -137,6 +134,12 @@ class Overview:
     """What is known about the failover, if one made that copy."""
     unreadable: tuple[str, ...] = ()
     """What is wrong with each file of the ledger that cannot be read."""
+    decided: frozenset[str] = frozenset()
+    """The reviews that the ready runs wait for and that are decided."""
+
+    def is_decided(self, view: RunView) -> bool:
+        """Whether a person has decided what a ready run waits for."""
+        return any(wait.subject in self.decided for wait in view.run.waits)
 
 
 @frozen_record(frozen=True, slots=True)
@@ -174,68 +177,42 @@ class RunDetails:
 def look_over(ledger: Ledger) -> Overview:
     """Count what is in a ledger, and find what needs somebody.
 
-    Runs that are over are only counted, by the store (P171). Those that wait are read one page at a
-    time, and of what needs somebody only as much is loaded as anybody reads.
+    Runs are counted by the store (P171), and of what needs somebody only as much is loaded as
+    anybody reads.
     """
     store, holders = ledger.store, Holders(ledger.store)
     states = _count_states(store.count_runs(), holders)
-    reviews = store.open_reviews()
-    undecided = [review for review in reviews if review.status is ReviewStatus.OPEN]
-    decided = tuple(review for review in reviews if review.status is ReviewStatus.DECIDED)
-    waiting = _look_at_waiting(ledger, undecided=_ids(undecided), decided=_ids(decided))
+    tally = store.tally(now=ledger.clock.now(), over=False, limit=MOST_LOADED)
+    waiting: Counter[str] = Counter()
+    for group in tally.groups:
+        waiting.update(dict.fromkeys(group.waits, group.runs))
+    number_ready = sum(group.runs for group in tally.groups if group.ready)
     interrupted = tuple(
         itertools.islice(
             list_runs(ledger, prefix="", states=(INTERRUPTED,)),
             min(states[INTERRUPTED], MOST_LOADED),
         )
     )
-    shown = undecided[:MOST_LOADED]
-    ready = tuple(_view(run, holders) for run in waiting.ready)
-    needing = len(undecided) + states[INTERRUPTED] + waiting.number_ready
+    shown = tally.reviews
+    ready = tuple(_view(run, holders) for run in tally.ready)
+    needing = tally.open_reviews + states[INTERRUPTED] + number_ready
     mark = mark_of(store)
     return Overview(
         location=ledger.location,
         states={state: states[state] for state in STATES},
-        open_reviews=len(undecided),
-        decided_reviews=decided,
+        open_reviews=tally.open_reviews,
+        decided_reviews=tally.decided_reviews,
         cases=tuple(case_of(store, review) for review in shown),
         calls_in_doubt=len(store.calls_in_doubt()),
         interrupted=interrupted,
         ready=ready,
         more=needing - len(shown) - len(interrupted) - len(ready),
-        waiting={kind: waiting.kinds[kind] for kind in (*(one.value for one in WaitKind), DECIDED)},
+        waiting={kind: waiting[kind] for kind in (*(one.value for one in WaitKind), DECIDED)},
         copied_at=None if mark is None else mark.at,
         failover=mark.why if mark is not None and is_failover(mark) else None,
         unreadable=tuple(store.unreadable()) if isinstance(store, ManyFiles) else (),
+        decided=decided_reviews(store, tally.ready),
     )
-
-
-@dataclass
-class _Waiting:
-    """What the runs that wait, wait for."""
-
-    kinds: Counter[str]
-    ready: list[RunRecord]
-    number_ready: int = 0
-
-
-def _look_at_waiting(
-    ledger: Ledger, *, undecided: Collection[str], decided: Collection[str]
-) -> _Waiting:
-    store, now = ledger.store, ledger.clock.now()
-    found = _Waiting(Counter(), [])
-    for run in runs_in_pages(store, status=RunStatus.WAITING):
-        found.kinds.update({kind_of(wait, decided) for wait in run.waits})
-        in_vain = (wait.until is None and wait.subject in undecided for wait in run.waits)
-        if not all(in_vain) and can_go_on(store, run, now=now):
-            found.number_ready += 1
-            if len(found.ready) < MOST_LOADED:
-                found.ready.append(run)
-    return found
-
-
-def _ids(reviews: Iterable[Review]) -> frozenset[str]:
-    return frozenset(review.review_id for review in reviews)
 
 
 def _count_states(counts: Iterable[RunCount], holders: Holders) -> Counter[str]:
@@ -251,7 +228,9 @@ def decided_reviews(store: Store, runs: Iterable[RunRecord]) -> frozenset[str]:
     """The ids of reviews that these runs wait for and whose decision none has used yet."""
     asking = [run for run in runs if any(wait.kind is WaitKind.REVIEW for wait in run.waits)]
     reviews = (review for run in asking for review in store.open_reviews(run.workflow_id))
-    return _ids(review for review in reviews if review.status is ReviewStatus.DECIDED)
+    return frozenset(
+        review.review_id for review in reviews if review.status is ReviewStatus.DECIDED
+    )
 
 
 def list_runs(

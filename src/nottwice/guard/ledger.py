@@ -6,6 +6,7 @@ file, so that concurrent runs share their commits.
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import os
 import re
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.drivers import USUAL
 from nottwice.engine.events import Listener, listen
-from nottwice.engine.host import Driver, Policy
+from nottwice.engine.host import Driver, FindKeys, Policy
 from nottwice.errors import StoreError, UnknownRun, UsageError
 from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.importing import check_not_importing
@@ -69,7 +70,10 @@ os.register_at_fork(after_in_child=_renew_after_fork)
 
 
 class StandIn(Protocol):
-    """Stands in for what ledgers were opened with, in a process that examines code."""
+    """Stands in for what ledgers were opened with, where code is examined or replayed."""
+
+    def opened(self, given: str | Path | None) -> Store | None:
+        """The store of a ledger that is named; None: it is opened."""
 
     def store(self, named: Store) -> Store: ...
 
@@ -77,14 +81,28 @@ class StandIn(Protocol):
 
     def driver(self, named: Driver) -> Driver: ...
 
+    def keys(self, named: FindKeys) -> FindKeys: ...
 
-_stand_in: StandIn | None = None
+
+_everywhere: StandIn | None = None
+_here: contextvars.ContextVar[StandIn | None] = contextvars.ContextVar(
+    "nottwice_stand_in", default=None
+)
 
 
-def put_in_place(stand_in: StandIn | None) -> None:
+def stand_in_everywhere(stand_in: StandIn) -> None:
     """Have every ledger of this process, also those that are open, use what stands in for it."""
-    global _stand_in
-    _stand_in = stand_in
+    global _everywhere
+    _everywhere = stand_in
+
+
+def stand_in_here(stand_in: StandIn) -> None:
+    """The same for the code that runs in this context."""
+    _here.set(stand_in)
+
+
+def _stand_in() -> StandIn | None:
+    return _here.get() or _everywhere
 
 
 class Ledger:
@@ -109,25 +127,33 @@ class Ledger:
     @property
     def store(self) -> Store:
         """Where its runs are recorded."""
-        return self._store if _stand_in is None else _stand_in.store(self._store)
+        stand_in = _stand_in()
+        return self._store if stand_in is None else stand_in.store(self._store)
 
     @property
     def clock(self) -> Clock:
         """The time that its runs go by."""
-        return self._clock if _stand_in is None else _stand_in.clock(self._clock)
+        stand_in = _stand_in()
+        return self._clock if stand_in is None else stand_in.clock(self._clock)
 
     @property
     def driver(self) -> Driver:
         """Who does what its runs ask for."""
-        return self._driver if _stand_in is None else _stand_in.driver(self._driver)
+        stand_in = _stand_in()
+        return self._driver if stand_in is None else stand_in.driver(self._driver)
 
     @functools.cached_property
     def keyring(self) -> Keyring | None:
         """The keys of this ledger, looked for when they are first needed; None: there are none."""
         return find_keyring(self._key)
 
-    def keys(self) -> Keyring | None:
-        """The same for those who ask only if need be."""
+    @property
+    def keys(self) -> FindKeys:
+        """Finds the keys of this ledger, for those who ask only if need be."""
+        stand_in = _stand_in()
+        return self._find_keys if stand_in is None else stand_in.keys(self._find_keys)
+
+    def _find_keys(self) -> Keyring | None:
         return self.keyring
 
     @property
@@ -278,7 +304,11 @@ def open_ledger(
         store = default_store()
     if isinstance(store, str | Path):
         check_spelling(store)
-        if str(store) == MEMORY:
+        stand_in = _stand_in()
+        known = None if stand_in is None else stand_in.opened(store)
+        if known is not None:
+            store = known
+        elif str(store) == MEMORY:
             store = MemoryStore(now=clock.now())
         else:
             store = _store_at(store, now=clock.now(), create=create, key=key)
@@ -386,6 +416,10 @@ def _shared_store(given: str | Path | None, *, create: bool) -> Store:
     if given is None:
         given = default_store()
     check_spelling(given)
+    stand_in = _stand_in()
+    opened = None if stand_in is None else stand_in.opened(given)
+    if opened is not None:
+        return opened
     if is_postgres(given):
         return _shared_server(str(given), create=create)
     path = _local_path(given)

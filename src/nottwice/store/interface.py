@@ -34,6 +34,7 @@ from nottwice.model.run import (
     Wait,
     removed_text,
 )
+from nottwice.model.tally import Tally
 
 LEDGER = ""
 """What stands for the ledger itself where an audit entry names a run; no run has this id."""
@@ -328,6 +329,23 @@ class Store(Protocol):
 
     def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
         """How many runs there are, by status, and those that are running by holder."""
+
+    def tally(
+        self,
+        *,
+        now: float,
+        prefix: str = "",
+        graph: str | None = None,
+        over: bool = True,
+        limit: int = 0,
+    ) -> Tally:
+        """How the runs stand, in groups by version; and of all reviews how many are open.
+
+        ``over``: whether runs in which nothing can happen any more are counted, which are many.
+        ``limit``: so many of the runs that are ready, and of the reviews that are open, are in it.
+        Runs that are over are counted and not loaded, and so are those that wait. For a child that
+        a run waits for, only its end counts as come.
+        """
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         """All reviews of a run, or of the whole ledger, oldest first."""

@@ -37,6 +37,7 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.model.seal import Seals
+from nottwice.model.tally import Tally
 from nottwice.store import jsonfile_disk as disk
 from nottwice.store import jsonfile_document as document
 from nottwice.store import locks, rules, whereabouts
@@ -44,6 +45,7 @@ from nottwice.store.filesystem import check_folder
 from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
 from nottwice.store.jsonfile_copy import OnProgress, copy_folder
 from nottwice.store.jsonfile_document import RunFile
+from nottwice.store.jsonfile_graphs import KnownGraphs
 from nottwice.store.jsonfile_search import Glance, add, bytes_of, may_say, says
 from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.sealing import Sealing
@@ -178,6 +180,9 @@ class JsonFileStore(whereabouts.OnDisk):
     def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
         return self._view(None).count_runs(prefix=prefix, graph=graph)
 
+    def tally(self, **asked: Any) -> Tally:
+        return self._view(None).tally(**asked)
+
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         return self._view(workflow_id).reviews(workflow_id)
 
@@ -213,10 +218,12 @@ class JsonFileStore(whereabouts.OnDisk):
     def load_graph(self, graph_id: str) -> GraphRecord | None:
         self._in_this_process()
         with self._reading():
-            return self._find_graph(graph_id)
+            return self._graphs.find(graph_id)
 
     def graphs(self) -> list[GraphRecord]:
-        return self._view(None).graphs()
+        self._in_this_process()
+        with self._reading():
+            return sorted(self._graphs.all().values(), key=lambda graph: graph.graph_id)
 
     def children(self, workflow_id: str) -> list[RunRecord]:
         return self._view(None).children(workflow_id)
@@ -304,6 +311,7 @@ class JsonFileStore(whereabouts.OnDisk):
 
     def _prepare(self, *, create: bool) -> None:
         self._folder, self._own = self._path, self._path / OWN_FOLDER
+        self._graphs = KnownGraphs(self._folder, self._own, self._readable, self._seals)
         warning = check_folder(self._folder)
         if warning:
             log.warning(warning)
@@ -419,15 +427,6 @@ class JsonFileStore(whereabouts.OnDisk):
                     add(whole, file.data)
         return MemoryStore(whole)
 
-    def _find_graph(self, graph_id: str) -> GraphRecord | None:
-        """A graph, from the first run that has it: every run keeps a copy of the same record."""
-        for name in disk.names_in(self._folder):
-            if may_say(bytes_of(self._folder, name), graph_id):
-                file = self._readable(name)
-                if isinstance(file, RunFile) and graph_id in file.data.graphs:
-                    return file.data.graphs[graph_id]
-        return None
-
     def _readable(self, name: str) -> RunFile | LedgerCorrupt | None:
         """A run, or why it cannot be read; that is logged once."""
         try:
@@ -537,8 +536,9 @@ class JsonFileStore(whereabouts.OnDisk):
         rules.check(self._concerned(commit, file), commit)
         if commit.graph is not None:
             # Every run keeps a copy of its graph, always the one that was there first.
-            known = self._find_graph(commit.graph.graph_id) or commit.graph
+            known = self._graphs.find(commit.graph.graph_id) or commit.graph
             commit = replace(commit, graph=known)
+            self._graphs.expect(known, file)
         if commit.fence is None and commit.claim is None and commit.removal is None:
             self._append(commit, file.folded + 1)
         else:

@@ -31,6 +31,7 @@ from nottwice.model.run import (
     Standing,
     StepRecord,
 )
+from nottwice.model.tally import Tally
 from nottwice.store.interface import LEDGER, Commit
 from nottwice.store.rules import MemoryData as MemoryData
 from nottwice.store.rules import (
@@ -42,6 +43,7 @@ from nottwice.store.rules import (
     open_reviews,
     ready_since,
 )
+from nottwice.store.tally import tally
 
 
 class MemoryStore:
@@ -202,6 +204,19 @@ class MemoryStore:
             runs[where] += 1
             queued[where] += run.is_queued
         return [RunCount(*where, number, queued[where]) for where, number in runs.items()]
+
+    def tally(
+        self,
+        *,
+        now: float,
+        prefix: str = "",
+        graph: str | None = None,
+        over: bool = True,
+        limit: int = 0,
+    ) -> Tally:
+        runs = [run for run in self._chosen(prefix, graph) if over or not run.status.is_final]
+        with self.data.guard:
+            return tally(self.data, runs, now=now, limit=limit)
 
     def _chosen(self, prefix: str, graph: str | None) -> list[RunRecord]:
         with self.data.guard:

@@ -36,7 +36,8 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.model.seal import Seals
-from nottwice.store import graph_rows, locks, postgres_lease, rows, whereabouts
+from nottwice.model.tally import Tally
+from nottwice.store import graph_rows, locks, postgres_lease, rows, tally, whereabouts
 from nottwice.store import postgres_reads as reads
 from nottwice.store.interface import LEDGER, Commit, ReviewWrite
 from nottwice.store.postgres_commits import Commits
@@ -245,6 +246,23 @@ class PostgresStore:
     def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
         found = self._read(*reads.count_runs(prefix=prefix, graph=graph))
         return [rows.run_count_from_sql(row) for row in found]
+
+    def tally(
+        self,
+        *,
+        now: float,
+        prefix: str = "",
+        graph: str | None = None,
+        over: bool = True,
+        limit: int = 0,
+    ) -> Tally:
+        at = rows.micros(now)
+        return tally.from_sql(
+            self._read(*reads.count_groups(at, prefix=prefix, graph=graph, over=over)),
+            self._read(*reads.told_runs(at, prefix=prefix, graph=graph, limit=limit)),
+            self._read(reads.COUNT_OPEN_REVIEWS, ()),
+            self._read(reads.OLDEST_REVIEWS, (limit,)),
+        )
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         if workflow_id is None:

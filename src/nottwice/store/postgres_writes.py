@@ -99,12 +99,7 @@ BIND_RUN = "UPDATE nottwice.runs SET graph_id = %s, seal = %s::text WHERE workfl
 PUT_HEAD = "UPDATE nottwice.runs SET head = %s WHERE workflow_id = %s"
 # Since when a run can go on that nobody holds: the same as ``rules.ready_since``, except that it
 # equals wake_at only if nothing but time has to pass.
-_READY_SINCE = """
-UPDATE nottwice.runs AS r SET ready_at = CASE
-    WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
-    WHEN status = 'running' THEN updated_at
-    WHEN status <> 'waiting' THEN NULL
-    WHEN EXISTS (
+HAS_COME = """EXISTS (
       SELECT 1 FROM json_array_elements(waits_json::json) AS wait
        WHERE CASE wait ->> 'kind'
         WHEN 'review' THEN NOT EXISTS (
@@ -118,10 +113,20 @@ UPDATE nottwice.runs AS r SET ready_at = CASE
           SELECT 1 FROM nottwice.runs AS child
            WHERE child.workflow_id = wait ->> 'subject'
              AND child.status IN ('running', 'waiting'))
-        ELSE false END)
+        ELSE false END)"""
+_READY_SINCE = (
+    """
+UPDATE nottwice.runs AS r SET ready_at = CASE
+    WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
+    WHEN status = 'running' THEN updated_at
+    WHEN status <> 'waiting' THEN NULL
+    WHEN """
+    + HAS_COME
+    + """
     THEN CASE WHEN wake_at = updated_at THEN updated_at - 1 ELSE updated_at END
     ELSE wake_at END
 """
+)
 READY_SINCE = _READY_SINCE + " WHERE workflow_id = %s"
 # Nothing that a holder is told matters while it holds the run.
 READY_UNLESS_HELD = READY_SINCE + " AND holder_id IS NULL"

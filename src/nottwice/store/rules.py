@@ -336,6 +336,12 @@ def ready_since(data: MemoryData, run: RunRecord, *, now: float) -> float | None
     return run.wake_at if run.wake_at is not None and run.wake_at <= now else None
 
 
+def has_come(data: MemoryData, run: RunRecord, *, now: float) -> bool:
+    """Whether something that a run waits for has come."""
+    is_due = run.wake_at is not None and run.wake_at <= now
+    return is_due or any(_has_come(data, run, wait) for wait in run.waits)
+
+
 def is_run_of(graph_id: str | None, graph: str) -> bool:
     """Whether a run that is bound to ``graph_id`` is one of a graph, by its name or its id."""
     return graph_id is not None and graph in (graph_id, graph_id.rpartition("@")[0])

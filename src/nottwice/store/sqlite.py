@@ -37,7 +37,8 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.model.seal import Seals
-from nottwice.store import graph_rows, leftovers, locks, rows, whereabouts
+from nottwice.model.tally import Tally
+from nottwice.store import graph_rows, leftovers, locks, rows, tally, whereabouts
 from nottwice.store import sqlite_reads as reads
 from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import LEDGER, Commit
@@ -222,6 +223,23 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits):
     def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
         found = self._read(*reads.count_runs(prefix=prefix, graph=graph))
         return [rows.run_count_from_sql(row) for row in found]
+
+    def tally(
+        self,
+        *,
+        now: float,
+        prefix: str = "",
+        graph: str | None = None,
+        over: bool = True,
+        limit: int = 0,
+    ) -> Tally:
+        at = rows.micros(now)
+        return tally.from_sql(
+            self._read(*reads.count_groups(at, prefix=prefix, graph=graph, over=over)),
+            self._read(*reads.told_runs(at, prefix=prefix, graph=graph, limit=limit)),
+            self._read(reads.COUNT_OPEN_REVIEWS, ()),
+            self._read(reads.OLDEST_REVIEWS, (limit,)),
+        )
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
         if workflow_id is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nottwice.store import graph_rows, rows
+from nottwice.store.sqlite_writes import HAS_COME
 
 _CALLS = "SELECT " + rows.CALL_COLUMNS + " FROM tool_call_results WHERE workflow_id = ?"
 CALL = _CALLS + " AND node_id = ? AND checkpoint_id = ? AND tool_name = ? AND input_hash = ?"
@@ -161,6 +162,40 @@ _COUNT_RUNNING = (
     " WHERE status = 'running'"
 )
 _BY_HOLDER = " GROUP BY holder_id"
+# How runs stand, by version. Most are over: those of graphs are counted in an index alone, and of
+# the others the input, which says their version, is read when they are grouped.
+_OVER = "status IN ('completed', 'aborted', 'removed')"
+_GROUPS_OVER = "SELECT graph_id, NULL, status, 0, '', 0, count(*), 0 FROM runs WHERE " + _OVER
+_GROUPS_OVER_OF_GRAPHS = _GROUPS_OVER + " AND graph_id IS NOT NULL"
+_GROUPS_OVER_PLAIN = (
+    " GROUP BY graph_id, status UNION ALL SELECT NULL, input_json, status, 0, '', 0, count(*), 0"
+    " FROM runs WHERE graph_id IS NULL AND " + _OVER
+)
+_PLAIN_INPUT = "CASE WHEN graph_id IS NULL THEN input_json END"
+_ALSO = " GROUP BY input_json, status UNION ALL "
+_GROUPS_OPEN = (
+    "SELECT graph_id, " + _PLAIN_INPUT + ", status,"
+    " epoch = 0, '', 0, count(*), min(created_at) FROM runs WHERE status IN ('running', 'failed')"
+)
+_IS_TOLD = "(coalesce(wake_at <= ?, 0) OR " + HAS_COME + ")"
+_KINDS = """(
+  SELECT group_concat(kind) FROM (
+    SELECT DISTINCT CASE WHEN EXISTS (
+        SELECT 1 FROM reviews WHERE json_extract(value, '$.kind') = 'review'
+           AND review_id = json_extract(value, '$.subject') AND reviews.status = 'decided')
+      THEN 'decided' ELSE json_extract(value, '$.kind') END AS kind FROM json_each(waits_json)))"""
+_GROUPS_WAITING = (
+    " GROUP BY 1, 2, 3, 4 UNION ALL SELECT graph_id, plain_input, 'waiting', 0, kinds, told,"
+    " count(*), min(created_at) FROM (SELECT graph_id, created_at, " + _PLAIN_INPUT + " AS"
+    " plain_input, " + _KINDS + " AS kinds, " + _IS_TOLD + " AS told FROM runs"
+    " WHERE status = 'waiting'"
+)
+_END_OF_GROUPS = ") GROUP BY graph_id, plain_input, kinds, told"
+_TOLD = "SELECT " + rows.RUN_COLUMNS + " FROM runs WHERE status = 'waiting' AND " + _IS_TOLD
+COUNT_OPEN_REVIEWS = (
+    "SELECT status, count(*) FROM reviews WHERE status IN ('open', 'decided') GROUP BY status"
+)
+OLDEST_REVIEWS = _REVIEWS + " WHERE status = 'open' ORDER BY opened_at, review_id LIMIT ?"
 
 
 def runs(
@@ -190,6 +225,25 @@ def count_runs(*, prefix: str, graph: str | None) -> tuple[str, tuple[Any, ...]]
     parts, asked = _chosen(prefix, graph)
     whole = (_COUNT_OTHERS, *parts, _COUNT_RUNNING, *parts, _BY_HOLDER)
     return "".join(whole), (*asked, *asked)
+
+
+def count_groups(
+    now: int, *, prefix: str, graph: str | None, over: bool
+) -> tuple[str, tuple[Any, ...]]:
+    """The query for how runs stand, by version, and what it is asked."""
+    parts, asked = _chosen(prefix, graph)
+    ended = (_GROUPS_OVER_OF_GRAPHS, *parts, _GROUPS_OVER_PLAIN, *parts, _ALSO) if over else ()
+    others = (_GROUPS_OPEN, *parts, _GROUPS_WAITING, *parts, _END_OF_GROUPS)
+    before = (*asked, *asked) if over else ()
+    return "".join((*ended, *others)), (*before, *asked, now, *asked)
+
+
+def told_runs(
+    now: int, *, prefix: str, graph: str | None, limit: int
+) -> tuple[str, tuple[Any, ...]]:
+    """The query for the runs that wait and for which something has come, and what it is asked."""
+    parts, asked = _chosen(prefix, graph)
+    return "".join((_TOLD, *parts, _LAST_CHANGED_FIRST, " LIMIT ?")), (now, *asked, limit)
 
 
 def _chosen(prefix: str, graph: str | None) -> tuple[list[str], list[Any]]:

@@ -102,12 +102,7 @@ RELEASE_RUN = _UPDATE_RUN + ", holder_id = NULL, ready_at = NULL WHERE workflow_
 BIND_RUN = "UPDATE runs SET graph_id = ?, seal = ? WHERE workflow_id = ?"
 # Since when a run can go on that nobody holds: the same as ``rules.ready_since``, except that it
 # equals wake_at only if nothing but time has to pass.
-_READY_SINCE = """
-UPDATE runs SET ready_at = CASE
-    WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
-    WHEN status = 'running' THEN updated_at
-    WHEN status <> 'waiting' THEN NULL
-    WHEN EXISTS (
+HAS_COME = """EXISTS (
       SELECT 1 FROM json_each(waits_json) AS wait
        WHERE CASE json_extract(wait.value, '$.kind')
         WHEN 'review' THEN NOT EXISTS (
@@ -121,10 +116,20 @@ UPDATE runs SET ready_at = CASE
           SELECT 1 FROM runs AS child
            WHERE child.workflow_id = json_extract(wait.value, '$.subject')
              AND child.status IN ('running', 'waiting'))
-        ELSE 0 END)
+        ELSE 0 END)"""
+_READY_SINCE = (
+    """
+UPDATE runs SET ready_at = CASE
+    WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
+    WHEN status = 'running' THEN updated_at
+    WHEN status <> 'waiting' THEN NULL
+    WHEN """
+    + HAS_COME
+    + """
     THEN CASE WHEN wake_at = updated_at THEN updated_at - 1 ELSE updated_at END
     ELSE wake_at END
 """
+)
 READY_SINCE = _READY_SINCE + " WHERE workflow_id = ?"
 # A commit that another one overtook may still carry the mark of before: what is done stays done.
 PUT_STEP = (

@@ -1,7 +1,8 @@
 """Which versions still have runs that need them, and which can be removed? (V3)
 
-Pure: from the runs of a ledger and from what is deployed. A run needs its own version or a later
-patch of it; a run is open until it is completed or aborted, because a failed one can be resumed.
+Pure: from the runs of a ledger, counted by how they stand, and from what is deployed. A run needs
+its own version or a later patch of it. It is open until it is completed or aborted, because a
+failed one can be resumed.
 Runs that ``nt.run`` opened with a version are listed by that; what is deployed for them is unknown.
 """
 
@@ -13,7 +14,8 @@ from collections.abc import Iterable, Sequence
 
 from nottwice.model.graph import Version, parse_version, split_graph_id
 from nottwice.model.records import frozen_record
-from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.run import RunStatus
+from nottwice.model.tally import RunGroup
 
 
 class Removal(enum.Enum):
@@ -40,45 +42,46 @@ class VersionView:
     oldest_at: float | None
     """When the oldest of the open runs began."""
     waits: tuple[tuple[str, int], ...]
-    """What open runs wait for, or how they stand if they do not wait, and how many."""
+    """What open runs wait for, or how they stand if they do not wait, and how many. A run for
+    which something has come is ``ready``."""
     taken_by: str | None
     """The deployed version that resumes its runs; None: none does, or it is not known."""
     removal: Removal
 
 
-def drains(runs: Iterable[RunRecord], *, deployed: Sequence[str] | None) -> list[VersionView]:
+def drains(groups: Iterable[RunGroup], *, deployed: Sequence[str] | None) -> list[VersionView]:
     """All versions that have runs or are deployed, by name and version; those without a graph last.
 
     ``deployed``: the graph ids that are deployed; None: nobody knows.
     """
-    found = list(runs)
+    found = list(groups)
     return [*_of_graphs(found, deployed), *_without_graph(found)]
 
 
-def _without_graph(runs: Iterable[RunRecord]) -> list[VersionView]:
-    by_version: dict[str, list[RunRecord]] = {}
-    for run in runs:
-        if run.graph_id is None and run.version is not None:
-            by_version.setdefault(run.version, []).append(run)
+def _without_graph(groups: Iterable[RunGroup]) -> list[VersionView]:
+    by_version: dict[str, list[RunGroup]] = {}
+    for group in groups:
+        if group.graph_id is None and group.version is not None:
+            by_version.setdefault(group.version, []).append(group)
     ordered = sorted(by_version, key=lambda text: parse_version(text, what="A run"))
     return [_plain_view(version, by_version[version]) for version in ordered]
 
 
-def _plain_view(version: str, runs: list[RunRecord]) -> VersionView:
-    needed = any(not run.status.is_final for run in runs)
+def _plain_view(version: str, groups: list[RunGroup]) -> VersionView:
+    needed = any(not group.status.is_final for group in groups)
     removal = Removal.OPEN_RUNS if needed else Removal.NO_OPEN_RUNS
-    return _view(None, version, runs, taken_by=None, removal=removal)
+    return _view(None, version, groups, taken_by=None, removal=removal)
 
 
-def _of_graphs(runs: Iterable[RunRecord], deployed: Sequence[str] | None) -> list[VersionView]:
-    by_graph: dict[str, list[RunRecord]] = {graph_id: [] for graph_id in deployed or ()}
-    for run in runs:
-        if run.graph_id is not None:
-            by_graph.setdefault(run.graph_id, []).append(run)
+def _of_graphs(groups: Iterable[RunGroup], deployed: Sequence[str] | None) -> list[VersionView]:
+    by_graph: dict[str, list[RunGroup]] = {graph_id: [] for graph_id in deployed or ()}
+    for group in groups:
+        if group.graph_id is not None:
+            by_graph.setdefault(group.graph_id, []).append(group)
     open_ids = {
         graph_id
         for graph_id, found in by_graph.items()
-        if any(not run.status.is_final for run in found)
+        if any(not group.status.is_final for group in found)
     }
     return [
         _view(
@@ -107,29 +110,33 @@ def taker_of(graph_id: str, deployed: Iterable[str]) -> str | None:
 def _view(
     graph_id: str | None,
     version: str,
-    runs: list[RunRecord],
+    groups: list[RunGroup],
     *,
     taken_by: str | None,
     removal: Removal,
 ) -> VersionView:
-    still = [run for run in runs if not run.status.is_final]
-    waits = Counter(text for run in still for text in _waits(run))
+    still = [group for group in groups if not group.status.is_final]
+    waits: Counter[str] = Counter()
+    for group in still:
+        waits.update(dict.fromkeys(_stand(group), group.runs))
     return VersionView(
         graph_id=graph_id,
         version=version,
-        runs=len(runs),
-        open=len(still),
-        oldest_at=min((run.created_at for run in still), default=None),
+        runs=sum(group.runs for group in groups),
+        open=sum(group.runs for group in still),
+        oldest_at=min((one.oldest_at for one in still if one.oldest_at is not None), default=None),
         waits=tuple(sorted(waits.items())),
         taken_by=taken_by,
         removal=removal,
     )
 
 
-def _waits(run: RunRecord) -> set[str]:
-    if run.status is RunStatus.WAITING and run.waits:
-        return {wait.kind.value for wait in run.waits}
-    return {"queued" if run.is_queued else run.status.value}
+def _stand(group: RunGroup) -> tuple[str, ...]:
+    if group.ready:
+        return ("ready",)
+    if group.status is RunStatus.WAITING and group.waits:
+        return group.waits
+    return ("queued" if group.queued else group.status.value,)
 
 
 def _removal(graph_id: str, deployed: Sequence[str] | None, open_ids: set[str]) -> Removal:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import nottwice as nt
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus
-from nottwice.testing.replay.choosing import Candidate, choose
+from nottwice.testing.replay.choosing import Candidate, candidates, choose
+from tests.fakes import Host
 
 
 def candidate(
@@ -62,3 +65,24 @@ def test_branches_of_a_node_are_of_one_kind() -> None:
 def test_all_are_chosen_where_there_are_few() -> None:
     assert set(choose(RARE, 50)) == set(RARE)
     assert choose([], 50) == []
+
+
+def test_wherever_a_run_was_killed_no_checkpoint_without_work_left_is_a_candidate() -> None:
+    flow: nt.Graph[Any] = nt.Graph("two", version="1.0.0", checkpoints="every_step")
+    flow.node(name="first")(lambda state: {"first": True})
+    flow.node(name="second")(lambda state: {"second": True})
+    seen = []
+    for point in range(1, 40):
+        host = Host()
+        with host.process(dies_at=point) as ledger:
+            flow.run("two-1", {}, store=ledger)
+        survived = host.points < point
+        with host.process() as ledger:
+            after = [one.checkpoint.node_id for one in candidates(ledger.store)]
+            saved = [one.node_id for one in ledger.store.checkpoints("two-1")]
+        assert after == [node for node in saved if node != "second"]
+        seen.append(saved)
+        if survived:
+            break
+    assert ["/", "first"] in seen
+    assert seen[-1] == ["/", "first", "second"]

@@ -267,6 +267,18 @@ def test_what_only_adds_resumes_runs_that_drain_elsewhere(
     assert [one for one in results if one.skipped is not None] == []
 
 
+@pytest.mark.parametrize("change", ADDITIONS)
+@pytest.mark.parametrize("version", ["1.0.0", "1.0.1"])
+def test_what_only_adds_to_what_versions_share_resumes_runs_of_the_same_line(
+    deployed: Deployment, change: str, version: str
+) -> None:
+    """A shared tool changes under every version at once, and no version of this line could say."""
+    deployed.deploy(ADDITIONS[change], ('version="1.0.0"', f'version="{version}"'))
+    results = deployed.replay()
+    assert causes(results) == set()
+    assert [one for one in results if one.skipped is not None] == []
+
+
 def test_a_later_minor_version_that_does_more_than_add_is_caught_as_well(
     deployed: Deployment,
 ) -> None:
@@ -301,7 +313,7 @@ def test_an_answer_for_a_new_pure_tool_lets_the_replay_go_on(deployed: Deploymen
 
 
 def test_one_file_can_be_replayed_alone(deployed: Deployment) -> None:
-    (path, *_) = sorted(deployed.checkpoints.glob("approval-pay-*.json"))
+    (path, *_) = sorted(deployed.checkpoints.glob("approval-plan-*.json"))
     (result,) = replay_folder(deployed.app, path)
     assert result.passed
     assert result.path == str(path)

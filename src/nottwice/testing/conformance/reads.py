@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from nottwice.model.call import CallIdentity, CallRow, CallStatus, branch_node, child_node
 from nottwice.model.policy import ChargeRecord
+from nottwice.model.review import ReviewStatus
 from nottwice.model.run import (
     Fence,
     LastVisit,
@@ -13,7 +15,11 @@ from nottwice.model.run import (
     RunStatus,
     Standing,
     StepStatus,
+    Wait,
+    WaitKind,
+    plain_input,
 )
+from nottwice.model.tally import Tally
 from nottwice.store.interface import (
     LEDGER,
     CallWrite,
@@ -33,6 +39,7 @@ from nottwice.testing.conformance.samples import (
     audit,
     checkpoint,
     claim,
+    decision,
     event,
     evidence,
     follow,
@@ -345,6 +352,45 @@ class Reads(Bench):
         by_prefix = {RunCount(running, "somebody", 1, 0)}
         expect(set(store.count_runs(prefix="e")), by_prefix, "The counts of a prefix")
 
+    def test_how_runs_stand_is_counted_by_version_and_by_what_has_come(self) -> None:
+        store = self.open()
+        expect(store.tally(now=NOW, limit=9), Tally((), (), 0, 0, ()), "An empty ledger")
+        _store_runs_that_wait(store)
+        tally = store.tally(now=NOW + 100, limit=3)
+        stands = ((one.graph_id or one.version, one.status, one) for one in tally.groups)
+        found = {
+            (name, status.value, one.waits, one.ready, one.queued): (one.runs, one.oldest_at)
+            for name, status, one in stands
+        }
+        wanted: dict[Any, Any] = {
+            ("a@1.0.0", "waiting", ("review",), False, False): (2, NOW),
+            ("a@1.0.0", "waiting", ("decided", "timer"), True, False): (1, NOW + 2),
+            ("a@1.0.0", "waiting", ("timer",), True, False): (1, NOW + 3),
+            ("a@1.0.0", "waiting", ("event",), True, False): (1, NOW + 4),
+            ("a@1.0.0", "waiting", ("event",), False, False): (1, NOW + 5),
+            ("a@1.0.0", "waiting", ("child",), False, False): (1, NOW + 6),
+            ("1.2.0", "waiting", ("child",), True, False): (1, NOW + 7),
+            ("1.2.0", "completed", (), False, False): (2, None),
+            ("a@1.0.0", "failed", (), False, False): (1, NOW + 10),
+            ("a@2.0.0", "running", (), False, True): (1, NOW + 11),
+            ("a@2.0.0", "completed", (), False, False): (1, None),
+        }
+        expect(found, wanted, "How runs stand")
+        ready = [run.workflow_id for run in tally.ready]
+        expect(ready, ["7", "4", "3"], "Runs for which something has come, at most three")
+        expect((tally.open_reviews, tally.decided_reviews), (2, 1), "The reviews")
+        expect([one.review_id for one in tally.reviews], ["open0", "open1"], "The oldest reviews")
+        expect(store.tally(now=NOW, limit=0).ready, (), "No run at all")
+        chosen: list[tuple[dict[str, Any], int]] = [
+            ({"graph": "a"}, 10),
+            ({"graph": "a@2.0.0"}, 2),
+            ({"prefix": "1"}, 4),
+            ({"over": False}, 10),
+        ]
+        for choice, number in chosen:
+            groups = store.tally(now=NOW, **choice).groups
+            expect(sum(one.runs for one in groups), number, f"Runs chosen by {choice}")
+
     def test_the_calls_of_a_run_are_read_page_by_page(self) -> None:
         store = self.open()
         fence = claim(store)
@@ -475,6 +521,54 @@ def _everything_named(text: str, holder_id: str) -> Commit:
         events=(EventWrite(event(text, text, name=text)),),
         checkpoints=(checkpoint(1, 1, workflow_id=text, node_id=text),),
     )
+
+
+def _store_runs_that_wait(store: Store) -> None:
+    """Runs with numbers for names. Later numbers began later, and changed later."""
+    ones: list[tuple[RunStatus, str | None, tuple[Wait, ...]]] = [
+        (RunStatus.WAITING, "a@1.0.0", (Wait(WaitKind.REVIEW, "open0", "/"),)),
+        (RunStatus.WAITING, "a@1.0.0", (Wait(WaitKind.REVIEW, "open1", "/"),)),
+        (
+            RunStatus.WAITING,
+            "a@1.0.0",
+            (
+                Wait(WaitKind.REVIEW, "decided2", "/"),
+                Wait(WaitKind.TIMER, "x", "/", until=NOW + 900),
+            ),
+        ),
+        (RunStatus.WAITING, "a@1.0.0", (Wait(WaitKind.TIMER, "x", "/", until=NOW + 100),)),
+        (RunStatus.WAITING, "a@1.0.0", (Wait(WaitKind.EVENT, "paid", "/"),)),
+        (RunStatus.WAITING, "a@1.0.0", (Wait(WaitKind.EVENT, "other", "/", until=NOW + 900),)),
+        (RunStatus.WAITING, "a@1.0.0", (Wait(WaitKind.CHILD, "5", "/"),)),
+        (RunStatus.WAITING, None, (Wait(WaitKind.CHILD, "8", "/"),)),
+        (RunStatus.COMPLETED, None, ()),
+        (RunStatus.COMPLETED, None, ()),
+        (RunStatus.FAILED, "a@1.0.0", ()),
+        (RunStatus.RUNNING, "a@2.0.0", ()),
+        (RunStatus.COMPLETED, "a@2.0.0", ()),
+    ]
+    for number, (status, graph_id, waits) in enumerate(ones):
+        at, name = NOW + number, str(number)
+        record = run_record(
+            name,
+            created_at=at,
+            updated_at=at,
+            graph_id=graph_id,
+            input_json="{}" if graph_id else plain_input("1.2.0"),
+            **({"epoch": 0, "holder_id": None} if status is RunStatus.RUNNING else {}),
+        )
+        store.commit(Commit(workflow_id=name, claim=Claim(record)))
+        if status is not RunStatus.RUNNING:
+            failure = FAILURE if status is RunStatus.FAILED else None
+            update = RunUpdate(status=status, at=at, release=True, waits=waits, failure=failure)
+            store.commit(Commit(workflow_id=name, fence=Fence("holder", 1), run=update))
+    for number, name in enumerate(("open0", "open1", "decided2")):
+        asked = review(name, str(number), opened_at=NOW + number)
+        store.commit(Commit(workflow_id=str(number), reviews=(ReviewWrite(asked),)))
+    said = replace(asked, status=ReviewStatus.DECIDED, decision=decision(), version=2)
+    store.commit(Commit(workflow_id="2", reviews=(ReviewWrite(said, asked.version),)))
+    for told in ("4", "5"):
+        store.commit(Commit(workflow_id=told, events=(EventWrite(event("e", told)),)))
 
 
 def _store_a_mixed_lot(store: Store) -> None:

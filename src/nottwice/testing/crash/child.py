@@ -19,10 +19,10 @@ from typing import Any, NoReturn
 
 from nottwice.engine import events
 from nottwice.engine.clock import Clock, SystemClock
-from nottwice.engine.host import Driver
+from nottwice.engine.host import Driver, FindKeys
 from nottwice.errors import NottwiceError
 from nottwice.graphs.outcome import Outcome
-from nottwice.guard.ledger import put_in_place, send
+from nottwice.guard.ledger import send, stand_in_everywhere
 from nottwice.guard.registry import declared_tools, find_tool
 from nottwice.model import values
 from nottwice.model.records import frozen_record
@@ -100,7 +100,7 @@ def run_errand(
         points = Points(link, errand.counts, errand.fault, passed=errand.passed)
         examined = _Examined(errand, scenario, link, points, now=now)
         _lead_elsewhere(errand, link)
-        put_in_place(examined)
+        stand_in_everywhere(examined)
         stubs, theirs = examined.stubs, examined.stores
         _look(errand, theirs, link, "before", now)
         events.listen(lambda event: _note_over(event, link))
@@ -139,6 +139,9 @@ class _Examined:
         )
         self.still = StillClock(link, now=now, ahead_seconds=errand.ahead_seconds)
 
+    def opened(self, given: str | Path | None) -> Store | None:
+        return None
+
     def store(self, named: Store) -> Store:
         counted: Store = self.stores.counted(named)
         return counted
@@ -148,6 +151,9 @@ class _Examined:
 
     def driver(self, named: Driver) -> Driver:
         return self.stubs
+
+    def keys(self, named: FindKeys) -> FindKeys:
+        return named
 
 
 def _lead_elsewhere(errand: Errand, link: Link) -> None:

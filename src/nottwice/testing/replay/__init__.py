@@ -4,6 +4,7 @@ How the files belong together, from the inside to the outside:
 
 - ``fixture``: one recorded checkpoint as a file.
 - ``visits``: which visit of a node something in a record belongs to.
+- ``plain``: runs without a graph, which a function resumes.
 - ``runner``: resumes a checkpoint through the engine without calling anything, and takes notes.
 - ``problems``, ``judging``: in what a replay and its record differ, and what that is called.
 - ``gate``: which graph takes a checkpoint, and what becomes of it; ``report`` tells people.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from nottwice.model.call import ROOT_NODE
 from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus
 from nottwice.store.interface import Store
@@ -32,21 +33,38 @@ class Candidate:
     def kind(self) -> tuple[str, str, str]:
         """What makes checkpoints alike: graph, node and how the run stands."""
         node = re.sub(r"^/\[\d+\]/", "", self.checkpoint.node_id)
-        return (self.run.graph_id or "", node, self.run.status.value)
+        return (self.run.graph_id or self.run.version or "", node, self.run.status.value)
 
     @property
     def age(self) -> tuple[float, str, int]:
         return (self.checkpoint.created_at, self.run.workflow_id, self.checkpoint.version)
 
 
-def candidates(store: Store) -> list[Candidate]:
-    """Every checkpoint that somebody could still resume; without forks, which resume nothing."""
+def candidates(store: Store, *, plain: bool = False) -> list[Candidate]:
+    """Every checkpoint from which a run has something left to do, except those of forks.
+
+    No code resumes a fork for its own sake. A checkpoint after the last node asks for nothing, so
+    any code would pass it (P185). ``plain``: also runs without a graph, each as one that stands
+    after its last step.
+    """
     return [
         Candidate(run, checkpoint)
         for run in store.runs(limit=MOST_RUNS)
-        if run.graph_id is not None and run.origin is None and run.status not in _NO_USE
-        for checkpoint in store.checkpoints(run.workflow_id)
+        if (plain or run.graph_id is not None) and run.origin is None and run.status not in _NO_USE
+        for checkpoint in _with_work_left(store, run)
     ]
+
+
+def _with_work_left(store: Store, run: RunRecord) -> list[CheckpointRecord]:
+    """All checkpoints of a run; without the newest, if the run is completed with it."""
+    if run.graph_id is None:
+        last = store.last_visits(run.workflow_id)[-1:]
+        after = last[0].step.node_id if last else ROOT_NODE
+        return [CheckpointRecord(run.workflow_id, 0, 0, after, "", run.updated_at)]
+    found = list(store.checkpoints(run.workflow_id))
+    if found and run.status is RunStatus.COMPLETED:
+        found.remove(max(found, key=lambda one: one.version))
+    return found
 
 
 def choose(found: Iterable[Candidate], number: int) -> list[Candidate]:

@@ -69,11 +69,19 @@ class Fixture:
     reviews: tuple[Review, ...] = ()
     events: tuple[EventRecord, ...] = ()
     waits: tuple[Wait, ...] = ()
+    work: str | None = None
+    """For a run without a graph: the name of the function that resumes it. Then there is no
+    checkpoint, and the record holds the whole run."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its run has no graph: ``nt.run`` opened it."""
+        return self.work is not None
 
     @property
     def name(self) -> str:
         """What its file is called: graph, node, and what tells this checkpoint from all others."""
-        graph = self.graph_id.partition("@")[0]
+        graph = self.graph_id.partition("@")[0] or self.work or "run"
         node = "start" if self.after == "/" else self.after
         mark = hashlib.sha256(f"{self.version}:{self.graph_id}:{self.run_id}".encode()).hexdigest()
         return f"{_slug(graph)}-{_slug(node)}-{mark[:10]}.json"
@@ -82,7 +90,8 @@ class Fixture:
         """The file as plain data."""
         return {
             MARK: FORMAT,
-            "graph": self.graph_id,
+            "graph": None if self.is_plain else self.graph_id,
+            **({"work": self.work} if self.is_plain else {}),
             "run": {
                 "id": self.run_id,
                 "status": self.status.value,
@@ -181,13 +190,16 @@ def _invalid(where: str, why: object) -> InvalidFixture:
 def _read(plain: Mapping[str, Any]) -> Fixture:
     run, checkpoint = plain["run"], plain["checkpoint"]
     run_id, at = check_id(run["id"], what="The run id"), float(run["at"])
-    # Whoever reads on finds what these made, and need not doubt it.
-    split_graph_id(_text(plain["graph"]))
-    Visits(plain["graph"], Fingerprint.from_plain(plain["definition"]).graph)
-    _check_position(Position.from_plain(checkpoint["position"]))
+    work = None if plain["graph"] is not None else _text(plain["work"])
+    if work is None:
+        # Whoever reads on finds what these made, and need not doubt it.
+        split_graph_id(_text(plain["graph"]))
+        Visits(plain["graph"], Fingerprint.from_plain(plain["definition"]).graph)
+        _check_position(Position.from_plain(checkpoint["position"]))
     return Fixture(
         run_id=run_id,
-        graph_id=_text(plain["graph"]),
+        work=work,
+        graph_id="" if work is not None else _text(plain["graph"]),
         status=RunStatus(run["status"]),
         at=at,
         input=run["input"],

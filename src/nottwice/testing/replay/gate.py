@@ -28,8 +28,10 @@ from nottwice.testing.replay.fixture import (
 )
 from nottwice.testing.replay.judging import judge
 from nottwice.testing.replay.migrating import concerns, migrated
+from nottwice.testing.replay.plain import PlainVisits, Program, programs
 from nottwice.testing.replay.problems import Cause, Problem, distinct
 from nottwice.testing.replay.runner import LIMIT_SECONDS, Trace, run_fixture
+from nottwice.testing.replay.visits import Visits
 from nottwice.versions.migrate_plan import Order
 
 # How a change of a graph is told (model/bump.py), and what it is called here.
@@ -81,6 +83,8 @@ class Terms:
     limit_seconds: float = LIMIT_SECONDS
     migration: Order | None = None
     """To which version runs of other ones are migrated, in memory, before they are resumed."""
+    works: tuple[Callable[..., Any], ...] = ()
+    """The functions that start and resume runs without a graph (``plain.py``)."""
 
 
 def replay_folder(
@@ -127,6 +131,8 @@ def replay_file(app: App | Graph[Any], path: str | Path, *, terms: Terms | None 
 def replay(app: App | Graph[Any], fixture: Fixture, *, terms: Terms | None = None) -> Result:
     """Resume a recorded checkpoint with the code at hand and tell in what it differs."""
     terms = terms or Terms()
+    if fixture.is_plain:
+        return _plain(app, fixture, terms)
     order = terms.migration
     if order is not None and concerns(order, fixture):
         return _migrated(fixture, order, terms)
@@ -147,6 +153,31 @@ def replay(app: App | Graph[Any], fixture: Fixture, *, terms: Terms | None = Non
     )
 
 
+def _plain(app: App | Graph[Any], fixture: Fixture, terms: Terms) -> Result:
+    """How a run without a graph fares, whose whole record is resumed (P187)."""
+    program = resumer(app, fixture, terms)
+    if program is None:
+        known = ", ".join(one.name for one in programs(terms.works)) or "none"
+        text = (
+            f"the run has no graph, and {fixture.work!r} resumes it; known functions: {known}; "
+            "name it: --work MODULE:FUNCTION"
+        )
+        missing = Problem(Cause.VERSION_MISSING, text)
+        return Result(path=fixture.name, fixture=fixture, problems=(missing,))
+    trace = observe(program, fixture, terms)
+    recorded = ((step.node_id, step.checkpoint_id) for step in fixture.steps)
+    visits = PlainVisits((*recorded, *trace.visits))
+    found = judge(fixture, trace, visits, answered=terms.answers.keys())
+    return Result(path=fixture.name, fixture=fixture, problems=distinct(found))
+
+
+def resumer(app: App | Graph[Any], fixture: Fixture, terms: Terms) -> Graph[Any] | Program | None:
+    """What would resume a run: a graph of the app, or for a run without one its function."""
+    if not fixture.is_plain:
+        return taker(app, fixture.graph_id)
+    return next((one for one in programs(terms.works) if one.name == fixture.work), None)
+
+
 def _migrated(fixture: Fixture, order: Order, terms: Terms) -> Result:
     """How a checkpoint fares that is migrated first (P162)."""
     try:
@@ -158,7 +189,7 @@ def _migrated(fixture: Fixture, order: Order, terms: Terms) -> Result:
     return Result(path=fixture.name, fixture=fixture, problems=problems)
 
 
-def observe(graph: Graph[Any], fixture: Fixture, terms: Terms) -> Trace:
+def observe(graph: Graph[Any] | Program, fixture: Fixture, terms: Terms) -> Trace:
     """Resume a checkpoint and tell what was asked for, whatever is to be thought of it."""
     return run_fixture(graph, fixture, answers=terms.answers, limit_seconds=terms.limit_seconds)
 
@@ -194,7 +225,8 @@ def _replayed(
         yield Problem(Cause.STATE, str(error), fixture.after)
         return
     trace = observe(graph, fixture, terms)
-    yield from judge(fixture, trace, recorded.graph, deployed.graph, answered=terms.answers.keys())
+    visits = Visits(fixture.graph_id, recorded.graph, deployed.graph)
+    yield from judge(fixture, trace, visits, answered=terms.answers.keys())
 
 
 def _node_gone(name: str, recorded: Fingerprint, deployed: Fingerprint) -> Iterator[Problem]:
@@ -214,6 +246,9 @@ def _changes(old: Fingerprint, new: Fingerprint, graph: Graph[Any]) -> Iterator[
     if is_draft(new.version):
         return
     bump = what_bump(old, new)
+    if old.version[:2] == new.version[:2]:
+        # As a ledger sees it: runs of this line take no other version that could say it (P155).
+        bump = bump.of_bound()
     if says_enough(old.version, new.version, bump.part):
         return
     needed = next_version(old.version, bump.part)

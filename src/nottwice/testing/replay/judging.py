@@ -20,14 +20,21 @@ from nottwice.guard import registry
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow, CallStatus, stricter
 from nottwice.model.failure import classify
-from nottwice.model.graph import GraphDefinition
 from nottwice.model.places import branches_differ
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunStatus, StepRecord, StepStatus
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.testing.replay.fixture import Fixture
+from nottwice.testing.replay.plain import BLOCK, PlainVisits
 from nottwice.testing.replay.problems import Cause, Problem, difference, nearest
-from nottwice.testing.replay.runner import Miss, ReachedOut, Trace, is_same_place, is_settled
+from nottwice.testing.replay.runner import (
+    Miss,
+    ReachedOut,
+    Stopped,
+    Trace,
+    is_same_place,
+    is_settled,
+)
 from nottwice.testing.replay.visits import Visit, Visits
 
 _ASK = f"{OWN_PREFIX}ask"
@@ -37,8 +44,7 @@ _OURS = str(Path(nottwice.__file__).parent)
 def judge(
     fixture: Fixture,
     trace: Trace,
-    recorded: GraphDefinition,
-    deployed: GraphDefinition,
+    visits: Visits | PlainVisits,
     *,
     answered: Collection[str] = (),
 ) -> list[Problem]:
@@ -46,7 +52,11 @@ def judge(
 
     ``answered`` names pure tools whose calls may be new, because somebody says what they return.
     """
-    verdict = _Verdict(fixture, trace, Visits(fixture.graph_id, recorded, deployed), answered)
+    never_opened = not trace.opened and not trace.hangs
+    if never_opened and (trace.error is None or type(trace.error) is Stopped):
+        text = f"the code did not open the run {fixture.run_id!r}, so it resumed nothing of it"
+        return [Problem(Cause.NOT_OPENED, text)]
+    verdict = _Verdict(fixture, trace, visits, answered)
     return [
         *verdict.unreadable(),
         *verdict.reclassified(),
@@ -61,7 +71,11 @@ class _Verdict:
     """One replay beside its record."""
 
     def __init__(
-        self, fixture: Fixture, trace: Trace, visits: Visits, answered: Collection[str]
+        self,
+        fixture: Fixture,
+        trace: Trace,
+        visits: Visits | PlainVisits,
+        answered: Collection[str],
     ) -> None:
         self._fixture = fixture
         self._trace = trace
@@ -309,7 +323,8 @@ class _Verdict:
             yield from self._waits()
 
     def _raised(self, error: BaseException) -> Iterator[Problem]:
-        visit = self._last_visit()
+        # What leaves a block without a graph has ended the run, wherever it was raised.
+        visit = BLOCK if self._fixture.is_plain else self._last_visit()
         known = None if visit is None else self._recorded.get(visit)
         kind = classify(error, effectful=False, now=self._fixture.at).error_type
         if known is not None and known.failure is not None and known.failure.error_type == kind:

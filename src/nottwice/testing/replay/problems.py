@@ -33,6 +33,7 @@ class Cause(enum.Enum):
     QUESTION_CHANGED = "question changed"
     NEW_WAIT = "new wait"
     NODE_RAISES = "node raises"
+    NOT_OPENED = "run not opened"
     REACHES_OUT = "network outside of a tool"
     HANGS = "does not end"
     CHANGED_IN_PLACE = "graph changed in place"

@@ -27,7 +27,7 @@ from nottwice.model.image import load_image
 from nottwice.model.position import Position
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
-from nottwice.model.run import CANCEL
+from nottwice.model.run import CANCEL, EventRecord, RunRecord
 from nottwice.store.interface import Store
 from nottwice.testing.replay.blind import blinded, blinded_review, is_blinded
 from nottwice.testing.replay.choosing import MOST_RUNS, Candidate, candidates, choose
@@ -39,8 +39,9 @@ from nottwice.testing.replay.fixture import (
     nameless,
     read_fixture,
 )
-from nottwice.testing.replay.gate import Result, Terms, observe, replay, taker
+from nottwice.testing.replay.gate import Result, Terms, observe, replay, resumer, taker
 from nottwice.testing.replay.learning import learned
+from nottwice.testing.replay.plain import block_of, programs
 from nottwice.testing.replay.problems import Cause
 from nottwice.testing.replay.pseudonyms import Pseudonyms
 from nottwice.testing.replay.sources import public_text
@@ -92,16 +93,17 @@ def record(
     ``secrets`` names what is secret beyond what looks like it. ``key`` makes the pseudonyms;
     without one, it is made of what only the ledger holds.
     """
-    found = candidates(store)
+    terms = terms or Terms()
+    found = candidates(store, plain=bool(terms.works))
     if not found:
         raise UsageError(
-            f"No run of a graph in {store.location} has a checkpoint. Nothing was recorded. Plain "
-            "runs (nt.run) have none; forks and aborted runs are not resumed by anybody."
+            f"No run of a graph in {store.location} has a checkpoint with anything left to do. "
+            "Nothing was recorded. Forks and aborted runs are not resumed. For runs that nt.run "
+            "opened, name the function that resumes them: --work MODULE:FUNCTION"
         )
-    terms = terms or Terms()
-    known = [one for one in found if taker(app, one.run.graph_id or "") is not None]
+    known = [one for one in found if one.run.graph_id is None or taker(app, one.run.graph_id)]
     chosen = choose(known, number)
-    pseudonyms = Pseudonyms(key or key_of(store), secrets, public=public_text(app))
+    pseudonyms = Pseudonyms(key or key_of(store), secrets, public=public_text(app, terms.works))
     read = [(one, _without_unneeded(app, _read(store, one), terms)) for one in chosen]
     for _, fixture in read:
         if fixture is not None:
@@ -187,6 +189,8 @@ def _read(store: Store, candidate: Candidate) -> _Found | None:
 def _read_once(store: Store, candidate: Candidate) -> _Found | None:
     run_id, version = candidate.run.workflow_id, candidate.checkpoint.version
     run, chain = store.load_run(run_id), store.checkpoint_chain(run_id, version)
+    if run is not None and run.graph_id is None:
+        return _read_plain(store, run, after=candidate.checkpoint.node_id)
     graph = None if run is None or run.graph_id is None else store.load_graph(run.graph_id)
     if run is None or graph is None or not chain:
         return None
@@ -219,23 +223,60 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
             for step in store.steps(run_id)
             if comes_after(step.node_id, step.checkpoint_id)
         ),
-        calls=tuple(
-            nameless(row, order=order, at=run.updated_at)
-            for row, order in zip(rows, _orders(rows), strict=True)
-        ),
+        calls=_in_order(rows, run.updated_at),
         reviews=tuple(
             blinded_review(_anonymous(review))
             for review in store.open_reviews(run_id)
             if review.kind.asks_first and comes_after(*review.identity[1:3])
         ),
-        events=tuple(
-            event
-            for event in store.events(run_id)
-            if event.received_by is None and event.name != CANCEL
-        ),
+        events=_not_taken(store, run_id),
     )
     of_the_run = {row.identity for row in rows if visits.is_run_wide(row.identity.checkpoint_id)}
     return _Found(fixture, frozenset({*_inner(rows), *of_the_run}))
+
+
+def _read_plain(store: Store, run: RunRecord, *, after: str) -> _Found:
+    """A whole run without a graph; which function resumes it is found out next."""
+    run_id, at = run.workflow_id, run.updated_at
+    rows = [blinded(row) for row in store.calls(run_id)]
+    steps = (block_of(run), *store.steps(run_id))
+    fixture = Fixture(
+        run_id=run_id,
+        graph_id="",
+        work="",
+        status=run.status,
+        at=at,
+        input=None if run.input_json is None else values.decode(run.input_json),
+        waits=run.waits,
+        after=after,
+        version=0,
+        state={},
+        position={},
+        definition={},
+        steps=tuple(dataclasses.replace(step, started_at=at, finished_at=None) for step in steps),
+        calls=_in_order(rows, at),
+        reviews=tuple(
+            blinded_review(_anonymous(review))
+            for review in store.open_reviews(run_id)
+            if review.kind.asks_first
+        ),
+        events=_not_taken(store, run_id),
+    )
+    return _Found(fixture, frozenset(_inner(rows)))
+
+
+def _in_order(rows: Sequence[CallRow], at: float) -> tuple[CallRow, ...]:
+    return tuple(
+        nameless(row, order=order, at=at) for row, order in zip(rows, _orders(rows), strict=True)
+    )
+
+
+def _not_taken(store: Store, run_id: str) -> tuple[EventRecord, ...]:
+    return tuple(
+        event
+        for event in store.events(run_id)
+        if event.received_by is None and event.name != CANCEL
+    )
 
 
 def _anonymous(review: Review) -> Review:
@@ -280,7 +321,9 @@ def _without_unneeded(app: App, found: _Found | None, terms: Terms) -> Fixture |
     """The checkpoint without calls that this code does not ask for, and need not."""
     if found is None:
         return None
-    graph = taker(app, found.fixture.graph_id)
+    if found.fixture.is_plain:
+        found = dataclasses.replace(found, fixture=_with_work(app, found.fixture, terms))
+    graph = resumer(app, found.fixture, terms)
     fixture = learned(app, found.fixture, terms) if is_blinded(found.fixture) else found.fixture
     if not found.perhaps or graph is None:
         return fixture
@@ -291,6 +334,23 @@ def _without_unneeded(app: App, found: _Found | None, terms: Terms) -> Fixture |
         if row.identity in asked or read.identity not in found.perhaps
     )
     return dataclasses.replace(fixture, calls=kept)
+
+
+def _with_work(app: App, fixture: Fixture, terms: Terms) -> Fixture:
+    """A run without a graph with a function that opens it, if there is one.
+
+    Of several the first that resumes it as recorded: a function may open whatever it is given.
+    """
+    opening = [
+        dataclasses.replace(fixture, work=program.name)
+        for program in programs(terms.works)
+        if observe(program, fixture, terms).opened
+    ]
+    if len(opening) > 1:
+        for named in opening:
+            if _passes(app, learned(app, named, terms) if is_blinded(named) else named, terms):
+                return named
+    return opening[0] if opening else fixture
 
 
 def _keep(

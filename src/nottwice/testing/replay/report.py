@@ -65,7 +65,8 @@ def junit(results: Sequence[Result]) -> str:
         skipped=str(sum(result.skipped is not None for result in results)),
     )
     for result in results:
-        graph = "checkpoint" if result.fixture is None else result.fixture.graph_id
+        fixture = result.fixture
+        graph = "checkpoint" if fixture is None else fixture.graph_id or fixture.work
         case = ElementTree.SubElement(
             suite, "testcase", classname=_xml(f"nottwice.replay.{graph}"), name=_xml(result.path)
         )
@@ -82,6 +83,12 @@ def junit(results: Sequence[Result]) -> str:
 
 
 def _about(fixture: Fixture) -> str:
+    if fixture.is_plain:
+        last = "no step" if fixture.after == "/" else f"step {fixture.after}"
+        return (
+            f"run {fixture.run_id!r} ({fixture.status.value}) without a graph, up to {last}, "
+            f"resumed by {fixture.work or 'no function'}"
+        )
     position = Position.from_plain(fixture.position)
     due = [branch.node for branch in position.branches] or [position.node]
     at = ", ".join(node for node in due if node is not None) or "its end"
@@ -112,7 +119,7 @@ def _result_document(result: Result) -> dict[str, Any]:
     return {
         "path": result.path,
         "outcome": "failed" if failed else "skipped" if result.skipped else "passed",
-        "graph": None if fixture is None else fixture.graph_id,
+        "graph": None if fixture is None else fixture.graph_id or None,
         "run_id": None if fixture is None else fixture.run_id,
         "after": None if fixture is None else fixture.after,
         "cause": None if result.cause is None else result.cause.value,

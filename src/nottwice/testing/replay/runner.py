@@ -18,16 +18,19 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from nottwice.engine.asks import Ask, CanInvoke, Fire, Outcome, Pause, Rule, Verify
+from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import USUAL
-from nottwice.engine.host import Seat
+from nottwice.engine.host import Driver, FindKeys, Seat
 from nottwice.engine.steps import SPAWN
+from nottwice.engine.stops import is_wait
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome as RunOutcome
-from nottwice.guard.ledger import Ledger
+from nottwice.guard.ledger import Ledger, stand_in_here
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
 from nottwice.model.records import frozen_record
@@ -35,10 +38,11 @@ from nottwice.model.review import Review
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus, StepRecord
 from nottwice.model.tool import OWN_PREFIX, Tool
 from nottwice.policy.rulings import allow
-from nottwice.store.interface import Commit
+from nottwice.store.interface import Commit, Store
 from nottwice.store.memory import MemoryStore
 from nottwice.testing.replay.blind import BlindKey, BlindKeys
 from nottwice.testing.replay.fixture import Fixture
+from nottwice.testing.replay.plain import BLOCK, Program, block_of
 
 LIMIT_SECONDS = 60.0
 
@@ -83,6 +87,8 @@ class Trace:
     outcome: RunOutcome[Any] | None = None
     error: BaseException | None = None
     hangs: bool = False
+    opened: bool = False
+    """The run was opened."""
 
     @property
     def stopped(self) -> bool:
@@ -91,7 +97,7 @@ class Trace:
 
 
 def run_fixture(
-    graph: Graph[Any],
+    graph: Graph[Any] | Program,
     fixture: Fixture,
     *,
     answers: Mapping[str, Any] | None = None,
@@ -99,18 +105,18 @@ def run_fixture(
 ) -> Trace:
     """Resume a checkpoint as far as its record goes, and tell what happened. Never raises."""
     store = ReplayStore(fixture, answers or {})
-    ledger = Ledger(
-        store,
-        clock=_StandingClock(fixture.at),
-        key=BlindKeys(BlindKey()),
-        driver=ReplayDriver(store),
-    )
+    clock, keys = _StandingClock(fixture.at), BlindKeys(BlindKey())
+    ledger = Ledger(store, clock=clock, key=keys, driver=ReplayDriver(store))
     trace = store.trace
 
     def work() -> None:
         _replaying.set(True)
         try:
-            trace.outcome = graph.run(fixture.run_id, store=ledger)
+            if isinstance(graph, Program):
+                stand_in_here(_OnlyLedger(store, clock, keys))
+                graph.resume(fixture.run_id)
+            else:
+                trace.outcome = graph.run(fixture.run_id, store=ledger)
         except BaseException as error:
             trace.error = error
 
@@ -125,7 +131,19 @@ def run_fixture(
         store.end()
     trace.steps = {(node, visit): step for (_, node, visit), step in store.data.steps.items()}
     trace.reviews = dict(store.data.reviews)
+    if fixture.is_plain:
+        _end_block(trace, store.data.runs[fixture.run_id])
     return trace
+
+
+def _end_block(trace: Trace, run: RunRecord) -> None:
+    """How the block of a run without a graph ended, told like a step and like an outcome."""
+    if is_wait(trace.error):
+        trace.error = None
+    if trace.error is None or run.status is RunStatus.COMPLETED:
+        trace.outcome = RunOutcome(run.workflow_id, "", run.status.value, None, 0, waits=run.waits)
+    trace.visits = {BLOCK: None, **trace.visits}
+    trace.steps = {**trace.steps, BLOCK: block_of(run)}
 
 
 class ReplayStore(MemoryStore):
@@ -155,17 +173,18 @@ class ReplayStore(MemoryStore):
             holder_id=None,
             created_at=fixture.at,
             updated_at=fixture.at,
-            graph_id=fixture.graph_id,
-            input_json=values.encode(fixture.input),
+            graph_id=fixture.graph_id or None,
+            input_json=None if fixture.input is None else values.encode(fixture.input),
         )
-        data.checkpoints[(run_id, fixture.version)] = CheckpointRecord(
-            run_id,
-            fixture.version,
-            fixture.version,
-            fixture.after,
-            values.encode(image),
-            fixture.at,
-        )
+        if not fixture.is_plain:
+            data.checkpoints[(run_id, fixture.version)] = CheckpointRecord(
+                run_id,
+                fixture.version,
+                fixture.version,
+                fixture.after,
+                values.encode(image),
+                fixture.at,
+            )
         # What is in doubt is asked for again by the code that began it; nobody reconciles here.
         data.calls.update((row.identity, row) for row in fixture.calls if is_settled(row))
         data.reviews.update((review.review_id, review) for review in fixture.reviews)
@@ -182,6 +201,7 @@ class ReplayStore(MemoryStore):
     def commit(self, commit: Commit) -> None:
         if commit.claim is not None and commit.workflow_id != self._fixture.run_id:
             self._stop_at_child(commit.claim.run)
+        self.trace.opened |= commit.claim is not None
         super().commit(commit)
 
     def end(self) -> None:
@@ -361,6 +381,30 @@ class ReplayDriver:
         if isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
             return self._store.reply(ask)
         return await USUAL.answer_async(ask, seat)
+
+
+@frozen_record(frozen=True, slots=True)
+class _OnlyLedger:
+    """The record, whatever ledger the code names or has opened before."""
+
+    record: ReplayStore
+    time: Clock
+    keyring: BlindKeys
+
+    def opened(self, given: str | Path | None) -> Store | None:
+        return self.record
+
+    def store(self, named: Store) -> Store:
+        return self.record
+
+    def clock(self, named: Clock) -> Clock:
+        return self.time
+
+    def driver(self, named: Driver) -> Driver:
+        return ReplayDriver(self.record)
+
+    def keys(self, named: FindKeys) -> FindKeys:
+        return lambda: self.keyring
 
 
 # The network: what a node could do without asking a driver.

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from nottwice.graphs.app import App
 
 
-def public_text(app: App) -> str:
+def public_text(app: App, works: Iterable[Callable[..., Any]] = ()) -> str:
     """The source of the packages that declare nodes; of a lone module, and of those beside it.
 
     A sender's address that a node spells out is in every one of its calls, whatever the state is;
     with a pseudonym in its place no call of that node would ever match.
     """
     names = {_module_of(code.function) for graph in app.graphs for code in graph.code.values()}
+    names |= {_module_of(work) for work in works}
     packages = {name.partition(".")[0] for name in names if "." in name}
     folders = {file.parent for name in names if "." not in name for file in _file_of(name)}
     files = {

@@ -39,7 +39,8 @@ class Visit(NamedTuple):
 
     @property
     def number(self) -> int:
-        return int(self.checkpoint_id.rpartition("/")[2])
+        number = self.checkpoint_id.rpartition("/")[2]
+        return int(number) if number.isdigit() else 1
 
 
 class Visits:

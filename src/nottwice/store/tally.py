@@ -1,0 +1,97 @@
+"""Counting how all runs stand: what the stores in memory count, and what SQL has counted (P171)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from nottwice.model.review import ReviewStatus
+from nottwice.model.run import RunRecord, RunStatus, WaitKind
+from nottwice.model.shapes import UNREADABLE
+from nottwice.model.tally import DECIDED, RunGroup, Tally
+from nottwice.store import rows, rules
+from nottwice.store.rules import MemoryData
+
+_Key = tuple[str | None, str | None, RunStatus, bool, tuple[str, ...], bool]
+
+
+def tally(data: MemoryData, runs: Iterable[RunRecord], *, now: float, limit: int) -> Tally:
+    """The tally of these runs, and of all reviews."""
+    numbers: Counter[_Key] = Counter()
+    oldest: dict[_Key, float] = {}
+    ready = []
+    for run in runs:
+        key = _key(data, run, now)
+        numbers[key] += 1
+        oldest[key] = min(oldest.get(key, run.created_at), run.created_at)
+        if key[-1]:
+            ready.append(run)
+    ready.sort(key=lambda run: (run.updated_at, run.workflow_id), reverse=True)
+    reviews = rules.open_reviews(data, None)
+    undecided = [review for review in reviews if review.status is ReviewStatus.OPEN]
+    return Tally(
+        groups=tuple(_group(key, number, oldest[key]) for key, number in numbers.items()),
+        ready=tuple(ready[:limit]),
+        open_reviews=len(undecided),
+        decided_reviews=len(reviews) - len(undecided),
+        reviews=tuple(undecided[:limit]),
+    )
+
+
+def group_from_sql(row: rows.Row) -> RunGroup:
+    """What a query has counted; an input tells the version of a run without a graph."""
+    try:
+        graph_id, input_json, status, queued, waits, ready, number, oldest_at = row
+        found = RunRecord("counted", RunStatus(status), 1, None, 0.0, 0.0, input_json=input_json)
+        key = (graph_id, found.version, found.status, bool(queued))
+        kinds = tuple(sorted(waits.split(",") if waits else ()))
+        return _group((*key, kinds, bool(ready)), number, (oldest_at or 0) / 1_000_000)
+    except UNREADABLE as error:
+        raise rows.corrupt("a run", row[:1], error) from error
+
+
+def from_sql(
+    groups: Iterable[rows.Row],
+    ready: Iterable[rows.Row],
+    numbers: Iterable[rows.Row],
+    reviews: Iterable[rows.Row],
+) -> Tally:
+    """The tally that four queries make: see ``sqlite_reads`` and ``postgres_reads``."""
+    counted: dict[Any, int] = {row[0]: row[1] for row in numbers}
+    return Tally(
+        groups=tuple(map(group_from_sql, groups)),
+        ready=tuple(map(rows.run_from_sql, ready)),
+        open_reviews=counted.get(ReviewStatus.OPEN.value, 0),
+        decided_reviews=counted.get(ReviewStatus.DECIDED.value, 0),
+        reviews=tuple(map(rows.review_from_sql, reviews)),
+    )
+
+
+def _key(data: MemoryData, run: RunRecord, now: float) -> _Key:
+    waits = run.waits if run.status is RunStatus.WAITING else ()
+    kinds = tuple(sorted({_kind(data, wait.kind, wait.subject) for wait in waits}))
+    # The version of a run that has a graph is in its graph's id.
+    version = run.version if run.graph_id is None else None
+    ready = run.status is RunStatus.WAITING and rules.has_come(data, run, now=now)
+    return run.graph_id, version, run.status, run.is_queued, kinds, ready
+
+
+def _kind(data: MemoryData, kind: WaitKind, subject: str) -> str:
+    review = data.reviews.get(subject) if kind is WaitKind.REVIEW else None
+    is_decided = review is not None and review.status is ReviewStatus.DECIDED
+    return DECIDED if is_decided else kind.value
+
+
+def _group(key: _Key, number: int, oldest_at: float) -> RunGroup:
+    graph_id, version, status, queued, waits, ready = key
+    return RunGroup(
+        graph_id=graph_id,
+        version=version,
+        status=status,
+        queued=queued,
+        waits=waits,
+        ready=ready,
+        runs=number,
+        oldest_at=None if status.is_final else oldest_at,
+    )
