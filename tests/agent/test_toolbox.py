@@ -223,7 +223,7 @@ def test_what_cannot_be_offered_is_refused_when_the_agent_is_declared() -> None:
         Toolbox("a", [twin, twin])
 
 
-def test_an_approval_holds_back_its_own_call_and_no_other() -> None:
+def test_an_approval_holds_back_no_call_that_has_no_order() -> None:
     rung: list[int] = []
 
     @nt.tool("unsafe_on_replay", name="pay", approve=True)
@@ -231,7 +231,7 @@ def test_an_approval_holds_back_its_own_call_and_no_other() -> None:
         rung.append(cents)
         return "paid"
 
-    @nt.tool("unsafe_on_replay", name="ring")
+    @nt.tool("unsafe_on_replay", name="ring", parallel=True)
     def ring(times: int) -> str:
         rung.append(times)
         return "rang"

@@ -1,25 +1,28 @@
-"""What a model asked for is done: each call once, in parallel, each result durable by itself (L5).
+"""What a model asked for is done: each call once, in its order, each result durable by itself (L5).
 
 What the model did wrong (a tool that is not there, arguments that do not fit) and what failed
 without effect is told to it. What may or may not have happened never is: that makes the run wait
-for a person, because a model that sees an error tries again. A task handed to another agent is a
-child run, spawned once. Promises kept here: P71, P73.
+for a person, because a model that sees an error tries again. What the reply asks for after it is
+not begun. A task handed to another agent is a child run, spawned once.
+Promises kept here: P71, P73, P200.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nottwice.agent import own_tools
+from nottwice.agent import own_tools, telling
 from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
+from nottwice.agent.order import Lane, stages_of
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Offered, Toolbox, Wanted, own_branch, result_text, run_wide
 from nottwice.engine import steps, stops
-from nottwice.engine.asks import Doing, Together
+from nottwice.engine.asks import Doing, Read, Together
 from nottwice.engine.asks import Outcome as Invoked
+from nottwice.engine.blocking import written_call
 from nottwice.engine.dispatch import Receipt, perform
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, current_scope
@@ -36,6 +39,7 @@ from nottwice.graphs.children import child_identity, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
 from nottwice.model.records import frozen_record
+from nottwice.model.review import Evidence, Review
 
 MOST_RESULT_CHARACTERS = 50_000
 _TOLD = (ToolFailure, InvalidArguments, InvalidKey, KeyConflict, NotPlainData, InvalidId)
@@ -49,6 +53,7 @@ class Act:
     index: int
     call: ToolCall
     scope: Scope
+    lane: Lane
     told: str | None = None
     """What the model is told without anything being called."""
     wrong: bool = False
@@ -67,25 +72,28 @@ class Acted:
 
 
 def act(scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]) -> Acted:
-    """Do what one reply asks for, in threads if it is more than one thing."""
-    acts = _prepare(scope, toolbox, state, calls)
-    doings = tuple(_doing(one) for one in acts if one.told is None)
-    if len(doings) == 1:
-        ended = [_ended(doings[0], scope)]
-    else:
-        ended = drive(_together(doings), scope.session) if doings else []
-    return _finish(state, acts, ended)
+    """Do what one reply asks for, stage by stage; what belongs to one stage runs in threads."""
+    course = _Course(scope, _prepare(scope, toolbox, state, calls))
+    for todo in course.stages():
+        doings = tuple(_doing(one) for one in todo)
+        if len(doings) == 1:
+            ended = [_ended(doings[0], scope)]
+        else:
+            ended = drive(_together(doings), scope.session)
+        error = course.take(todo, ended)
+        if error is not None:
+            drive(course.tell_people(error), scope.session)
+            raise error
+    return _finish(state, course)
 
 
 async def act_async(
     scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]
 ) -> Acted:
     """The same without blocking the event loop; async tools run in it."""
-    acts = _prepare(scope, toolbox, state, calls)
-    tasks = [
-        asyncio.get_running_loop().create_task(_do_async(one)) for one in acts if one.told is None
-    ]
-    if tasks:
+    course = _Course(scope, _prepare(scope, toolbox, state, calls))
+    for todo in course.stages():
+        tasks = [asyncio.get_running_loop().create_task(_do_async(one)) for one in todo]
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
@@ -93,7 +101,93 @@ async def act_async(
                 task.cancel()
             await asyncio.wait(tasks)
             raise
-    return _finish(state, acts, [_ended_task(task) for task in tasks])
+        error = course.take(todo, [_ended_task(task) for task in tasks])
+        if error is not None:
+            await drive_async(course.tell_people(error), scope.session)
+            raise error
+    return _finish(state, course)
+
+
+class _Course:
+    """The tool calls of one reply on their way: what came of each, and what is not begun."""
+
+    def __init__(self, scope: Scope, acts: Sequence[Act]) -> None:
+        self.acts = acts
+        self.ended: dict[int, Invoked] = {}
+        self.held_by: dict[int, Act] = {}
+        """What was not begun, and the call before it that did not happen."""
+        self._scope = scope
+        self._failed: Act | None = None
+
+    def stages(self) -> Iterator[list[Act]]:
+        """What to do next, all of it together; the caller hands in what came of it."""
+        for stage in stages_of([one.lane for one in self.acts]):
+            acts = [self.acts[index] for index in stage]
+            todo: list[Act] = []
+            for one in acts:
+                if one.told is not None:
+                    continue
+                if self._failed is not None and one.lane.keeps_order:
+                    self.held_by[one.index] = self._failed
+                else:
+                    todo.append(one)
+            if todo:
+                yield todo
+            self._failed = self._failed or next(filter(self._did_not_happen, acts), None)
+
+    def take(self, todo: Sequence[Act], ended: Sequence[Invoked]) -> BaseException | None:
+        """Note how a stage ended; the reason why the run cannot continue, if there is one."""
+        self.ended |= {one.index: outcome for one, outcome in zip(todo, ended, strict=True)}
+        errors = [one.error for one in ended if one.error is not None]
+        serious = [error for error in errors if not isinstance(error, _TOLD)]
+        return min(serious, key=stops.urgency) if serious else None
+
+    def tell_people(self, error: BaseException) -> Doing[None]:
+        """Let the person who decides about a call know what of the same reply waits behind it.
+
+        Durable: when it returns.
+        """
+        session = self._scope.session
+        behind = [
+            written_call(one.call.name, one.call.arguments)
+            for one in self.acts
+            if one.told is None and one.index not in self.ended and one.earlier is None
+        ]
+        if not behind:
+            return
+        telling.not_begun(self._scope, behind)
+        review_id = getattr(error, "review_id", None)
+        review: Review | None = None
+        if review_id is not None:
+            review = yield Read(lambda store: store.load_review(review_id))
+        if review is None:
+            return
+        run_id, call_id, text = session.run_id, review.call_id, _behind_text(behind)
+        known: list[Evidence] = yield Read(lambda store: store.evidence(run_id, call_id))
+        if all(item.text != text for item in known):
+            now, attempt = session.clock.now(), review.attempt_id
+            item = Evidence(run_id, call_id, attempt, now, "engine", text)
+            yield from session.commit(evidence=(item,))
+
+    def _did_not_happen(self, one: Act) -> bool:
+        """Whether what follows in order must not be done, because this was not done."""
+        if not one.lane.keeps_order:
+            return False
+        if one.told is not None or one.index in self.held_by:
+            return True
+        outcome = self.ended[one.index]
+        if isinstance(outcome.value, Outcome):
+            return outcome.value.status != "completed"
+        return outcome.error is not None
+
+
+def _behind_text(behind: Sequence[str]) -> str:
+    shown = ", then ".join(behind[:3])
+    more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
+    return (
+        f"not begun: {shown}{more}. The model asked for it in the same reply, after this call; it "
+        "follows in that order when this one is decided"
+    )
 
 
 def _ended_task(task: asyncio.Task[Any]) -> Invoked:
@@ -154,7 +248,7 @@ def _prepare(
     changes, asked = Changes.of(state), state.plain["asked"]
     acts: list[Act] = []
     for index, call in enumerate(calls):
-        one = Act(index, call, steps.branch(scope, index))
+        one = Act(index, call, steps.branch(scope, index), toolbox.lane_of(call.name))
         try:
             acts.append(_prepared(one, toolbox, state, changes, asked))
         except (BadArguments, *_TOLD) as error:
@@ -187,6 +281,7 @@ def _prepared(
         one.index,
         call,
         one.scope,
+        one.lane,
         offered=offered,
         wanted=wanted,
         receipt_id=receipt_id,
@@ -206,6 +301,7 @@ def _worker(one: Act, offered: Offered, asked: Sequence[Mapping[str, Any]]) -> A
         one.index,
         one.call,
         one.scope,
+        one.lane,
         offered=offered,
         receipt_id=receipt_id,
         earlier=known.get(receipt_id),
@@ -221,30 +317,37 @@ def _place_of(scope: Scope, offered: Offered, call: ToolCall) -> Scope:
 
 
 def _answered(one: Act, text: str, *, wrong: bool = False) -> Act:
-    return Act(one.index, one.call, one.scope, told=text, wrong=wrong)
+    return Act(one.index, one.call, one.scope, one.lane, told=text, wrong=wrong)
 
 
 # After
 
 
-def _finish(state: RunState, acts: Sequence[Act], ended: Sequence[Invoked]) -> Acted:
-    """The results in the order of the calls; or the first reason why the run cannot go on."""
-    errors = [one.error for one in ended if one.error is not None]
-    serious = [error for error in errors if not isinstance(error, _TOLD)]
-    if serious:
-        raise min(serious, key=stops.urgency)
-    outcomes = iter(ended)
+def _finish(state: RunState, course: _Course) -> Acted:
+    """The results in the order of the calls."""
     results: list[ToolResult] = []
     asked: list[dict[str, Any]] = []
-    for one in acts:
+    for one in course.acts:
         if one.told is not None:
             results.append(ToolResult(one.call.id, one.told, is_error=one.wrong))
             continue
-        outcome = next(outcomes)
+        if one.index in course.held_by:
+            text = _held_text(course.held_by[one.index])
+            results.append(ToolResult(one.call.id, text, is_error=True))
+            continue
+        outcome = course.ended[one.index]
         results.append(_result(one, outcome, asked))
         if one.offered is not None and one.offered.effectful and not _is_known(one, asked):
             asked.append(_asked(state, one, outcome))
     return Acted(Message(Role.USER, tuple(results)), asked)
+
+
+def _held_text(failed: Act) -> str:
+    return (
+        f"Not begun: you asked for this after call {failed.index + 1} of the same reply, "
+        f"{failed.call.name}, which did not happen. Nothing was done here. Call it again if you "
+        "still want it."
+    )
 
 
 def _result(one: Act, outcome: Invoked, asked: Sequence[Mapping[str, Any]]) -> ToolResult:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from nottwice.agent.messages import ToolCall
+from nottwice.agent.order import Lane
 from nottwice.agent.own_tools import OWN_TOOLS
 from nottwice.agent.provider import ToolSchema
 from nottwice.engine.dispatch import Request
@@ -93,6 +94,20 @@ class Toolbox:
     def schemas(self) -> tuple[ToolSchema, ...]:
         """What the model is told about all of them."""
         return (*(one.schema for one in self.offered.values()), *OWN_TOOLS.values())
+
+    def lane_of(self, name: str) -> Lane:
+        """How a call of this tool stands to the others of its reply."""
+        if name in OWN_TOOLS:
+            return Lane.READ
+        offered = self.offered.get(name)
+        if offered is None:
+            # Whatever the model meant by it, what it asked for afterwards may need it.
+            return Lane.EFFECT
+        if offered.tool is None:
+            return Lane.WORKER
+        if not offered.effectful:
+            return Lane.READ
+        return Lane.ANY_TIME if offered.tool.parallel else Lane.EFFECT
 
     def want(
         self, scope: Scope, offered: Offered, call: ToolCall, asked: Iterable[Mapping[str, Any]]

@@ -266,6 +266,8 @@ def _declared(report: ToolReport) -> Iterator[tuple[str, object]]:
     if report.approve:
         lasts = _seconds(report.approval_seconds)
         yield "approval", "needed" + (f", counts for {lasts}" if lasts else "")
+    if report.parallel:
+        yield "order in a reply", "none: parallel"
     yield "keep", _seconds(report.keep_seconds)
     yield "rate", report.rate_class
 

@@ -229,6 +229,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "tags": "its tags",
         "approve": "whether a person must approve each call",
         "approval_seconds": "how long an approval counts, or null for until it is used",
+        "parallel": "whether it has no order among the calls of one reply of a model",
         "keep_seconds": "how long its rows are needed, or null",
         "rate": "the name of its rate-limit class, or null",
         "answers": "`second_run`, `detection`, `detection_is_free`, `client_retries` in words, and "
@@ -443,6 +444,7 @@ def tool_document(report: ToolReport) -> dict[str, Any]:
         "tags": list(report.tags),
         "approve": report.approve,
         "approval_seconds": report.approval_seconds,
+        "parallel": report.parallel,
         "keep_seconds": report.keep_seconds,
         "rate": report.rate_class,
         "answers": {

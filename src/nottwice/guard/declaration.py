@@ -37,6 +37,7 @@ class Declaration:
         bound_by: Iterable[str] | None = None,
         tags: Iterable[str] = (),
         approve: bool | Duration = False,
+        parallel: bool | None = None,
         keep: Duration | None = None,
         rate: str | None = None,
         redact: Callable[[str], str] | None = None,
@@ -60,6 +61,7 @@ class Declaration:
         self.approval_seconds = (
             None if isinstance(approve, bool) else _seconds(approve, tool, "approve")
         )
+        self.parallel: Any = parallel
         self.keep = keep
         self.keep_seconds = None if keep is None else _seconds(keep, tool, "keep")
         self.redact = redact
@@ -97,6 +99,7 @@ class Declaration:
                 "one call. Name the arguments that do not matter, one by one."
             )
         self._check_durable(name, kind)
+        self._check_parallel(name, kind)
 
     def _check_durable(self, name: str, kind: ReplayClass) -> None:
         if self.durable is None:
@@ -110,6 +113,17 @@ class Declaration:
         else:
             return
         raise InvalidTool(f"Tool {name!r} was not declared: {why}. Leave durable= out.")
+
+    def _check_parallel(self, name: str, kind: ReplayClass) -> None:
+        if self.parallel is None:
+            return
+        if not isinstance(self.parallel, bool):
+            why = f"parallel must be True or False, not {self.parallel!r}"
+        elif not kind.effectful:
+            why = "a pure tool changes nothing, so reads of one reply run in parallel anyway"
+        else:
+            return
+        raise InvalidTool(f"Tool {name!r} was not declared: {why}. Leave parallel= out.")
 
     def _check_keep(self, name: str) -> None:
         """A row that is gone cannot keep a key from being sent again with other arguments."""

@@ -96,6 +96,8 @@ class Tool:
     """How long its rows are kept after their run has ended; None: as its class says."""
     redact: Callable[[str], str] | None = None
     """Takes out of a text what must not be recorded; asked about failures, evidence, results."""
+    parallel: bool = False
+    """A model that asks for several effects in one reply means no order for this one (P200)."""
     rate_class: str | None = None
     """The name of its rate-limit class. Recorded now, enforced by the policy gate."""
 
