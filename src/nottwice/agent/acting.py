@@ -275,7 +275,7 @@ def _prepared(
         raise BadArguments(f"There is no tool {call.name!r}. Nothing was called. You have: {known}")
     if offered.worker is not None:
         return _worker(one, offered, asked)
-    wanted = toolbox.want(one.scope, offered, call, asked)
+    wanted = toolbox.want(one.scope, offered, call, state)
     receipt_id = wanted.request.identity.call_id
     return Act(
         one.index,
@@ -371,19 +371,26 @@ def _note(one: Act, asked: Sequence[Mapping[str, Any]], *, wrong: bool) -> str |
     """What a model must know about a receipt: that nothing was done now, and how to do it."""
     if one.offered is None or not one.offered.effectful:
         return None
-    repeat = one.offered.repeat
-    how = f" To do the very same thing again on purpose, add {repeat}='a new label'."
+    how = _how_to_repeat(one.offered)
     if one.earlier is not None and one.earlier["outcome"] != "unavailable":
         turn = one.earlier["turn"]
         if wrong:
             return f"(You asked for this in turn {turn} already. This is how it failed then.)"
         return (
             f"(You asked for this in turn {turn} already. It was not done again: this is the "
-            f"receipt of then.{how if repeat else ''})"
+            f"receipt of then.{how})"
         )
     if any(known["receipt_id"] == one.receipt_id for known in asked):
-        return f"(You asked for this twice at once. It was done once.{how if repeat else ''})"
+        return f"(You asked for this twice at once. It was done once.{how})"
     return None
+
+
+def _how_to_repeat(offered: Offered) -> str:
+    if offered.repeat is not None and offered.tool is not None:
+        asks = "; a person is asked first" if offered.tool.repeat == "ask" else ""
+        how = f"add {offered.repeat}='a new label'{asks}"
+        return f" To do the very same thing again on purpose, {how}."
+    return "" if offered.tool is None else " It cannot be done a second time."
 
 
 def _is_known(one: Act, asked: Sequence[Mapping[str, Any]]) -> bool:

@@ -266,10 +266,15 @@ def _declared(report: ToolReport) -> Iterator[tuple[str, object]]:
     if report.approve:
         lasts = _seconds(report.approval_seconds)
         yield "approval", "needed" + (f", counts for {lasts}" if lasts else "")
+    if report.replay_class.effectful:
+        yield "repeat by a model", _REPEATS[report.repeat]
     if report.parallel:
         yield "order in a reply", "none: parallel"
     yield "keep", _seconds(report.keep_seconds)
     yield "rate", report.rate_class
+
+
+_REPEATS = {"ask": "a person is asked first", "free": "free", "never": "never"}
 
 
 def _seconds(seconds: float | None) -> str | None:

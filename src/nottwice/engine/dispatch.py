@@ -69,6 +69,8 @@ class Request:
     key: str | None = None
     label: str | None = None
     retry: bool = False
+    ask: str | None = None
+    """Why a person must approve this very call, whatever its tool says; None: nothing does."""
     trace_id: str | None = None
     clear_json: str | None = None
     """The arguments with their secrets, if they have any; never written anywhere."""
@@ -191,7 +193,8 @@ class _Dispatch:
         session, tool = self.session, self.tool
         if not session.expects_new or self.retry or not tool.replay_class.effectful:
             return False
-        if tool.approve or session.policies or session.stops or session.run.origin is not None:
+        held = session.policies or session.stops or session.run.origin is not None
+        if tool.approve or self.request.ask is not None or held:
             # A new effect may be refused, or a person asked about it; a receipt is handed out.
             return False
         open_steps = self.request.scope.steps
@@ -275,9 +278,10 @@ class _Dispatch:
         intent = yield from self._next_intent(row)
         try:
             permit: gate.Permit | None = gate.FREE
-            if self.tool.approve or session.policies:
+            ask = self.request.ask
+            if self.tool.approve or session.policies or ask is not None:
                 scope = self.request.scope
-                permit = yield from gate.admit(scope, self.tool, intent, before=row)
+                permit = yield from gate.admit(scope, self.tool, intent, before=row, ask=ask)
             if permit is None:
                 # Denied or rejected, and on record as a failure: look at the row again.
                 self.retry = False

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from nottwice.errors import InvalidTool
 from nottwice.model.call import Call, ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
-from nottwice.model.tool import Duration, Verification, parse_duration
+from nottwice.model.tool import Duration, Repeat, Verification, parse_duration
 
 __all__ = ["Declaration", "Duration", "VerifyHook", "read_declaration"]
 VerifyHook = Callable[[Call], Verification] | Callable[[Call], Awaitable[Verification]]
@@ -37,6 +37,7 @@ class Declaration:
         bound_by: Iterable[str] | None = None,
         tags: Iterable[str] = (),
         approve: bool | Duration = False,
+        repeat: Repeat | None = None,
         parallel: bool | None = None,
         keep: Duration | None = None,
         rate: str | None = None,
@@ -61,6 +62,7 @@ class Declaration:
         self.approval_seconds = (
             None if isinstance(approve, bool) else _seconds(approve, tool, "approve")
         )
+        self.given_repeat: Any = repeat
         self.parallel: Any = parallel
         self.keep = keep
         self.keep_seconds = None if keep is None else _seconds(keep, tool, "keep")
@@ -99,6 +101,7 @@ class Declaration:
                 "one call. Name the arguments that do not matter, one by one."
             )
         self._check_durable(name, kind)
+        self._check_repeat(name, kind)
         self._check_parallel(name, kind)
 
     def _check_durable(self, name: str, kind: ReplayClass) -> None:
@@ -113,6 +116,28 @@ class Declaration:
         else:
             return
         raise InvalidTool(f"Tool {name!r} was not declared: {why}. Leave durable= out.")
+
+    @property
+    def repeat(self) -> Repeat:
+        """Also for a keyed tool: a repeat has a key of its own, so the upstream does it again."""
+        given: Repeat = "ask" if self.given_repeat is None else self.given_repeat
+        return given
+
+    def _check_repeat(self, name: str, kind: ReplayClass) -> None:
+        if self.given_repeat is None:
+            return
+        known = get_args(Repeat)
+        if not kind.effectful:
+            raise InvalidTool(
+                f"Tool {name!r} was not declared: a pure tool changes nothing, so a model may "
+                "call it as often as it likes. Leave repeat= out."
+            )
+        if not isinstance(self.given_repeat, str) or self.given_repeat not in known:
+            raise InvalidTool(
+                f"Tool {name!r} was not declared: repeat={self.given_repeat!r} is none of "
+                f"{', '.join(map(repr, known))}. 'ask' asks a person before a model does the very "
+                "same again, 'free' lets it, 'never' refuses it."
+            )
 
     def _check_parallel(self, name: str, kind: ReplayClass) -> None:
         if self.parallel is None:

@@ -26,7 +26,7 @@ from nottwice.guard.frames import without_our_frames
 from nottwice.guard.request import Requests
 from nottwice.model.call import ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
-from nottwice.model.tool import OWN_PREFIX, Tool, parse_duration
+from nottwice.model.tool import OWN_PREFIX, Repeat, Tool, parse_duration
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -130,6 +130,7 @@ def tool(
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
     approve: bool | Duration = False,
+    repeat: Repeat = "ask",
     parallel: bool = False,
     keep: Duration | None = None,
     rate: str | None = None,
@@ -152,6 +153,7 @@ def tool(
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
     approve: bool | Duration = False,
+    repeat: Repeat = "ask",
     parallel: bool = False,
     keep: Duration | None = None,
     rate: str | None = None,
@@ -212,6 +214,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
         tags=declared.tags,
         approve=declared.approve,
         approval_seconds=declared.approval_seconds,
+        repeat=declared.repeat,
         parallel=bool(declared.parallel),
         keep_seconds=declared.keep_seconds,
         rate_class=declared.rate,

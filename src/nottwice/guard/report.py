@@ -85,6 +85,7 @@ class ToolReport:
     tags: tuple[str, ...]
     approve: bool
     approval_seconds: float | None
+    repeat: str
     parallel: bool
     keep_seconds: float | None
     rate_class: str | None
@@ -116,6 +117,7 @@ def report_on(protected: Callable[..., Any]) -> ToolReport:
         tags=tool.tags,
         approve=tool.approve,
         approval_seconds=tool.approval_seconds,
+        repeat=tool.repeat,
         parallel=tool.parallel,
         keep_seconds=tool.keep_seconds,
         rate_class=tool.rate_class,
