@@ -49,7 +49,7 @@ def test_a_label_that_nobody_could_read_is_told_to_the_model(label: str) -> None
     shop = Workshop([MAIL, repeated(label), "done"])
     _, second = results(shop)
     assert second.is_error
-    assert "The label" in second.content
+    assert "Use a short label of plain words." in second.content
     assert len(shop.world.effects) == 1
 
 
@@ -152,7 +152,7 @@ def test_one_key_with_other_arguments_is_told_to_the_model() -> None:
     _, second = results(shop)
     assert sent == ["pay-7"]
     assert second.is_error
-    assert "already used with different arguments" in second.content
+    assert "for the same thing and with other arguments" in second.content
 
 
 def test_a_key_for_each_call_is_the_id_of_the_receipt() -> None:

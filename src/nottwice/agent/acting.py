@@ -13,12 +13,13 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nottwice.agent import own_tools, telling
+from nottwice.agent import own_tools, telling, wording
 from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
 from nottwice.agent.order import Lane, stages_of
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Offered, Toolbox, Wanted, own_branch, result_text, run_wide
+from nottwice.agent.wording import TOLD
 from nottwice.engine import steps, stops
 from nottwice.engine.asks import Doing, Read, Together
 from nottwice.engine.asks import Outcome as Invoked
@@ -26,24 +27,15 @@ from nottwice.engine.blocking import written_call
 from nottwice.engine.dispatch import Receipt, perform
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, current_scope
-from nottwice.errors import (
-    InvalidArguments,
-    InvalidId,
-    InvalidKey,
-    KeyConflict,
-    NotPlainData,
-    Retryable,
-    ToolFailure,
-)
+from nottwice.errors import Retryable
 from nottwice.graphs.children import child_identity, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
+from nottwice.model.tool import Tool
 
 MOST_RESULT_CHARACTERS = 50_000
-_TOLD = (ToolFailure, InvalidArguments, InvalidKey, KeyConflict, NotPlainData, InvalidId)
-"""What a model is told: nothing took effect, or the effect is on record."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -139,7 +131,7 @@ class _Course:
         """Note how a stage ended; the reason why the run cannot continue, if there is one."""
         self.ended |= {one.index: outcome for one, outcome in zip(todo, ended, strict=True)}
         errors = [one.error for one in ended if one.error is not None]
-        serious = [error for error in errors if not isinstance(error, _TOLD)]
+        serious = [error for error in errors if not isinstance(error, TOLD)]
         return min(serious, key=stops.urgency) if serious else None
 
     def tell_people(self, error: BaseException) -> Doing[None]:
@@ -251,8 +243,10 @@ def _prepare(
         one = Act(index, call, steps.branch(scope, index), toolbox.lane_of(call.name))
         try:
             acts.append(_prepared(one, toolbox, state, changes, asked))
-        except (BadArguments, *_TOLD) as error:
-            text = error.message if isinstance(error, _TOLD) else str(error)
+        except BadArguments as error:
+            acts.append(_answered(one, str(error), wrong=True))
+        except TOLD as error:
+            text = wording.of_error(call, _tool_of(toolbox.offered.get(call.name)), error)
             acts.append(_answered(one, text, wrong=True))
     return acts
 
@@ -266,13 +260,12 @@ def _prepared(
 ) -> Act:
     call = one.call
     if call.unreadable is not None:
-        raise BadArguments("Your arguments are no JSON object. Nothing was called. Write them so.")
+        raise BadArguments(wording.unreadable(call))
     if call.name in OWN_TOOLS:
         return _answered(one, own_tools.answer(state, changes, call))
     offered = toolbox.offered.get(call.name)
     if offered is None:
-        known = ", ".join([*toolbox.offered, *OWN_TOOLS])
-        raise BadArguments(f"There is no tool {call.name!r}. Nothing was called. You have: {known}")
+        raise BadArguments(wording.no_such_tool(call, [*toolbox.offered, *OWN_TOOLS]))
     if offered.worker is not None:
         return _worker(one, offered, asked)
     wanted = toolbox.want(one.scope, offered, call, state)
@@ -292,7 +285,7 @@ def _prepared(
 def _worker(one: Act, offered: Offered, asked: Sequence[Mapping[str, Any]]) -> Act:
     goal = one.call.arguments.get("goal")
     if not isinstance(goal, str) or not goal.strip():
-        raise BadArguments(f"{one.call.name} needs a goal, a text. Nothing was called.")
+        raise BadArguments(wording.no_goal(one.call))
     assert offered.worker is not None
     place = _place_of(one.scope, offered, one.call)
     receipt_id = child_identity(place, offered.worker, {"goal": goal}, None).call_id
@@ -332,65 +325,69 @@ def _finish(state: RunState, course: _Course) -> Acted:
             results.append(ToolResult(one.call.id, one.told, is_error=one.wrong))
             continue
         if one.index in course.held_by:
-            text = _held_text(course.held_by[one.index])
+            failed = course.held_by[one.index]
+            text = wording.not_begun(failed.call, failed.index + 1)
             results.append(ToolResult(one.call.id, text, is_error=True))
             continue
         outcome = course.ended[one.index]
-        results.append(_result(one, outcome, asked))
+        results.append(_result(state, course, one, outcome, asked))
         if one.offered is not None and one.offered.effectful and not _is_known(one, asked):
             asked.append(_asked(state, one, outcome))
     return Acted(Message(Role.USER, tuple(results)), asked)
 
 
-def _held_text(failed: Act) -> str:
-    return (
-        f"Not begun: you asked for this after call {failed.index + 1} of the same reply, "
-        f"{failed.call.name}, which did not happen. Nothing was done here. Call it again if you "
-        "still want it."
-    )
-
-
-def _result(one: Act, outcome: Invoked, asked: Sequence[Mapping[str, Any]]) -> ToolResult:
+def _result(
+    state: RunState,
+    course: _Course,
+    one: Act,
+    outcome: Invoked,
+    asked: Sequence[Mapping[str, Any]],
+) -> ToolResult:
     if outcome.error is not None:
-        assert isinstance(outcome.error, _TOLD)
-        text, wrong = outcome.error.message, True
+        text, wrong = wording.of_error(one.call, _tool_of(one.offered), outcome.error), True
     elif isinstance(outcome.value, Outcome):
-        text, wrong = _report(outcome.value), outcome.value.status != "completed"
+        text = wording.of_worker(one.call.name, outcome.value)
+        wrong = outcome.value.status != "completed"
     else:
         assert one.offered is not None
         assert one.offered.tool is not None
         text = result_text(one.offered.tool, outcome.value.value, MOST_RESULT_CHARACTERS)
         wrong = False
-    note = _note(one, asked, wrong=wrong)
+    note = _note(state, course, one, asked, wrong=wrong)
     return ToolResult(
         one.call.id, f"{text}\n\n{note}" if note else text, wrong, receipt_id=one.receipt_id
     )
 
 
-def _note(one: Act, asked: Sequence[Mapping[str, Any]], *, wrong: bool) -> str | None:
+def _note(
+    state: RunState,
+    course: _Course,
+    one: Act,
+    asked: Sequence[Mapping[str, Any]],
+    *,
+    wrong: bool,
+) -> str | None:
     """What a model must know about a receipt: that nothing was done now, and how to do it."""
     if one.offered is None or not one.offered.effectful:
         return None
-    how = _how_to_repeat(one.offered)
-    if one.earlier is not None and one.earlier["outcome"] != "unavailable":
-        turn = one.earlier["turn"]
+    tool, repeat, earlier = one.offered.tool, one.offered.repeat, one.earlier
+    twin = next((known for known in asked if known["receipt_id"] == one.receipt_id), None)
+    if earlier is not None and earlier["outcome"] != "unavailable":
+        turn, before = earlier["turn"], wording.call_of(state, earlier)
         if wrong:
-            return f"(You asked for this in turn {turn} already. This is how it failed then.)"
-        return (
-            f"(You asked for this in turn {turn} already. It was not done again: this is the "
-            f"receipt of then.{how})"
-        )
-    if any(known["receipt_id"] == one.receipt_id for known in asked):
-        return f"(You asked for this twice at once. It was done once.{how})"
+            return wording.of_earlier_failure(turn)
+        return wording.of_earlier(one.call, tool, before, turn, repeat=repeat)
+    if twin is not None:
+        before = course.acts[twin["index"]].call
+        return wording.of_twin(one.call, tool, before, repeat=repeat)
+    if earlier is not None and tool is not None and not wrong:
+        before = wording.call_of(state, earlier)
+        return wording.of_first_words(one.call, tool, before, earlier["turn"])
     return None
 
 
-def _how_to_repeat(offered: Offered) -> str:
-    if offered.repeat is not None and offered.tool is not None:
-        asks = "; a person is asked first" if offered.tool.repeat == "ask" else ""
-        how = f"add {offered.repeat}='a new label'{asks}"
-        return f" To do the very same thing again on purpose, {how}."
-    return "" if offered.tool is None else " It cannot be done a second time."
+def _tool_of(offered: Offered | None) -> Tool | None:
+    return None if offered is None else offered.tool
 
 
 def _is_known(one: Act, asked: Sequence[Mapping[str, Any]]) -> bool:
@@ -412,12 +409,3 @@ def _asked(state: RunState, one: Act, outcome: Invoked) -> dict[str, Any]:
         "index": one.index,
         "outcome": how,
     }
-
-
-def _report(outcome: Outcome[Any]) -> str:
-    """What a worker reports: its answer, or how it ended."""
-    if outcome.status == "completed" and isinstance(outcome.state, RunState):
-        evidence = [f"- {name}: {why}" for name, why in outcome.state.evidence.items()]
-        return "\n".join([outcome.state.answer or "It is done.", *evidence])
-    why = "" if outcome.failure is None else f": {outcome.failure.message}"
-    return f"The worker {outcome.run_id} was {outcome.status}{why}"

@@ -21,6 +21,7 @@ from nottwice.agent.order import Lane
 from nottwice.agent.own_tools import OWN_TOOLS
 from nottwice.agent.provider import ToolSchema
 from nottwice.agent.state import RunState
+from nottwice.agent.wording import call_of
 from nottwice.engine.blocking import written_call
 from nottwice.engine.dispatch import Request
 from nottwice.engine.hiding import kept
@@ -99,6 +100,10 @@ class Toolbox:
         """What the model is told about all of them."""
         return (*(one.schema for one in self.offered.values()), *OWN_TOOLS.values())
 
+    def tools(self) -> list[Tool]:
+        """The tools among them, without the workers."""
+        return [each.tool for each in self._given.values() if not isinstance(each, Graph)]
+
     def lane_of(self, name: str) -> Lane:
         """How a call of this tool stands to the others of its reply."""
         if name in OWN_TOOLS:
@@ -113,9 +118,7 @@ class Toolbox:
             return Lane.READ
         return Lane.ANY_TIME if offered.tool.parallel else Lane.EFFECT
 
-    def want(
-        self, scope: Scope, offered: Offered, call: ToolCall, state: RunState
-    ) -> Wanted:
+    def want(self, scope: Scope, offered: Offered, call: ToolCall, state: RunState) -> Wanted:
         """The request for what a model asks; raises what is wrong with its arguments.
 
         Whether a label counts is decided by what earlier turns asked for, which is on record, and
@@ -152,7 +155,7 @@ class Toolbox:
 
 def _why_ask(state: RunState, earlier: Mapping[str, Any], label: str) -> str:
     """What a person must know who is asked about a repeat: what was done before."""
-    before = state.transcript[earlier["message"]].tool_calls[earlier["index"]]
+    before = call_of(state, earlier)
     came = "was done" if earlier["outcome"] == "done" else "failed and took no effect"
     return (
         f"the model asks for it again, as {label!r}: {written_call(before.name, before.arguments)} "

@@ -249,12 +249,16 @@ class _Dispatch:
         """How to call the tool: for another attempt, with what the first one recorded.
 
         The tool or its caller may have changed the objects since, and new code its defaults. Of a
-        secret the record has only a fingerprint, so there it is what this caller gave.
+        secret the record has only a fingerprint, so there it is what this caller gave. A volatile
+        argument may be as fresh as its caller's; but the words of an effect that is done once for
+        something are those on record, which is what people are shown (P202).
         """
-        live = (self.request.args, self.request.kwargs)
-        if row is None or self.tool.rebuild is None or self.tool.volatile:
+        tool, live = self.tool, (self.request.args, self.request.kwargs)
+        if row is None or tool.rebuild is None:
             return live
-        return self.tool.rebuild(values.decode_object(self.request.clear_json or row.args_json))
+        if tool.volatile and (tool.once_per is None or not reconcile.record_suffices(tool, row)):
+            return live
+        return tool.rebuild(values.decode_object(self.request.clear_json or row.args_json))
 
     def _resolve(self, row: CallRow) -> Doing[Attempted | None]:
         invocation: Invocation | None = None

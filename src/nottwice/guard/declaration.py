@@ -33,6 +33,7 @@ class Declaration:
         time_limit: Duration | None = None,
         verify_limit: Duration = "30s",
         volatile: Iterable[str] | Literal["*"] = (),
+        once_per: Iterable[str] | None = None,
         durable: bool | None = None,
         bound_by: Iterable[str] | None = None,
         tags: Iterable[str] = (),
@@ -55,6 +56,7 @@ class Declaration:
         self.volatile: tuple[str, ...] | Literal["*"] = (
             "*" if volatile == "*" else _names(volatile, tool, "volatile")
         )
+        self.once_per = None if once_per is None else _names(once_per, tool, "once_per")
         self.durable: Any = durable
         self.bound_by = None if bound_by is None else _names(bound_by, tool, "bound_by")
         self.tags = _names(tags, tool, "tags")
@@ -100,9 +102,29 @@ class Declaration:
                 f"Tool {name!r} was not declared: volatile='*' would make all effects of a step "
                 "one call. Name the arguments that do not matter, one by one."
             )
+        self._check_once_per(name, kind)
         self._check_durable(name, kind)
         self._check_repeat(name, kind)
         self._check_parallel(name, kind)
+
+    def _check_once_per(self, name: str, kind: ReplayClass) -> None:
+        if self.once_per is None:
+            return
+        if not kind.effectful:
+            why = "a pure tool has no effect that could happen twice. Leave once_per= out"
+        elif self.volatile:
+            why = (
+                "once_per= says which arguments count, and volatile= which do not. Leave one of "
+                "them out"
+            )
+        elif not self.once_per:
+            why = (
+                "once_per=() would make all its calls one effect. Name the arguments that say "
+                "which effect it is, for example once_per=('to', 'order_id')"
+            )
+        else:
+            return
+        raise InvalidTool(f"Tool {name!r} was not declared: {why}.", tool=name)
 
     def _check_durable(self, name: str, kind: ReplayClass) -> None:
         if self.durable is None:
@@ -210,4 +232,10 @@ def _names(given: Iterable[str], tool: str, what: str) -> tuple[str, ...]:
             f"Tool {tool!r} was not declared: {what} is a tuple of names: write "
             f"{what}=({given!r},)."
         )
-    return tuple(given)
+    names: tuple[Any, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidTool(
+                f"Tool {tool!r} was not declared: {what} is a tuple of names, and {name!r} is none."
+            )
+    return names

@@ -127,6 +127,7 @@ def tool(
     time_limit: Duration | None = None,
     verify_limit: Duration = "30s",
     volatile: Iterable[str] = (),
+    once_per: Iterable[str] | None = None,
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
     approve: bool | Duration = False,
@@ -150,6 +151,7 @@ def tool(
     time_limit: Duration | None = None,
     verify_limit: Duration = "30s",
     volatile: Iterable[str] = (),
+    once_per: Iterable[str] | None = None,
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
     approve: bool | Duration = False,
@@ -209,6 +211,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
             declared.verify_limit, what=f"Tool {name!r}: verify_limit"
         ),
         volatile=requests.signature.volatile_names(),
+        once_per=declared.once_per,
         durable=declared.durable or declared.volatile == "*",
         bound_by=declared.bound_by,
         tags=declared.tags,

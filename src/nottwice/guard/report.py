@@ -80,6 +80,7 @@ class ToolReport:
     time_limit_seconds: float | None
     retry: RetryPolicy
     volatile: tuple[str, ...]
+    once_per: tuple[str, ...] | None
     durable: bool
     bound_by: tuple[str, ...] | None
     tags: tuple[str, ...]
@@ -112,6 +113,7 @@ def report_on(protected: Callable[..., Any]) -> ToolReport:
         time_limit_seconds=tool.time_limit_seconds,
         retry=tool.retry,
         volatile=tool.volatile,
+        once_per=tool.once_per,
         durable=tool.durable or tool.replay_class.effectful,
         bound_by=tool.bound_by,
         tags=tool.tags,

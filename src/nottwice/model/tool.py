@@ -83,6 +83,8 @@ class Tool:
     time_limit_seconds: float | None = None
     verify_limit_seconds: float = 30.0
     volatile: tuple[str, ...] = ()
+    once_per: tuple[str, ...] | None = None
+    """The arguments that say which effect it is; all others are volatile. None: not said (P202)."""
     durable: bool = False
     """Its result is durable before it is returned, also if it is pure: it was paid for (D14)."""
     only_answers: bool = False
