@@ -25,7 +25,7 @@ from tests.kill.erratic_model import IN_ORDER, RUN, TURNS, Desk, live, make_agen
 from tests.recipes.killing import fork
 
 SEEDS = [int(each) for each in os.environ.get("ERRATIC_SEEDS", "1 2 3 4").split()]
-KILLS = 12
+KILLS = 20
 MOST_LIVES = 200
 
 
@@ -84,7 +84,7 @@ def live_and_die(folder: Path, seed: int, chance: random.Random) -> tuple[Person
     status = folder / "status.txt"
     for _ in range(MOST_LIVES):
         status.write_text("")
-        die_at = chance.randint(2, 40) if killed < KILLS else None
+        die_at = chance.randint(2, 20) if killed < KILLS else None
         pid = fork(functools.partial(live, folder, seed, die_at))
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         assert code in (0, -signal.SIGKILL), "the process failed by itself"
