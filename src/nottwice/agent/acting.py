@@ -143,7 +143,7 @@ class _Course:
         behind = [
             written_call(one.call.name, one.call.arguments)
             for one in self.acts
-            if one.told is None and one.index not in self.ended and one.earlier is None
+            if one.told is None and one.index not in self.ended and not _has_answer(one)
         ]
         if not behind:
             return
@@ -178,7 +178,7 @@ def _behind_text(behind: Sequence[str]) -> str:
     more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
     return (
         f"not begun: {shown}{more}. The model asked for it in the same reply, after this call; it "
-        "follows in that order when this one is decided"
+        "is begun when this one has happened, and not before"
     )
 
 
@@ -372,7 +372,7 @@ def _note(
         return None
     tool, repeat, earlier = one.offered.tool, one.offered.repeat, one.earlier
     twin = next((known for known in asked if known["receipt_id"] == one.receipt_id), None)
-    if earlier is not None and earlier["outcome"] != "unavailable":
+    if earlier is not None and _has_answer(one):
         turn, before = earlier["turn"], wording.call_of(state, earlier)
         if wrong:
             return wording.of_earlier_failure(turn)
@@ -392,8 +392,11 @@ def _tool_of(offered: Offered | None) -> Tool | None:
 
 def _is_known(one: Act, asked: Sequence[Mapping[str, Any]]) -> bool:
     """Whether what became of it is on record as it is now."""
-    if any(known["receipt_id"] == one.receipt_id for known in asked):
-        return True
+    return any(known["receipt_id"] == one.receipt_id for known in asked) or _has_answer(one)
+
+
+def _has_answer(one: Act) -> bool:
+    """Whether what an earlier turn asked for answers it."""
     return one.earlier is not None and one.earlier["outcome"] != "unavailable"
 
 
