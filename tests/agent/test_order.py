@@ -241,6 +241,20 @@ def test_what_follows_a_call_that_was_not_understood_is_not_begun(before: ToolCa
     assert repository.done == []
 
 
+def test_what_was_done_before_is_answered_by_its_receipt_and_not_called_not_begun() -> None:
+    repository = Repository()
+    repository.trouble["push"] = nt.Poison("no such remote")
+    commit, push = IN_ORDER[1:]
+    reply = [{"write": {"what": "b"}}, push, commit, {"write": {"what": "b"}}]
+    shop = Workshop([commit, reply, "done"], tools=repository.tools)
+    _, written, failed, receipt, twin = results(shop.finish())
+    assert (written.content, failed.is_error) == ("write done", True)
+    assert receipt.content.startswith("commit done")
+    assert "turn 1 already" in receipt.content
+    assert twin.content.startswith("write done")
+    assert repository.done == ["commit a", "write b"]
+
+
 def test_a_failed_read_or_own_tool_holds_nothing_back() -> None:
     repository = Repository()
     reply = [{"look": {}}, {"finish_step": {"evidence": "?"}}, {"commit": {"what": "a"}}]

@@ -19,7 +19,7 @@ AGENT: tuple[Mutant, ...] = (
     Mutant(
         name="what follows an effect that did not happen is done",
         file="agent/acting.py",
-        old="                if self._failed is not None and one.lane.keeps_order:\n",
+        old="                if self._failed is not None and self._would_be_new(one):\n",
         new="                if False:\n",
         tests=(
             "tests/agent/test_order.py::test_the_mail_about_a_refund_that_was_rejected_is_not_sent",

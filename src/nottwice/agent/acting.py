@@ -119,7 +119,7 @@ class _Course:
             for one in acts:
                 if one.told is not None:
                     continue
-                if self._failed is not None and one.lane.keeps_order:
+                if self._failed is not None and self._would_be_new(one):
                     self.held_by[one.index] = self._failed
                 else:
                     todo.append(one)
@@ -160,6 +160,11 @@ class _Course:
             now, attempt = session.clock.now(), review.attempt_id
             item = Evidence(run_id, call_id, attempt, now, "engine", text)
             yield from session.commit(evidence=(item,))
+
+    def _would_be_new(self, one: Act) -> bool:
+        """Whether it keeps the order, and no receipt answers it."""
+        here = {self.acts[index].receipt_id for index in self.ended}
+        return one.lane.keeps_order and not _has_answer(one) and one.receipt_id not in here
 
     def _did_not_happen(self, one: Act) -> bool:
         """Whether what follows in order must not be done, because this was not done."""
