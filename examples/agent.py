@@ -40,7 +40,13 @@ def refund(order_id: int, cents: int) -> str:
     return "refunded"
 
 
-@nt.tool("unsafe_on_replay", verify=lambda call: found_in(OUTBOX, call, "sent"), settles="1s")
+@nt.tool(
+    "unsafe_on_replay",
+    verify=lambda call: found_in(OUTBOX, call, "sent"),
+    settles="1s",
+    # Other words are not another mail.
+    once_per=("to",),
+)
 def send_email(to: str, text: str) -> str:
     """Write to a customer."""
     with OUTBOX.open("a") as outbox:
@@ -60,8 +66,8 @@ SCRIPT: list[Any] = [
         {"refund": {"order_id": 7, "cents": 4000}},
     ],
     [{"finish_step": {"evidence": "the refund's receipt"}}, {"send_email": MAIL}],
-    # It has forgotten that it wrote already, as models do. The receipt answers.
-    {"send_email": MAIL},
+    # It has forgotten its mail and finds other words, as models do. The first receipt answers.
+    {"send_email": {**MAIL, "text": "Your 40.00 are on their way."}},
     [
         {"finish_step": {"evidence": "the mail's receipt"}},
         {"show_evidence": {"condition": 1, "evidence": "one mail, by its receipt"}},

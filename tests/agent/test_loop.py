@@ -255,19 +255,3 @@ def test_it_runs_in_an_event_loop_with_async_tools_in_that_loop() -> None:
     assert loops == [loop, loop]
     results = outcome.state.transcript[1].tool_results
     assert [result.content for result in results] == ["rang 1", "rang 2"]
-
-
-def test_tool_calls_of_one_reply_run_at_the_same_time() -> None:
-    import threading
-
-    meeting = threading.Barrier(3, timeout=5)
-
-    @nt.tool("unsafe_on_replay", name="meet")
-    def meet(who: str) -> str:
-        meeting.wait()
-        return who
-
-    calls = [{"meet": {"who": who}} for who in ("ann", "bob", "cem")]
-    shop = Workshop([calls, "all were there"], tools=[meet])
-    results = shop.finish().state.transcript[1].tool_results
-    assert [result.content for result in results] == ["ann", "bob", "cem"]

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 import nottwice as nt
 from nottwice.agent.messages import ToolResult
 from nottwice.agent.toolbox import Toolbox, result_text
+from nottwice.model.asked import WantedCall, shown_in
 from tests.agent.workshop import Workshop
 
 MAIL = {"send_mail": {"to": "ann", "text": "hello"}}
@@ -48,7 +49,7 @@ def test_a_label_that_nobody_could_read_is_told_to_the_model(label: str) -> None
     shop = Workshop([MAIL, repeated(label), "done"])
     _, second = results(shop)
     assert second.is_error
-    assert "The label" in second.content
+    assert "Use a short label of plain words." in second.content
     assert len(shop.world.effects) == 1
 
 
@@ -151,7 +152,7 @@ def test_one_key_with_other_arguments_is_told_to_the_model() -> None:
     _, second = results(shop)
     assert sent == ["pay-7"]
     assert second.is_error
-    assert "already used with different arguments" in second.content
+    assert "for the same thing and with other arguments" in second.content
 
 
 def test_a_key_for_each_call_is_the_id_of_the_receipt() -> None:
@@ -171,7 +172,7 @@ def test_a_key_for_each_call_is_the_id_of_the_receipt() -> None:
 def test_a_label_makes_another_key() -> None:
     keys: list[str | None] = []
 
-    @nt.tool("idempotent_with_key", name="pay", key="pay-{order_id}", window="24h")
+    @nt.tool("idempotent_with_key", name="pay", key="pay-{order_id}", window="24h", repeat="free")
     def pay(order_id: int) -> str:
         keys.append(nt.current_call().key)
         return "paid"
@@ -223,7 +224,7 @@ def test_what_cannot_be_offered_is_refused_when_the_agent_is_declared() -> None:
         Toolbox("a", [twin, twin])
 
 
-def test_an_approval_holds_back_its_own_call_and_no_other() -> None:
+def test_an_approval_holds_back_no_call_that_has_no_order() -> None:
     rung: list[int] = []
 
     @nt.tool("unsafe_on_replay", name="pay", approve=True)
@@ -231,7 +232,7 @@ def test_an_approval_holds_back_its_own_call_and_no_other() -> None:
         rung.append(cents)
         return "paid"
 
-    @nt.tool("unsafe_on_replay", name="ring")
+    @nt.tool("unsafe_on_replay", name="ring", parallel=True)
     def ring(times: int) -> str:
         rung.append(times)
         return "rang"
@@ -307,3 +308,142 @@ def test_a_secret_result_is_not_in_the_transcript() -> None:
     offered = Toolbox("clerk", [token]).offered["toolbox_token"]
     assert offered.tool is not None
     assert "token-of" not in result_text(offered.tool, "token-of-the-vault", 1000)
+
+
+REFUND = {"refund": {"order_id": 7, "cents": 4000}}
+
+
+def refunded_again(label: str) -> dict[str, Any]:
+    return {"refund": {"order_id": 7, "cents": 4000, "repeat": label}}
+
+
+class Bank:
+    """A refund, declared as a test wants it."""
+
+    def __init__(self, *, keyed: bool = False, **declared: Any) -> None:
+        self.paid: list[str] = []
+        """The id of each call that was made."""
+        if keyed:
+            declared |= {"key": "refund-{order_id}", "window": "24h"}
+        kind: Any = "idempotent_with_key" if keyed else "unsafe_on_replay"
+
+        @nt.tool(kind, name="refund", **declared)
+        def refund(order_id: int, cents: int) -> str:
+            """Refund an order."""
+            self.paid.append(nt.current_call().id)
+            return f"refund {len(self.paid)}"
+
+        self.tool = refund
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["unsafe", "keyed"])
+def test_a_repeat_waits_for_a_person_who_is_told_of_the_earlier_receipt(keyed: bool) -> None:
+    bank = Bank(keyed=keyed)
+    shop = Workshop([REFUND, refunded_again("goodwill"), "done"], tools=[bank.tool])
+    outcome = shop.finish()
+    assert (outcome.status, len(bank.paid)) == ("waiting", 1)
+    (review,) = outcome.reviews
+    first = outcome.state.asked[0].receipt_id
+    assert review.kind.value == "approval"
+    for told in (first[:16], "'goodwill'", "in turn 1", "order_id=7, cents=4000"):
+        assert told in review.summary
+    shown = shown_in(review)
+    assert isinstance(shown, WantedCall)
+    assert shown.args == {"order_id": 7, "cents": 4000}
+    shop.host.decide(nt_verb("approve"))
+    assert shop.finish().status == "completed"
+    assert len(set(bank.paid)) == len(bank.paid) == 2
+
+
+def test_every_repeat_is_asked_about_and_a_rejected_one_is_told_to_the_model() -> None:
+    bank = Bank()
+    script = [REFUND, *(refunded_again(f"again {n}") for n in range(4)), "done"]
+    shop = Workshop(script, tools=[bank.tool])
+    for number in range(4):
+        assert shop.finish().status == "waiting"
+        verb = "approve" if number == 1 else "reject"
+        shop.host.decide(nt_verb(verb), why="once is enough")
+    found = results(shop)
+    assert [one.is_error for one in found] == [False, True, False, True, True]
+    assert "once is enough" in found[1].content
+    assert len(set(bank.paid)) == len(bank.paid) == 2
+
+
+def test_an_approved_repeat_that_is_asked_for_once_more_is_answered_by_its_receipt() -> None:
+    bank = Bank()
+    script = [REFUND, refunded_again("x"), refunded_again("x"), "done"]
+    shop = Workshop(script, tools=[bank.tool])
+    assert shop.finish().status == "waiting"
+    shop.host.decide(nt_verb("approve"))
+    *_, third = results(shop)
+    assert len(set(bank.paid)) == len(bank.paid) == 2
+    assert "turn 2 already" in third.content
+
+
+def test_an_approved_repeat_happens_once_wherever_the_process_dies() -> None:
+    def verified() -> tuple[Bank, Workshop]:
+        def look(call: nt.Call) -> nt.Verification:
+            found = call.id in bank.paid
+            return nt.happened("refund 2") if found else nt.did_not_happen()
+
+        nt.testing.forget_tools()
+        bank = Bank(verify=look, settles="1ms")
+        return bank, Workshop([REFUND, refunded_again("x"), "done"], tools=[bank.tool])
+
+    _, expected = verified()
+    expected.finish()
+    expected.host.decide(nt_verb("approve"))
+    expected.finish()
+    for dies_at in range(1, expected.host.points + 1):
+        bank, shop = verified()
+        assert shop.finish().status == "waiting"
+        shop.host.decide(nt_verb("approve"))
+        shop.run(dies_at=dies_at)
+        assert shop.finish().status == "completed"
+        assert len(set(bank.paid)) == len(bank.paid) == 2
+
+
+def test_a_tool_that_says_free_is_repeated_without_a_person() -> None:
+    bank = Bank(repeat="free")
+    shop = Workshop([REFUND, REFUND, refunded_again("x"), "done"], tools=[bank.tool])
+    _, told, _ = results(shop)
+    assert len(set(bank.paid)) == len(bank.paid) == 2
+    assert "add repeat='a new label'." in told.content
+
+
+def test_a_tool_that_says_never_is_not_repeated_and_its_model_is_told_so() -> None:
+    bank = Bank(repeat="never")
+    shop = Workshop([REFUND, REFUND, refunded_again("x"), "done"], tools=[bank.tool])
+    assert "repeat" not in shop.agent.toolbox.schemas[0].parameters["properties"]
+    _, told, refused = results(shop)
+    assert "It cannot be done a second time." in told.content
+    assert refused.is_error
+    assert len(bank.paid) == 1
+
+
+def test_a_model_is_told_beforehand_that_a_person_is_asked() -> None:
+    bank = Bank()
+    shop = Workshop([REFUND, REFUND, "done"], tools=[bank.tool])
+    parameters = shop.agent.toolbox.schemas[0].parameters["properties"]
+    assert "A person is asked before it is done." in parameters["repeat"]["description"]
+    assert "a person is asked first" in results(shop)[1].content
+
+
+def test_a_repeat_that_code_asks_for_needs_no_person() -> None:
+    bank = Bank()
+    shop = Workshop(["done"], tools=[bank.tool])
+    with shop.host.process() as ledger, ledger.run("by-hand"):
+        bank.tool(order_id=7, cents=1)
+        bank.tool.again("second parcel")(order_id=7, cents=1)
+    assert len(set(bank.paid)) == len(bank.paid) == 2
+
+
+@pytest.mark.parametrize("given", ["often", "", "ASK", True, 3, ["ask"]])
+def test_a_repeat_that_means_nothing_is_refused_when_the_tool_is_declared(given: Any) -> None:
+    with pytest.raises(nt.InvalidTool, match="is none of 'ask', 'free', 'never'"):
+        Bank(repeat=given)
+
+
+def test_a_pure_tool_has_nothing_to_say_about_repeats() -> None:
+    with pytest.raises(nt.InvalidTool, match="as often as it likes"):
+        nt.tool("pure", name="look", repeat="ask")(lambda: None)  # type: ignore[call-overload]

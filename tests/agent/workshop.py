@@ -39,7 +39,7 @@ class World:
             self.reads += 1
             return {"order_id": order_id, "cents": 4000}
 
-        @nt.tool("unsafe_on_replay", name="send_mail")
+        @nt.tool("unsafe_on_replay", name="send_mail", repeat="free")
         def send_mail(to: str, text: str) -> str:
             """Send a mail."""
             self.stumble("send_mail")

@@ -29,7 +29,7 @@ def refund(order: int, cents: int) -> dict[str, Any]:
     return dict(_never_for_real())
 
 
-@nt.tool("unsafe_on_replay", name="crash_mail")
+@nt.tool("unsafe_on_replay", name="crash_mail", repeat="free")
 def mail(to: str) -> str:
     return str(_never_for_real())
 

@@ -142,8 +142,8 @@ ENGINE: tuple[Mutant, ...] = (
     Mutant(
         name="a policy that does not ask any more overrules an open question",
         file="engine/gate.py",
-        old="    if tool.approve or kind is RulingKind.ASK or identity in session.asked:\n",
-        new="    if tool.approve or kind is RulingKind.ASK:\n",
+        old="    if must_ask or identity in session.asked:\n",
+        new="    if must_ask:\n",
         tests=(
             "tests/engine/test_gate.py"
             "::test_a_person_who_was_asked_is_not_overruled_by_a_policy_that_allows",

@@ -1,45 +1,41 @@
-"""What a model asked for is done: each call once, in parallel, each result durable by itself (L5).
+"""What a model asked for is done: each call once, in its order, each result durable by itself (L5).
 
 What the model did wrong (a tool that is not there, arguments that do not fit) and what failed
 without effect is told to it. What may or may not have happened never is: that makes the run wait
-for a person, because a model that sees an error tries again. A task handed to another agent is a
-child run, spawned once. Promises kept here: P71, P73.
+for a person, because a model that sees an error tries again. What the reply asks for after it is
+not begun. A task handed to another agent is a child run, spawned once.
+Promises kept here: P71, P73, P200.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nottwice.agent import own_tools
+from nottwice.agent import own_tools, telling, wording
 from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
+from nottwice.agent.order import Lane, stages_of
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Offered, Toolbox, Wanted, own_branch, result_text, run_wide
+from nottwice.agent.wording import TOLD
 from nottwice.engine import steps, stops
-from nottwice.engine.asks import Doing, Together
+from nottwice.engine.asks import Doing, Read, Together
 from nottwice.engine.asks import Outcome as Invoked
+from nottwice.engine.blocking import written_call
 from nottwice.engine.dispatch import Receipt, perform
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, current_scope
-from nottwice.errors import (
-    InvalidArguments,
-    InvalidId,
-    InvalidKey,
-    KeyConflict,
-    NotPlainData,
-    Retryable,
-    ToolFailure,
-)
+from nottwice.errors import Retryable
 from nottwice.graphs.children import child_identity, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
 from nottwice.model.records import frozen_record
+from nottwice.model.review import Evidence, Review
+from nottwice.model.tool import Tool
 
 MOST_RESULT_CHARACTERS = 50_000
-_TOLD = (ToolFailure, InvalidArguments, InvalidKey, KeyConflict, NotPlainData, InvalidId)
-"""What a model is told: nothing took effect, or the effect is on record."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -49,6 +45,7 @@ class Act:
     index: int
     call: ToolCall
     scope: Scope
+    lane: Lane
     told: str | None = None
     """What the model is told without anything being called."""
     wrong: bool = False
@@ -67,25 +64,28 @@ class Acted:
 
 
 def act(scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]) -> Acted:
-    """Do what one reply asks for, in threads if it is more than one thing."""
-    acts = _prepare(scope, toolbox, state, calls)
-    doings = tuple(_doing(one) for one in acts if one.told is None)
-    if len(doings) == 1:
-        ended = [_ended(doings[0], scope)]
-    else:
-        ended = drive(_together(doings), scope.session) if doings else []
-    return _finish(state, acts, ended)
+    """Do what one reply asks for, stage by stage; what belongs to one stage runs in threads."""
+    course = _Course(scope, _prepare(scope, toolbox, state, calls))
+    for todo in course.stages():
+        doings = tuple(_doing(one) for one in todo)
+        if len(doings) == 1:
+            ended = [_ended(doings[0], scope)]
+        else:
+            ended = drive(_together(doings), scope.session)
+        error = course.take(todo, ended)
+        if error is not None:
+            drive(course.tell_people(error), scope.session)
+            raise error
+    return _finish(state, course)
 
 
 async def act_async(
     scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]
 ) -> Acted:
     """The same without blocking the event loop; async tools run in it."""
-    acts = _prepare(scope, toolbox, state, calls)
-    tasks = [
-        asyncio.get_running_loop().create_task(_do_async(one)) for one in acts if one.told is None
-    ]
-    if tasks:
+    course = _Course(scope, _prepare(scope, toolbox, state, calls))
+    for todo in course.stages():
+        tasks = [asyncio.get_running_loop().create_task(_do_async(one)) for one in todo]
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
@@ -93,7 +93,98 @@ async def act_async(
                 task.cancel()
             await asyncio.wait(tasks)
             raise
-    return _finish(state, acts, [_ended_task(task) for task in tasks])
+        error = course.take(todo, [_ended_task(task) for task in tasks])
+        if error is not None:
+            await drive_async(course.tell_people(error), scope.session)
+            raise error
+    return _finish(state, course)
+
+
+class _Course:
+    """The tool calls of one reply on their way: what came of each, and what is not begun."""
+
+    def __init__(self, scope: Scope, acts: Sequence[Act]) -> None:
+        self.acts = acts
+        self.ended: dict[int, Invoked] = {}
+        self.held_by: dict[int, Act] = {}
+        """What was not begun, and the call before it that did not happen."""
+        self._scope = scope
+        self._failed: Act | None = None
+
+    def stages(self) -> Iterator[list[Act]]:
+        """What to do next, all of it together; the caller hands in what came of it."""
+        for stage in stages_of([one.lane for one in self.acts]):
+            acts = [self.acts[index] for index in stage]
+            todo: list[Act] = []
+            for one in acts:
+                if one.told is not None:
+                    continue
+                if self._failed is not None and self._would_be_new(one):
+                    self.held_by[one.index] = self._failed
+                else:
+                    todo.append(one)
+            if todo:
+                yield todo
+            self._failed = self._failed or next(filter(self._did_not_happen, acts), None)
+
+    def take(self, todo: Sequence[Act], ended: Sequence[Invoked]) -> BaseException | None:
+        """Note how a stage ended; the reason why the run cannot continue, if there is one."""
+        self.ended |= {one.index: outcome for one, outcome in zip(todo, ended, strict=True)}
+        errors = [one.error for one in ended if one.error is not None]
+        serious = [error for error in errors if not isinstance(error, TOLD)]
+        return min(serious, key=stops.urgency) if serious else None
+
+    def tell_people(self, error: BaseException) -> Doing[None]:
+        """Let the person who decides about a call know what of the same reply waits behind it.
+
+        Durable: when it returns.
+        """
+        session = self._scope.session
+        behind = [
+            written_call(one.call.name, one.call.arguments)
+            for one in self.acts
+            if one.told is None and one.index not in self.ended and not _has_answer(one)
+        ]
+        if not behind:
+            return
+        telling.not_begun(self._scope, behind)
+        review_id = getattr(error, "review_id", None)
+        review: Review | None = None
+        if review_id is not None:
+            review = yield Read(lambda store: store.load_review(review_id))
+        if review is None:
+            return
+        run_id, call_id, text = session.run_id, review.call_id, _behind_text(behind)
+        known: list[Evidence] = yield Read(lambda store: store.evidence(run_id, call_id))
+        if all(item.text != text for item in known):
+            now, attempt = session.clock.now(), review.attempt_id
+            item = Evidence(run_id, call_id, attempt, now, "engine", text)
+            yield from session.commit(evidence=(item,))
+
+    def _would_be_new(self, one: Act) -> bool:
+        """Whether it keeps the order, and no receipt answers it."""
+        here = {self.acts[index].receipt_id for index in self.ended}
+        return one.lane.keeps_order and not _has_answer(one) and one.receipt_id not in here
+
+    def _did_not_happen(self, one: Act) -> bool:
+        """Whether what follows in order must not be done, because this was not done."""
+        if not one.lane.keeps_order:
+            return False
+        if one.told is not None or one.index in self.held_by:
+            return True
+        outcome = self.ended[one.index]
+        if isinstance(outcome.value, Outcome):
+            return outcome.value.status != "completed"
+        return outcome.error is not None
+
+
+def _behind_text(behind: Sequence[str]) -> str:
+    shown = ", then ".join(behind[:3])
+    more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
+    return (
+        f"not begun: {shown}{more}. The model asked for it in the same reply, after this call; it "
+        "is begun when this one has happened, and not before"
+    )
 
 
 def _ended_task(task: asyncio.Task[Any]) -> Invoked:
@@ -154,11 +245,13 @@ def _prepare(
     changes, asked = Changes.of(state), state.plain["asked"]
     acts: list[Act] = []
     for index, call in enumerate(calls):
-        one = Act(index, call, steps.branch(scope, index))
+        one = Act(index, call, steps.branch(scope, index), toolbox.lane_of(call.name))
         try:
             acts.append(_prepared(one, toolbox, state, changes, asked))
-        except (BadArguments, *_TOLD) as error:
-            text = error.message if isinstance(error, _TOLD) else str(error)
+        except BadArguments as error:
+            acts.append(_answered(one, str(error), wrong=True))
+        except TOLD as error:
+            text = wording.of_error(call, _tool_of(toolbox.offered.get(call.name)), error)
             acts.append(_answered(one, text, wrong=True))
     return acts
 
@@ -172,21 +265,21 @@ def _prepared(
 ) -> Act:
     call = one.call
     if call.unreadable is not None:
-        raise BadArguments("Your arguments are no JSON object. Nothing was called. Write them so.")
+        raise BadArguments(wording.unreadable(call))
     if call.name in OWN_TOOLS:
         return _answered(one, own_tools.answer(state, changes, call))
     offered = toolbox.offered.get(call.name)
     if offered is None:
-        known = ", ".join([*toolbox.offered, *OWN_TOOLS])
-        raise BadArguments(f"There is no tool {call.name!r}. Nothing was called. You have: {known}")
+        raise BadArguments(wording.no_such_tool(call, [*toolbox.offered, *OWN_TOOLS]))
     if offered.worker is not None:
         return _worker(one, offered, asked)
-    wanted = toolbox.want(one.scope, offered, call, asked)
+    wanted = toolbox.want(one.scope, offered, call, state)
     receipt_id = wanted.request.identity.call_id
     return Act(
         one.index,
         call,
         one.scope,
+        one.lane,
         offered=offered,
         wanted=wanted,
         receipt_id=receipt_id,
@@ -197,7 +290,7 @@ def _prepared(
 def _worker(one: Act, offered: Offered, asked: Sequence[Mapping[str, Any]]) -> Act:
     goal = one.call.arguments.get("goal")
     if not isinstance(goal, str) or not goal.strip():
-        raise BadArguments(f"{one.call.name} needs a goal, a text. Nothing was called.")
+        raise BadArguments(wording.no_goal(one.call))
     assert offered.worker is not None
     place = _place_of(one.scope, offered, one.call)
     receipt_id = child_identity(place, offered.worker, {"goal": goal}, None).call_id
@@ -206,6 +299,7 @@ def _worker(one: Act, offered: Offered, asked: Sequence[Mapping[str, Any]]) -> A
         one.index,
         one.call,
         one.scope,
+        one.lane,
         offered=offered,
         receipt_id=receipt_id,
         earlier=known.get(receipt_id),
@@ -221,72 +315,93 @@ def _place_of(scope: Scope, offered: Offered, call: ToolCall) -> Scope:
 
 
 def _answered(one: Act, text: str, *, wrong: bool = False) -> Act:
-    return Act(one.index, one.call, one.scope, told=text, wrong=wrong)
+    return Act(one.index, one.call, one.scope, one.lane, told=text, wrong=wrong)
 
 
 # After
 
 
-def _finish(state: RunState, acts: Sequence[Act], ended: Sequence[Invoked]) -> Acted:
-    """The results in the order of the calls; or the first reason why the run cannot go on."""
-    errors = [one.error for one in ended if one.error is not None]
-    serious = [error for error in errors if not isinstance(error, _TOLD)]
-    if serious:
-        raise min(serious, key=stops.urgency)
-    outcomes = iter(ended)
+def _finish(state: RunState, course: _Course) -> Acted:
+    """The results in the order of the calls."""
     results: list[ToolResult] = []
     asked: list[dict[str, Any]] = []
-    for one in acts:
+    for one in course.acts:
         if one.told is not None:
             results.append(ToolResult(one.call.id, one.told, is_error=one.wrong))
             continue
-        outcome = next(outcomes)
-        results.append(_result(one, outcome, asked))
+        if one.index in course.held_by:
+            failed = course.held_by[one.index]
+            text = wording.not_begun(failed.call, failed.index + 1)
+            results.append(ToolResult(one.call.id, text, is_error=True))
+            continue
+        outcome = course.ended[one.index]
+        results.append(_result(state, course, one, outcome, asked))
         if one.offered is not None and one.offered.effectful and not _is_known(one, asked):
             asked.append(_asked(state, one, outcome))
     return Acted(Message(Role.USER, tuple(results)), asked)
 
 
-def _result(one: Act, outcome: Invoked, asked: Sequence[Mapping[str, Any]]) -> ToolResult:
+def _result(
+    state: RunState,
+    course: _Course,
+    one: Act,
+    outcome: Invoked,
+    asked: Sequence[Mapping[str, Any]],
+) -> ToolResult:
     if outcome.error is not None:
-        assert isinstance(outcome.error, _TOLD)
-        text, wrong = outcome.error.message, True
+        text, wrong = wording.of_error(one.call, _tool_of(one.offered), outcome.error), True
     elif isinstance(outcome.value, Outcome):
-        text, wrong = _report(outcome.value), outcome.value.status != "completed"
+        text = wording.of_worker(one.call.name, outcome.value)
+        wrong = outcome.value.status != "completed"
     else:
         assert one.offered is not None
         assert one.offered.tool is not None
         text = result_text(one.offered.tool, outcome.value.value, MOST_RESULT_CHARACTERS)
         wrong = False
-    note = _note(one, asked, wrong=wrong)
+    note = _note(state, course, one, asked, wrong=wrong)
     return ToolResult(
         one.call.id, f"{text}\n\n{note}" if note else text, wrong, receipt_id=one.receipt_id
     )
 
 
-def _note(one: Act, asked: Sequence[Mapping[str, Any]], *, wrong: bool) -> str | None:
+def _note(
+    state: RunState,
+    course: _Course,
+    one: Act,
+    asked: Sequence[Mapping[str, Any]],
+    *,
+    wrong: bool,
+) -> str | None:
     """What a model must know about a receipt: that nothing was done now, and how to do it."""
     if one.offered is None or not one.offered.effectful:
         return None
-    repeat = one.offered.repeat
-    how = f" To do the very same thing again on purpose, add {repeat}='a new label'."
-    if one.earlier is not None and one.earlier["outcome"] != "unavailable":
-        turn = one.earlier["turn"]
+    tool, repeat, earlier = one.offered.tool, one.offered.repeat, one.earlier
+    twin = next((known for known in asked if known["receipt_id"] == one.receipt_id), None)
+    if earlier is not None and _has_answer(one):
+        turn, before = earlier["turn"], wording.call_of(state, earlier)
         if wrong:
-            return f"(You asked for this in turn {turn} already. This is how it failed then.)"
-        return (
-            f"(You asked for this in turn {turn} already. It was not done again: this is the "
-            f"receipt of then.{how if repeat else ''})"
-        )
-    if any(known["receipt_id"] == one.receipt_id for known in asked):
-        return f"(You asked for this twice at once. It was done once.{how if repeat else ''})"
+            return wording.of_earlier_failure(turn)
+        return wording.of_earlier(one.call, tool, before, turn, repeat=repeat)
+    if twin is not None:
+        before = course.acts[twin["index"]].call
+        return wording.of_twin(one.call, tool, before, repeat=repeat)
+    if earlier is not None and tool is not None and not wrong:
+        before = wording.call_of(state, earlier)
+        return wording.of_first_words(one.call, tool, before, earlier["turn"])
     return None
+
+
+def _tool_of(offered: Offered | None) -> Tool | None:
+    return None if offered is None else offered.tool
 
 
 def _is_known(one: Act, asked: Sequence[Mapping[str, Any]]) -> bool:
     """Whether what became of it is on record as it is now."""
-    if any(known["receipt_id"] == one.receipt_id for known in asked):
-        return True
+    return any(known["receipt_id"] == one.receipt_id for known in asked) or _has_answer(one)
+
+
+def _has_answer(one: Act) -> bool:
+    """Whether what an earlier turn asked for answers it."""
     return one.earlier is not None and one.earlier["outcome"] != "unavailable"
 
 
@@ -302,12 +417,3 @@ def _asked(state: RunState, one: Act, outcome: Invoked) -> dict[str, Any]:
         "index": one.index,
         "outcome": how,
     }
-
-
-def _report(outcome: Outcome[Any]) -> str:
-    """What a worker reports: its answer, or how it ended."""
-    if outcome.status == "completed" and isinstance(outcome.state, RunState):
-        evidence = [f"- {name}: {why}" for name, why in outcome.state.evidence.items()]
-        return "\n".join([outcome.state.answer or "It is done.", *evidence])
-    why = "" if outcome.failure is None else f": {outcome.failure.message}"
-    return f"The worker {outcome.run_id} was {outcome.status}{why}"

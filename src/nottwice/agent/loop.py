@@ -26,6 +26,7 @@ from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.provider import ModelRequest, Provider, StopReason
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Toolbox
+from nottwice.agent.wire_ids import with_own_ids
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope
@@ -195,7 +196,7 @@ class Beats:
                 "No model was asked."
             )
         return ModelRequest(
-            messages=context.messages,
+            messages=with_own_ids(context.messages),
             system=context.system,
             tools=harness.toolbox.schemas,
             most_output_tokens=harness.most_output_tokens,

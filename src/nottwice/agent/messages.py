@@ -48,7 +48,10 @@ class Reasoning:
 
 @frozen_record(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model wants to be called. ``id`` is the provider's, and names the result."""
+    """A tool that the model wants to be called.
+
+    ``id`` is what the provider said; two may have the same. On the wire there are ids of our own.
+    """
 
     kind: ClassVar[str] = "tool_call"
     id: str

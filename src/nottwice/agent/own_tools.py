@@ -119,7 +119,10 @@ def apply(state: RunState, changes: Changes, call: ToolCall) -> str:
 
 def _finish_step(state: RunState, changes: Changes, evidence: str) -> str:
     if changes.cursor >= len(changes.plan):
-        raise BadArguments("No step of your plan is open. Use make_plan first.")
+        raise BadArguments(
+            "No step of your plan is open. Nothing was noted. Use make_plan first, if there is "
+            "more to do."
+        )
     step = changes.plan[changes.cursor]
     changes.completed.append({"step": step, "evidence": evidence, "turn": state.turn})
     changes.cursor += 1
@@ -130,22 +133,32 @@ def _finish_step(state: RunState, changes: Changes, evidence: str) -> str:
 def _show_evidence(state: RunState, changes: Changes, call: ToolCall) -> str:
     number = _number(call, "condition")
     if not 1 <= number <= len(state.done_when):
-        raise BadArguments(f"Your task has {len(state.done_when)} conditions, numbered from 1.")
+        raise BadArguments(_no_such_condition(len(state.done_when)))
     changes.evidence[state.done_when[number - 1]] = _text(call, "evidence")
     return "Noted."
+
+
+def _no_such_condition(conditions: int) -> str:
+    if conditions == 0:
+        return "Your task has no conditions. Nothing was noted, and nothing needs to be."
+    return f"Your task has conditions 1 to {conditions}. Nothing was noted. Name one of them."
+
+
+def _needs(call: ToolCall, name: str, what: str) -> str:
+    return f"{call.name} needs {name}, {what}. Nothing was noted. Call it again with {name}."
 
 
 def _text(call: ToolCall, name: str) -> str:
     value = call.arguments.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise BadArguments(f"{call.name} needs {name}, a text.")
+        raise BadArguments(_needs(call, name, "a text"))
     return value
 
 
 def _texts(call: ToolCall, name: str) -> list[str]:
     value: Any = call.arguments.get(name)
     if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-        raise BadArguments(f"{call.name} needs {name}, a list of texts.")
+        raise BadArguments(_needs(call, name, "a list of texts"))
     return list(value)
 
 
@@ -155,5 +168,5 @@ def _number(call: ToolCall, name: str) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadArguments(f"{call.name} needs {name}, a whole number.")
+        raise BadArguments(_needs(call, name, "a whole number"))
     return value

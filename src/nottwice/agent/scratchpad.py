@@ -131,6 +131,8 @@ def _make_tools(root: str, kind: str) -> tuple[SyncTool[..., Any], ...]:
     # Who comes second to a busy folder comes again.
     retry = RetryPolicy(12, first_seconds=0.02, most_seconds=1.0)
     keyed: dict[str, Any] = {**pure, "key": key_per_call, "window": _WINDOW, "retry": retry}
+    # They are the model's own, and to write again what a note said before takes a change back.
+    keyed["repeat"] = "free"
     return (
         declare(list_all, "pure", name=f"list_{kind}s", **pure),
         declare(read_one, "pure", name=f"read_{kind}", **pure),

@@ -20,6 +20,7 @@ HEARD: Final = "hear the user"
 REPLIED: Final = "the model replied"
 CALLED: Final = "the model calls"
 RESULT: Final = "a tool is answered"
+NOT_BEGUN: Final = "not begun yet"
 FINISHED: Final = "the task is done"
 
 
@@ -60,6 +61,11 @@ def reply(scope: Scope, turn: int, answered: Answered) -> None:
 def results(scope: Scope, message: Message) -> None:
     for result in message.tool_results:
         _tell(scope, RESULT, text=result.content, is_error=result.is_error)
+
+
+def not_begun(scope: Scope, calls: Sequence[str]) -> None:
+    for call in calls:
+        _tell(scope, NOT_BEGUN, text=call)
 
 
 def finish(scope: Scope, text: str) -> None:

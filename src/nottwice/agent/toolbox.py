@@ -3,7 +3,8 @@
 A model asks again for what it has forgotten. So an effect that it asks for is one call of the whole
 run, whichever turn asks for it: the earlier receipt answers, and the model is told so and how to
 repeat on purpose. The label for that is the only thing it can add: class, key and verify are the
-tool's. Reads are made anew in every turn. Promise kept here: P69.
+tool's. A repeat is approved by a person first, unless the tool says otherwise. Reads are made anew
+in every turn. Promises kept here: P69, P201.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from dataclasses import replace
 from typing import Any
 
 from nottwice.agent.messages import ToolCall
+from nottwice.agent.order import Lane
 from nottwice.agent.own_tools import OWN_TOOLS
 from nottwice.agent.provider import ToolSchema
+from nottwice.agent.state import RunState
+from nottwice.agent.wording import call_of
+from nottwice.engine.blocking import written_call
 from nottwice.engine.dispatch import Request
 from nottwice.engine.hiding import kept
 from nottwice.engine.session import Scope, current_scope
@@ -38,6 +43,7 @@ _REPEAT_TEXT = (
     "Leave this out. Only to do the very same thing a second time, although you did it before: "
     "a new short label for this repetition."
 )
+_ASK_TEXT = f"{_REPEAT_TEXT} A person is asked before it is done."
 
 
 @frozen_record(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class Offered:
     make: Callable[..., Request] | None
     worker: Graph[Any] | None = None
     repeat: str | None = None
-    """The parameter by which the model can repeat on purpose; None: it need not."""
+    """The parameter by which the model can repeat on purpose; None: it need not, or must not."""
 
     @property
     def effectful(self) -> bool:
@@ -94,9 +100,25 @@ class Toolbox:
         """What the model is told about all of them."""
         return (*(one.schema for one in self.offered.values()), *OWN_TOOLS.values())
 
-    def want(
-        self, scope: Scope, offered: Offered, call: ToolCall, asked: Iterable[Mapping[str, Any]]
-    ) -> Wanted:
+    def tools(self) -> list[Tool]:
+        """The tools among them, without the workers."""
+        return [each.tool for each in self._given.values() if not isinstance(each, Graph)]
+
+    def lane_of(self, name: str) -> Lane:
+        """How a call of this tool stands to the others of its reply."""
+        if name in OWN_TOOLS:
+            return Lane.READ
+        offered = self.offered.get(name)
+        if offered is None:
+            # Whatever the model meant by it, what it asked for afterwards may need it.
+            return Lane.EFFECT
+        if offered.tool is None:
+            return Lane.WORKER
+        if not offered.effectful:
+            return Lane.READ
+        return Lane.ANY_TIME if offered.tool.parallel else Lane.EFFECT
+
+    def want(self, scope: Scope, offered: Offered, call: ToolCall, state: RunState) -> Wanted:
         """The request for what a model asks; raises what is wrong with its arguments.
 
         Whether a label counts is decided by what earlier turns asked for, which is on record, and
@@ -107,12 +129,14 @@ class Toolbox:
         assert offered.make is not None
         if not offered.effectful:
             return Wanted(_make_in(scope, offered.make, arguments, None))
-        known = {one["receipt_id"]: one for one in asked}
+        known = {one["receipt_id"]: one for one in state.plain["asked"]}
         request = self._run_wide(scope, offered.make, arguments, None)
         earlier = known.get(request.identity.call_id)
         if earlier is not None and isinstance(label, str) and label.strip():
             label = check_id(label.strip(), what=f"The label in {offered.repeat!r}")
             request = self._run_wide(scope, offered.make, arguments, label)
+            if request.tool.repeat == "ask":
+                request = replace(request, ask=_why_ask(state, earlier, label))
             earlier = known.get(request.identity.call_id)
         # What could not be had last time is tried again; what was refused stays refused.
         retry = earlier is not None and earlier["outcome"] == "unavailable"
@@ -127,6 +151,16 @@ class Toolbox:
             # It is a key for each call, and this is the call.
             key = identity.call_id
         return replace(request, identity=identity, key=key, scope=scope)
+
+
+def _why_ask(state: RunState, earlier: Mapping[str, Any], label: str) -> str:
+    """What a person must know who is asked about a repeat: what was done before."""
+    before = call_of(state, earlier)
+    came = "was done" if earlier["outcome"] == "done" else "failed and took no effect"
+    return (
+        f"the model asks for it again, as {label!r}: {written_call(before.name, before.arguments)} "
+        f"{came} in turn {earlier['turn']}, receipt {earlier['receipt_id'][:16]}"
+    )
 
 
 def run_wide(scope: Scope) -> Scope:
@@ -193,11 +227,12 @@ def _offered(protected: Any) -> Offered:
         )
     parameters = _parameters(tool)
     repeat = None
-    if tool.replay_class.effectful:
+    if tool.replay_class.effectful and tool.repeat != "never":
         repeat = "repeat"
         while repeat in parameters["properties"]:
             repeat += "_"
-        parameters["properties"][repeat] = {"type": "string", "description": _REPEAT_TEXT}
+        text = _ASK_TEXT if tool.repeat == "ask" else _REPEAT_TEXT
+        parameters["properties"][repeat] = {"type": "string", "description": text}
     description = inspect.getdoc(tool.function) or f"Calls {tool.name}."
     schema = ToolSchema(tool.name, description, parameters)
     return Offered(schema, tool, protected.requests.make, repeat=repeat)

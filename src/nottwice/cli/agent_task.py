@@ -95,6 +95,8 @@ class AgentProgress(Progress):
                 _show_line("call", text, "cyan")
             case telling.RESULT:
                 _show_line("result", text, "red" if told.is_error else "green")
+            case telling.NOT_BEGUN:
+                _show_line("later", f"{text} is not begun: it waits for its turn", "yellow")
             case telling.FINISHED:
                 _show_line("done", text, "bold green")
 

@@ -16,6 +16,7 @@ from nottwice.cli.documents import finding_document, format_document, tool_docum
 from nottwice.cli.forgotten import forgotten_findings
 from nottwice.cli.lock import LOCK_FILE, lock_findings
 from nottwice.cli.output import safe, show_facts, show_json, show_line
+from nottwice.cli.rewording import rewording_findings
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.errors import NottwiceError, SchemaTooNew, UsageError
 from nottwice.graphs.binding import check_against_each_other
@@ -35,7 +36,7 @@ name. It is imported, which runs its top level: keep what starts your program be
 
 \b
 Listed for every tool that the import declares: its class, key, window, verify, settles, time
-limit, retries, volatile arguments and durable; and four answers:
+limit, retries, once_per, volatile arguments and durable; and four answers:
   does a second run have effects?
   how is it noticed that it was done already?
   is noticing itself free of effects?
@@ -57,7 +58,8 @@ Warnings:  an effect outside of any tool; an unsafe tool without verify, or whos
            retries on its own; a verify hook that reads neither the call's id nor its start; a
            keyed tool that never reads nt.current_call(); an annotation that cannot be used;
            an effectful tool whose result may not come back: no return annotation, or one
-           that nothing can be read as; no tool at all
+           that nothing can be read as; an unsafe tool of an agent that takes a text which the
+           model writes, and does not say once_per=; no tool at all
 
 With --smoke a tool is called, in a sandbox that you name: twice with one key, with changed
 arguments under one key, two at once, and with its process killed in mid-call. The report says
@@ -113,7 +115,8 @@ def check(
     if target is not None:
         application, found = _load(target)
         findings += found + _graph_findings(application, lock_file)
-        findings += [] if application is None else forgotten_findings(application)
+        if application is not None:
+            findings += forgotten_findings(application) + rewording_findings(application)
     reports = [] if application is None else [report_on(tool) for tool in application.tools]
     errors = _count(findings, reports, Level.ERROR)
     warnings = _count(findings, reports, Level.WARNING)
@@ -257,6 +260,8 @@ def _declared(report: ToolReport) -> Iterator[tuple[str, object]]:
             f"up to {retry.attempts} attempts, {retry.first_seconds:g} to "
             f"{retry.most_seconds:g} s apart, after failures without effect",
         )
+    if report.once_per is not None:
+        yield "done once for each", ", ".join(report.once_per)
     yield "volatile", ", ".join(report.volatile) or None
     if report.durable and not report.replay_class.effectful:
         yield "durable", "before it returns"
@@ -266,8 +271,15 @@ def _declared(report: ToolReport) -> Iterator[tuple[str, object]]:
     if report.approve:
         lasts = _seconds(report.approval_seconds)
         yield "approval", "needed" + (f", counts for {lasts}" if lasts else "")
+    if report.replay_class.effectful:
+        yield "repeat by a model", _REPEATS[report.repeat]
+    if report.parallel:
+        yield "order in a reply", "none: parallel"
     yield "keep", _seconds(report.keep_seconds)
     yield "rate", report.rate_class
+
+
+_REPEATS = {"ask": "a person is asked first", "free": "free", "never": "never"}
 
 
 def _seconds(seconds: float | None) -> str | None:

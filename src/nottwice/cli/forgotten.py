@@ -36,14 +36,15 @@ _FIX_BARE = "call the tool itself: .fn is its body, for unit tests"
 def forgotten_findings(application: Application) -> list[Finding]:
     """What the nodes, hooks and blocks of an application do outside of tools."""
     modules = list(_modules(application.module))
-    starts = [start for graph in _graphs(application, modules) for start in _starts(graph)]
+    starts = [start for graph in graphs_of(application) for start in _starts(graph)]
     starts += [start for module in modules for start in blocks_of(module)]
     return list(_findings(find_effects(starts)))
 
 
-def _graphs(application: Application, modules: list[ModuleType]) -> list[Graph[Any]]:
+def graphs_of(application: Application) -> list[Graph[Any]]:
     """Every graph that the application deploys, or that one of its modules has."""
     found: dict[int, Graph[Any]] = {}
+    modules = _modules(application.module)
     values = [value for module in modules for value in list(vars(module).values())]
     for value in (application.named, *values):
         graphs: Iterable[Any] = value.graphs if isinstance(value, App) else (value,)

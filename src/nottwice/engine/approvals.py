@@ -14,7 +14,7 @@ from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope
 from nottwice.errors import Rejected
 from nottwice.model import values
-from nottwice.model.asked import WantedCall
+from nottwice.model.asked import WantedCall, shown_in
 from nottwice.model.call import CallRow
 from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
@@ -52,6 +52,9 @@ def authorise(
         raise Outdated(f"review {last.review_id} was decided otherwise")
     if _is_void(decision, tool, now=session.clock.now()):
         raise (yield from _need(scope, tool, intent, expired=last, why=why))
+    if _is_for_other_words(last, tool, intent):
+        how = "was for other words"
+        raise (yield from _need(scope, tool, intent, expired=last, why=why, how=how))
     stops.go_on(session, identity)
     session.say("use the approval", intent, f"review={last.review_id}")
     return (ReviewWrite(last.used(now=session.clock.now()), last.version),)
@@ -80,8 +83,20 @@ def _is_void(decision: Decision, tool: Tool, *, now: float) -> bool:
     return not -FUTURE_SECONDS <= now - decision.at <= tool.approval_seconds
 
 
+def _is_for_other_words(review: Review, tool: Tool, intent: CallRow) -> bool:
+    """Whether a person approved the same effect in other words than it has now (P202)."""
+    shown = shown_in(review) if tool.once_per is not None else None
+    return isinstance(shown, WantedCall) and shown.args != values.decode_object(intent.args_json)
+
+
 def _need(
-    scope: Scope, tool: Tool, intent: CallRow, *, expired: Review | None, why: str
+    scope: Scope,
+    tool: Tool,
+    intent: CallRow,
+    *,
+    expired: Review | None,
+    why: str,
+    how: str = "has expired",
 ) -> Doing[BaseException]:
     """Ask for approval: the review, and the run's reason to wait, in one commit."""
     session, now = scope.session, scope.session.clock.now()
@@ -97,8 +112,9 @@ def _need(
     writes: tuple[ReviewWrite, ...] = ()
     if expired is not None:
         assert expired.decision is not None
-        summary += f", because the one by {expired.decision.by} has expired"
-        closed = expired.closed("its time limit", now=now)
+        summary += f", because the one by {expired.decision.by} {how}"
+        by = "its time limit" if how == "has expired" else "a call in other words"
+        closed = expired.closed(by, now=now)
         writes = (ReviewWrite(closed, expired.version),)
     review = Review(
         review_id=secrets.token_hex(4),

@@ -78,6 +78,8 @@ class Request:
     key: str | None = None
     label: str | None = None
     retry: bool = False
+    ask: str | None = None
+    """Why a person must approve this very call, whatever its tool says; None: nothing does."""
     trace_id: str | None = None
     clear_json: str | None = None
     """The arguments with their secrets, if they have any; never written anywhere."""
@@ -204,7 +206,8 @@ class _Dispatch:
         session, tool = self.session, self.tool
         if not session.expects_new or self.retry or not tool.replay_class.effectful:
             return False
-        if tool.approve or session.policies or session.stops or session.run.origin is not None:
+        held = session.policies or session.stops or session.run.origin is not None
+        if tool.approve or self.request.ask is not None or held:
             # A new effect may be refused, or a person asked about it; a receipt is handed out.
             return False
         open_steps = self.request.scope.steps
@@ -259,12 +262,16 @@ class _Dispatch:
         """How to call the tool: for another attempt, with what the first one recorded.
 
         The tool or its caller may have changed the objects since, and new code its defaults. Of a
-        secret the record has only a fingerprint, so there it is what this caller gave.
+        secret the record has only a fingerprint, so there it is what this caller gave. A volatile
+        argument may be as fresh as its caller's; but the words of an effect that is done once for
+        something are those on record, which is what people are shown (P202).
         """
-        live = (self.request.args, self.request.kwargs)
-        if row is None or self.tool.rebuild is None or self.tool.volatile:
+        tool, live = self.tool, (self.request.args, self.request.kwargs)
+        if row is None or tool.rebuild is None:
             return live
-        return self.tool.rebuild(values.decode_object(self.request.clear_json or row.args_json))
+        if tool.volatile and (tool.once_per is None or not reconcile.record_suffices(tool, row)):
+            return live
+        return tool.rebuild(values.decode_object(self.request.clear_json or row.args_json))
 
     def _resolve(self, row: CallRow) -> Doing[Attempted | None]:
         invocation: Invocation | None = None
@@ -288,9 +295,10 @@ class _Dispatch:
         intent = yield from self._next_intent(row)
         try:
             permit: gate.Permit | None = gate.FREE
-            if self.tool.approve or session.policies:
+            ask = self.request.ask
+            if self.tool.approve or session.policies or ask is not None:
                 scope = self.request.scope
-                permit = yield from gate.admit(scope, self.tool, intent, before=row)
+                permit = yield from gate.admit(scope, self.tool, intent, before=row, ask=ask)
             if permit is None:
                 # Denied or rejected, and on record as a failure: look at the row again.
                 self.retry = False

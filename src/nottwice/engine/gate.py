@@ -59,10 +59,11 @@ class _Said:
 
 
 def admit(
-    scope: Scope, tool: Tool, intent: CallRow, *, before: CallRow | None
+    scope: Scope, tool: Tool, intent: CallRow, *, before: CallRow | None, ask: str | None = None
 ) -> Doing[Permit | None]:
     """What makes a call allowed. None: it was denied or rejected, which is on record now.
 
+    ``ask``: why a person must approve this one, whatever tool and policies say.
     Raises ApprovalNeeded while a person has not decided, RunDenied if a policy stops the run,
     PolicyFailed if one is broken; in all three cases nothing was sent.
     """
@@ -78,10 +79,11 @@ def admit(
         yield from _record_denial(session, intent, reasons[0], before=before)
         return None
     reviews: tuple[ReviewWrite, ...] = ()
-    if tool.approve or kind is RulingKind.ASK or identity in session.asked:
+    must_ask = tool.approve or ask is not None or kind is RulingKind.ASK
+    if must_ask or identity in session.asked:
         # A person who was asked once is not overruled by a policy that would not ask any more.
-        why = "; ".join(one.ruling.why for one in reasons if one.ruling.why)
-        why = why if kind is RulingKind.ASK else ""
+        said_by_policies = [one.ruling.why for one in reasons] if kind is RulingKind.ASK else []
+        why = "; ".join(filter(None, [ask, *said_by_policies]))
         licence = yield from approvals.authorise(scope, tool, intent, before=before, why=why)
         if licence is None:
             return None

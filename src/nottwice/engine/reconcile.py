@@ -185,7 +185,7 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
     # Calls that its body makes belong to where it was called, not to where it is resolved.
     mine.scope = Scope(session, row.identity.node_id, row.identity.checkpoint_id)
     late = False
-    rebuild = tool.rebuild if _record_suffices(tool, row) else None
+    rebuild = tool.rebuild if record_suffices(tool, row) else None
     try:
         if rebuild is None or not (yield CanInvoke(tool)):
             yield from _without_caller(session, tool, row)
@@ -206,7 +206,7 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
             session.leave(mine)
 
 
-def _record_suffices(tool: Tool, row: CallRow) -> bool:
+def record_suffices(tool: Tool, row: CallRow) -> bool:
     """Whether the record holds every argument of the call (P132).
 
     It does not hold a secret, or a volatile argument that is not plain data: that may be the very

@@ -58,6 +58,7 @@ def print_tool(tool: Tool) -> ToolPrint:
         window_seconds=tool.window_seconds,
         arguments=arguments,
         result=result,
+        left_out=tuple(sorted(tool.volatile)),
     )
 
 

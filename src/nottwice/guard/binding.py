@@ -80,6 +80,7 @@ class Signature:
         *,
         tool: str,
         volatile: tuple[str, ...] | Literal["*"] = (),
+        once_per: tuple[str, ...] | None = None,
         skip_first: bool = False,
     ) -> None:
         self._tool = tool
@@ -93,7 +94,7 @@ class Signature:
                 tool=tool,
             ) from None
         self._parameters = Parameters(self._signature, tool=tool, skip_first=skip_first)
-        self._read_volatile(volatile)
+        self._read_volatile(volatile if once_per is None else self._all_but(once_per))
         self._local_names = capture_local_names(function, self._signature)
         self._lock = threading.RLock()
         self._prepared: _Prepared | None = None
@@ -239,6 +240,18 @@ class Signature:
                         tool=self._tool,
                         parameter=name,
                     )
+
+    def _all_but(self, once_per: tuple[str, ...]) -> tuple[str, ...]:
+        """The parameters that do not say which effect it is (P202)."""
+        known = self._parameters.by_name
+        for name in once_per:
+            if name not in known:
+                raise InvalidTool(
+                    f"Tool {self._tool!r} was not declared: once_per names {name!r}, which is not "
+                    f"one of its parameters ({', '.join(known) or 'it has none'}).",
+                    tool=self._tool,
+                )
+        return tuple(name for name in known if name not in once_per)
 
     def _read_volatile(self, volatile: tuple[str, ...] | Literal["*"]) -> None:
         known = self._parameters.by_name

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from nottwice.errors import InvalidTool
 from nottwice.model.call import Call, ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
-from nottwice.model.tool import Duration, Verification, parse_duration
+from nottwice.model.tool import Duration, Repeat, Verification, parse_duration
 
 __all__ = ["Declaration", "Duration", "VerifyHook", "read_declaration"]
 VerifyHook = Callable[[Call], Verification] | Callable[[Call], Awaitable[Verification]]
@@ -33,10 +33,13 @@ class Declaration:
         time_limit: Duration | None = None,
         verify_limit: Duration = "30s",
         volatile: Iterable[str] | Literal["*"] = (),
+        once_per: Iterable[str] | None = None,
         durable: bool | None = None,
         bound_by: Iterable[str] | None = None,
         tags: Iterable[str] = (),
         approve: bool | Duration = False,
+        repeat: Repeat | None = None,
+        parallel: bool | None = None,
         keep: Duration | None = None,
         rate: str | None = None,
         redact: Callable[[str], str] | None = None,
@@ -53,6 +56,7 @@ class Declaration:
         self.volatile: tuple[str, ...] | Literal["*"] = (
             "*" if volatile == "*" else _names(volatile, tool, "volatile")
         )
+        self.once_per = None if once_per is None else _names(once_per, tool, "once_per")
         self.durable: Any = durable
         self.bound_by = None if bound_by is None else _names(bound_by, tool, "bound_by")
         self.tags = _names(tags, tool, "tags")
@@ -60,6 +64,8 @@ class Declaration:
         self.approval_seconds = (
             None if isinstance(approve, bool) else _seconds(approve, tool, "approve")
         )
+        self.given_repeat: Any = repeat
+        self.parallel: Any = parallel
         self.keep = keep
         self.keep_seconds = None if keep is None else _seconds(keep, tool, "keep")
         self.redact = redact
@@ -96,7 +102,29 @@ class Declaration:
                 f"Tool {name!r} was not declared: volatile='*' would make all effects of a step "
                 "one call. Name the arguments that do not matter, one by one."
             )
+        self._check_once_per(name, kind)
         self._check_durable(name, kind)
+        self._check_repeat(name, kind)
+        self._check_parallel(name, kind)
+
+    def _check_once_per(self, name: str, kind: ReplayClass) -> None:
+        if self.once_per is None:
+            return
+        if not kind.effectful:
+            why = "a pure tool has no effect that could happen twice. Leave once_per= out"
+        elif self.volatile:
+            why = (
+                "once_per= says which arguments count, and volatile= which do not. Leave one of "
+                "them out"
+            )
+        elif not self.once_per:
+            why = (
+                "once_per=() would make all its calls one effect. Name the arguments that say "
+                "which effect it is, for example once_per=('to', 'order_id')"
+            )
+        else:
+            return
+        raise InvalidTool(f"Tool {name!r} was not declared: {why}.", tool=name)
 
     def _check_durable(self, name: str, kind: ReplayClass) -> None:
         if self.durable is None:
@@ -110,6 +138,39 @@ class Declaration:
         else:
             return
         raise InvalidTool(f"Tool {name!r} was not declared: {why}. Leave durable= out.")
+
+    @property
+    def repeat(self) -> Repeat:
+        """Also for a keyed tool: a repeat has a key of its own, so the upstream does it again."""
+        given: Repeat = "ask" if self.given_repeat is None else self.given_repeat
+        return given
+
+    def _check_repeat(self, name: str, kind: ReplayClass) -> None:
+        if self.given_repeat is None:
+            return
+        known = get_args(Repeat)
+        if not kind.effectful:
+            raise InvalidTool(
+                f"Tool {name!r} was not declared: a pure tool changes nothing, so a model may "
+                "call it as often as it likes. Leave repeat= out."
+            )
+        if not isinstance(self.given_repeat, str) or self.given_repeat not in known:
+            raise InvalidTool(
+                f"Tool {name!r} was not declared: repeat={self.given_repeat!r} is none of "
+                f"{', '.join(map(repr, known))}. 'ask' asks a person before a model does the very "
+                "same again, 'free' lets it, 'never' refuses it."
+            )
+
+    def _check_parallel(self, name: str, kind: ReplayClass) -> None:
+        if self.parallel is None:
+            return
+        if not isinstance(self.parallel, bool):
+            why = f"parallel must be True or False, not {self.parallel!r}"
+        elif not kind.effectful:
+            why = "a pure tool changes nothing, so reads of one reply run in parallel anyway"
+        else:
+            return
+        raise InvalidTool(f"Tool {name!r} was not declared: {why}. Leave parallel= out.")
 
     def _check_keep(self, name: str) -> None:
         """A row that is gone cannot keep a key from being sent again with other arguments."""
@@ -171,4 +232,10 @@ def _names(given: Iterable[str], tool: str, what: str) -> tuple[str, ...]:
             f"Tool {tool!r} was not declared: {what} is a tuple of names: write "
             f"{what}=({given!r},)."
         )
-    return tuple(given)
+    names: tuple[Any, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidTool(
+                f"Tool {tool!r} was not declared: {what} is a tuple of names, and {name!r} is none."
+            )
+    return names

@@ -27,7 +27,7 @@ from nottwice.guard.frames import without_our_frames
 from nottwice.guard.request import Requests
 from nottwice.model.call import ReplayClass, check_id
 from nottwice.model.failure import Classifier, RetryPolicy
-from nottwice.model.tool import OWN_PREFIX, Tool, parse_duration
+from nottwice.model.tool import OWN_PREFIX, Repeat, Tool, parse_duration
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -128,9 +128,12 @@ def tool(
     time_limit: Duration | None = None,
     verify_limit: Duration = "30s",
     volatile: Iterable[str] = (),
+    once_per: Iterable[str] | None = None,
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
     approve: bool | Duration = False,
+    repeat: Repeat = "ask",
+    parallel: bool = False,
     keep: Duration | None = None,
     rate: str | None = None,
     redact: Callable[[str], str] | None = None,
@@ -149,9 +152,12 @@ def tool(
     time_limit: Duration | None = None,
     verify_limit: Duration = "30s",
     volatile: Iterable[str] = (),
+    once_per: Iterable[str] | None = None,
     bound_by: Iterable[str] | None = None,
     tags: Iterable[str] = (),
     approve: bool | Duration = False,
+    repeat: Repeat = "ask",
+    parallel: bool = False,
     keep: Duration | None = None,
     rate: str | None = None,
     redact: Callable[[str], str] | None = None,
@@ -206,11 +212,14 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
             declared.verify_limit, what=f"Tool {name!r}: verify_limit"
         ),
         volatile=requests.signature.volatile_names(),
+        once_per=declared.once_per,
         durable=declared.durable or declared.volatile == "*",
         bound_by=declared.bound_by,
         tags=declared.tags,
         approve=declared.approve,
         approval_seconds=declared.approval_seconds,
+        repeat=declared.repeat,
+        parallel=bool(declared.parallel),
         keep_seconds=declared.keep_seconds,
         rate_class=declared.rate,
         redact=declared.redact,

@@ -61,8 +61,9 @@ class KeyTemplate:
         for name in self._fields:
             if name in volatile:
                 raise self._invalid(
-                    f"it uses {name!r}, which is volatile: the key would change from one attempt "
-                    "to the next. Use a parameter that says what is meant"
+                    f"it uses {name!r}, which is volatile (declared so, or not in once_per): the "
+                    "key would change from one attempt to the next. Use a parameter that says "
+                    "what is meant"
                 )
             if name in secret:
                 raise self._invalid(

@@ -113,6 +113,7 @@ class Parameters:
             tool=self._tool,
             parameter=parameter,
             path=parameter,
+            why=what,
         )
 
     def _assign_by_name(self, given: dict[str, Any], kwargs: Mapping[str, Any]) -> None:

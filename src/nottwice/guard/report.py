@@ -80,11 +80,14 @@ class ToolReport:
     time_limit_seconds: float | None
     retry: RetryPolicy
     volatile: tuple[str, ...]
+    once_per: tuple[str, ...] | None
     durable: bool
     bound_by: tuple[str, ...] | None
     tags: tuple[str, ...]
     approve: bool
     approval_seconds: float | None
+    repeat: str
+    parallel: bool
     keep_seconds: float | None
     rate_class: str | None
     answers: Answers
@@ -110,11 +113,14 @@ def report_on(protected: Callable[..., Any]) -> ToolReport:
         time_limit_seconds=tool.time_limit_seconds,
         retry=tool.retry,
         volatile=tool.volatile,
+        once_per=tool.once_per,
         durable=tool.durable or tool.replay_class.effectful,
         bound_by=tool.bound_by,
         tags=tool.tags,
         approve=tool.approve,
         approval_seconds=tool.approval_seconds,
+        repeat=tool.repeat,
+        parallel=tool.parallel,
         keep_seconds=tool.keep_seconds,
         rate_class=tool.rate_class,
         answers=Answers(

@@ -53,7 +53,11 @@ class Requests:
         self._bound_by = declared.bound_by or ()
         self._check_method(declared.bound_by)
         self.signature = Signature(
-            function, tool=name, volatile=declared.volatile, skip_first=self.is_method
+            function,
+            tool=name,
+            volatile=declared.volatile,
+            once_per=declared.once_per,
+            skip_first=self.is_method,
         )
         self.results = Results(self.signature, tool=name)
         self._watch = ChangeWatch(self.signature, tool=name)

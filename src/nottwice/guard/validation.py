@@ -57,6 +57,7 @@ class Validator:
             tool=self._tool,
             parameter=name or None,
             path=path or None,
+            why=f"{what}: {text}",
         ) from None
 
 

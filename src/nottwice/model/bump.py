@@ -244,11 +244,27 @@ def _tool(old: ToolPrint, new: ToolPrint) -> Iterator[Reason]:
         # Arguments that equal their default are not written down: another default is another call.
         compatible = change.fit is Fit.WIDER and not change.changes_default
         yield Reason(_part(change.fit), text, is_compatible=compatible)
+    yield from _identity(old, new)
     fit = schemas.compare(old.result, new.result)
     if fit is not Fit.SAME:
         how = "allows more" if fit is Fit.WIDER else "narrowed"
         text = f"the result of {tool} {how}"
         yield Reason(_part(fit), text, is_compatible=fit is Fit.WIDER)
+
+
+def _identity(old: ToolPrint, new: ToolPrint) -> Iterator[Reason]:
+    """Whether a call that is on record would be taken for another one, and be made again."""
+    for name in sorted(set(old.left_out) ^ set(new.left_out)):
+        if not {name} <= _arguments(old) & _arguments(new):
+            # One that was added or taken away has its own reason, if it needs one.
+            continue
+        how = "counts now" if name in old.left_out else "no longer counts"
+        text = f'argument "{name}" of tool "{old.name}" {how} for which call it is'
+        yield Reason(Part.MAJOR, text)
+
+
+def _arguments(tool: ToolPrint) -> set[str]:
+    return set((tool.arguments or {}).get("properties", {}))
 
 
 def _bodies(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:

@@ -1,8 +1,8 @@
 """What makes a graph this graph: its structure and, apart from it, what its nodes say (V5).
 
 Structure is what a run in flight depends on: nodes, routes, bounds, the state's schema, and of
-each tool its class, key, window and schemas. It is kept whole and not only as a hash, because
-whoever is told that something changed must be told what.
+each tool its class, key, window, schemas, and which arguments tell its calls apart. It is kept
+whole and not only as a hash, because whoever is told that something changed must be told what.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ class ToolPrint:
     arguments: Any = None
     """A JSON schema with one property a parameter; None: any."""
     result: Any = None
+    left_out: tuple[str, ...] = ()
+    """Arguments that do not tell calls apart, because of ``volatile`` or ``once_per``."""
 
     def to_plain(self) -> dict[str, Any]:
         """What is kept of it; schemas as they compare, without words for people."""
         keyed = {"key": self.key, "window_seconds": self.window_seconds}
+        left_out = {"left_out": sorted(self.left_out)} if self.left_out else {}
         return {
             "class": self.replay_class.value,
             **(keyed if self.key is not None else {}),
             "arguments": schemas.normal(self.arguments),
             "result": schemas.normal(self.result),
+            **left_out,
         }
 
     @staticmethod
@@ -48,6 +52,7 @@ class ToolPrint:
             window_seconds=plain.get("window_seconds"),
             arguments=plain["arguments"],
             result=plain["result"],
+            left_out=tuple(plain.get("left_out", ())),
         )
         return checked(found)
 

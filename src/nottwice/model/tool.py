@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from nottwice.errors import InvalidTool
 from nottwice.model.call import Call, ReplayClass, StoredResult
@@ -21,6 +21,8 @@ _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 6
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*")
 Duration = str | timedelta
 """How long: ``"24h"``, or a timedelta. A bare number would be read as hours and mean seconds."""
+Repeat = Literal["ask", "free", "never"]
+"""What becomes of a model's wish to do the very same a second time."""
 OWN_PREFIX = "nottwice."
 """What the names of rows begin with that nottwice makes itself: answers, timers, events, values."""
 LEAST_WINDOW_MARGIN_SECONDS = 60.0
@@ -81,6 +83,8 @@ class Tool:
     time_limit_seconds: float | None = None
     verify_limit_seconds: float = 30.0
     volatile: tuple[str, ...] = ()
+    once_per: tuple[str, ...] | None = None
+    """The arguments that say which effect it is; all others are volatile. None: not said (P202)."""
     durable: bool = False
     """Its result is durable before it is returned, also if it is pure: it was paid for (D14)."""
     only_answers: bool = False
@@ -96,6 +100,10 @@ class Tool:
     """How long its rows are kept after their run has ended; None: as its class says."""
     redact: Callable[[str], str] | None = None
     """Takes out of a text what must not be recorded; asked about failures, evidence, results."""
+    repeat: Repeat = "ask"
+    """Whether a model may do the very same again (P201)."""
+    parallel: bool = False
+    """A model that asks for several effects in one reply means no order for this one (P200)."""
     rate_class: str | None = None
     """The name of its rate-limit class. Recorded now, enforced by the policy gate."""
 

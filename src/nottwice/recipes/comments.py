@@ -60,14 +60,15 @@ def comment(
     settles: Duration,
     name: str = "comment",
     marker: str = MARKER,
+    once_per: Iterable[str] | None = None,
     classify: Classifier = single_request,
     time_limit: Duration = "2m",
 ) -> SyncTool[..., Commented]:
     """Make a tool ``comment(target, text)``; ``target`` is whatever ``comments`` takes it for.
 
     ``marker`` is put below the text, with ``{id}`` for the id of the call. ``settles``: how long
-    after the death of a process its request may still become a comment. ``time_limit``: for one
-    attempt.
+    after the death of a process its request may still become a comment. ``once_per``: as for every
+    tool; ``("target",)`` is one comment a run for each target. ``time_limit``: for one attempt.
     """
     if not isinstance(marker, str) or marker.count("{id}") != 1:
         raise InvalidTool(
@@ -95,7 +96,8 @@ def comment(
         "unsafe_on_replay",
         name=name,
         recipe="comment",
-        works_on={"read": read, "add": add, "marker": marker},
+        works_on={"read": read, "add": add, "marker": marker, "once_per": once_per},
+        once_per=once_per,
         verify=find_comment,
         settles=settles,
         classify=classify,

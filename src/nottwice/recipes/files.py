@@ -75,6 +75,8 @@ def write_file(
         works_on={"folder": root},
         verify=find_written,
         settles=settles,
+        # To write again what a file held before is how a change is taken back.
+        repeat="free",
     )
     return protected
 

@@ -158,6 +158,8 @@ def git_commit(
         works_on={"repository": root},
         verify=find_commit,
         settles=settles,
+        # It adds what has changed since, or nothing; and it can be undone.
+        repeat="free",
         # Who comes second to a busy repository comes again.
         retry=RetryPolicy(8, first_seconds=0.2, most_seconds=5.0),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import smtplib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from email.message import EmailMessage
 from email.utils import formatdate, parseaddr
@@ -71,13 +71,15 @@ def send_mail(
     sent: Callable[[str], bool | None] | None = None,
     settles: Duration | None = None,
     name: str = "send_mail",
+    once_per: Iterable[str] | None = None,
     time_limit: Duration = "30s",
 ) -> SyncTool[..., Sent]:
     """Make a tool ``send_mail(to, subject, text, html)`` that hands one mail to a server.
 
     ``sent`` tells by a Message-ID whether that mail went out: True, False, or None if it cannot
     tell. Without it every doubt waits for a person. ``settles``: how long after a death a mail may
-    still show up there; without it "not there" is not believed.
+    still show up there; without it "not there" is not believed. ``once_per``: as for every tool;
+    ``("to",)`` sends one mail a run to the same addresses, whatever a model writes.
     """
     domain = _domain_of(sender, tool=name)
     limit_seconds = parse_duration(time_limit, what=f"Tool {name!r}: time_limit")
@@ -113,7 +115,8 @@ def send_mail(
         "unsafe_on_replay",
         name=name,
         recipe="send_mail",
-        works_on={"address": address, "sender": sender},
+        works_on={"address": address, "sender": sender, "once_per": once_per},
+        once_per=once_per,
         verify=None if sent is None else find_mail,
         settles=settles,
         classify=single_request,

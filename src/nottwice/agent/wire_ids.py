@@ -1,0 +1,55 @@
+"""Under which ids do tool calls and their results go to a model?
+
+Under ids of our own. A model API refuses a conversation in which two calls share an id, or an id
+has a strange character. Small models make up such ids: ``functions.refund:0`` in every turn. What
+they said stays in the transcript as they said it, so one bad reply would poison every later
+request of the run. Here each call of a request gets a number, and each result the number of the
+call that it answers: where several calls of one message share an id, in their order. The numbers
+are the same in every request as long as the conversation is only added to, so that it can be
+cached. Promise kept here: P204.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from nottwice.agent.messages import Block, Message, Role, ToolCall, ToolResult
+
+
+def with_own_ids(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages with ids that are unique in them, on both sides of each tool call."""
+    numbers = itertools.count(1)
+    answered: dict[str, deque[str]] = {}
+    renamed: list[Message] = []
+    for message in messages:
+        if message.role is Role.ASSISTANT:
+            # Results stand in the message after their calls, and in no later one.
+            answered = defaultdict(deque)
+            blocks = tuple(_called(message.blocks, numbers, answered))
+        else:
+            blocks = tuple(_answering(message.blocks, answered))
+        renamed.append(replace(message, blocks=blocks))
+    return tuple(renamed)
+
+
+def _called(
+    blocks: Iterable[Block], numbers: Iterator[int], answered: dict[str, deque[str]]
+) -> Iterator[Block]:
+    for block in blocks:
+        if isinstance(block, ToolCall):
+            own = f"call_{next(numbers)}"
+            answered[block.id].append(own)
+            yield replace(block, id=own)
+        else:
+            yield block
+
+
+def _answering(blocks: Iterable[Block], answered: dict[str, deque[str]]) -> Iterator[Block]:
+    for block in blocks:
+        if isinstance(block, ToolResult) and answered.get(block.call_id):
+            yield replace(block, call_id=answered[block.call_id].popleft())
+        else:
+            yield block

@@ -1,0 +1,222 @@
+"""What is a model told about a call that was not made, was made before, or failed?
+
+A model reads none of our manuals and has no terminal. So each text says what was not done and what
+the model itself can do next, and holds no command and no advice for a programmer. What is on record
+of a call is in its own words: a receipt of other words is never passed off as one of these.
+Promises kept here: P71, P203.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nottwice.agent.messages import ToolCall
+from nottwice.agent.state import RunState
+from nottwice.errors import (
+    Ambiguous,
+    Denied,
+    InvalidArguments,
+    InvalidId,
+    InvalidKey,
+    KeyConflict,
+    NotPlainData,
+    Rejected,
+    Retryable,
+    ToolFailure,
+)
+from nottwice.graphs.outcome import Outcome
+from nottwice.model.failure import Failure
+from nottwice.model.tool import Tool
+
+TOLD = (ToolFailure, InvalidArguments, InvalidKey, KeyConflict, NotPlainData, InvalidId)
+"""What a model is told: nothing took effect, or the effect is on record."""
+_OURS = "nottwice.errors."
+_NOT_CALLED = "Nothing was done."
+
+
+def unreadable(call: ToolCall) -> str:
+    """What it wrote is no JSON object, or was cut off."""
+    return (
+        f"The arguments of {call.name} are no JSON object, or not a whole one. {_NOT_CALLED} Call "
+        "it again with its arguments as one complete JSON object."
+    )
+
+
+def no_such_tool(call: ToolCall, known: Sequence[str]) -> str:
+    return f"There is no tool {call.name!r}. {_NOT_CALLED} You have: {', '.join(known)}"
+
+
+def no_goal(call: ToolCall) -> str:
+    return (
+        f"{call.name} needs a goal, a text that says what it is to do. {_NOT_CALLED} Call it "
+        "again with a goal."
+    )
+
+
+def not_begun(before: ToolCall, number: int) -> str:
+    """What came after a call of the same reply that did not happen."""
+    return (
+        f"Not begun: you asked for this after call {number} of the same reply, {before.name}, "
+        f"which did not happen. {_NOT_CALLED} Call it again if you still want it."
+    )
+
+
+def of_error(call: ToolCall, tool: Tool | None, error: BaseException) -> str:
+    """What went wrong with a call, and what a model can do about it."""
+    if isinstance(error, ToolFailure):
+        return _failed(call, tool, error)
+    if isinstance(error, InvalidArguments):
+        why = _fact(error, "why") or "its arguments do not fit"
+        return f"{call.name} was not called: {why}. {_NOT_CALLED} Correct that and call it again."
+    if isinstance(error, NotPlainData):
+        return (
+            f"{call.name} was not called: {_fact(error, 'path') or 'an argument'} holds a value "
+            f"that cannot be kept. {_NOT_CALLED} Use plain JSON values: text without broken "
+            "characters, finite numbers, lists and objects that are not too deep."
+        )
+    if isinstance(error, KeyConflict):
+        return (
+            f"{call.name} was not called: it was asked for before, for the same thing and with "
+            f"other arguments, and is done only once for it. {_NOT_CALLED} If you mean another "
+            "thing, use the arguments that tell it apart; otherwise go on with what was done then."
+        )
+    if isinstance(error, InvalidKey):
+        return (
+            f"{call.name} was not called: these arguments are empty or too long to tell this call "
+            f"from others. {_NOT_CALLED} Use shorter ones that are not empty."
+        )
+    return (
+        f"{call.name} was not called: its label is too long, or holds characters that cannot be "
+        f"printed. {_NOT_CALLED} Use a short label of plain words."
+    )
+
+
+def _failed(call: ToolCall, tool: Tool | None, error: ToolFailure) -> str:
+    detail = str(_fact(error, "detail") or error.message).rstrip(".")
+    kind = str(_fact(error, "error_type") or "")
+    if kind and not kind.startswith(_OURS):
+        detail = f"{kind.removeprefix('builtins.')}: {detail}"
+    effectful = tool is not None and tool.replay_class.effectful
+    effect = f" {_NOT_CALLED}" if effectful else ""
+    if isinstance(error, Denied | Rejected):
+        return (
+            f"{call.name} was not allowed: {detail}.{effect} Do not look for a way around it. Go "
+            "on without it, or say in your answer that it was not allowed."
+        )
+    after = _fact(error, "attempts") or 1
+    tried = f" after {after} attempts" if isinstance(after, int) and after > 1 else ""
+    if isinstance(error, Retryable | Ambiguous):
+        then = "It may work later: you can call it again."
+    else:
+        then = "The same call would fail again: change it, or find another way."
+    return f"{call.name} failed{tried}: {detail}.{effect} {then}"
+
+
+def _fact(error: BaseException, name: str) -> Any:
+    return getattr(error, "facts", {}).get(name)
+
+
+# What was done before
+
+
+def of_earlier(
+    call: ToolCall, tool: Tool | None, before: ToolCall, turn: int, *, repeat: str | None
+) -> str:
+    """That nothing was done now, because it was done in an earlier turn."""
+    again = _how_to_repeat(tool, repeat)
+    if tool is not None and (other := other_words(tool, before, call)):
+        return (
+            f"(You did this in turn {turn} already, with another {_listed(other)}. "
+            f"{_once(tool)} It was not done again: your new {_listed(other)} went nowhere, and "
+            f"this is the receipt of then.{again})"
+        )
+    return (
+        f"(You asked for this in turn {turn} already. It was not done again: this is the receipt "
+        f"of then.{again})"
+    )
+
+
+def of_earlier_failure(turn: int) -> str:
+    return f"(You asked for this in turn {turn} already. This is how it failed then.)"
+
+
+def of_twin(call: ToolCall, tool: Tool | None, before: ToolCall, *, repeat: str | None) -> str:
+    """That the same reply asks for it twice."""
+    again = _how_to_repeat(tool, repeat)
+    if tool is not None and (other := other_words(tool, before, call)):
+        return (
+            f"(You asked for this twice at once, with another {_listed(other)}. {_once(tool)} It "
+            f"was done once, as you asked for it first.{again})"
+        )
+    return f"(You asked for this twice at once. It was done once.{again})"
+
+
+def of_first_words(call: ToolCall, tool: Tool, before: ToolCall, turn: int) -> str | None:
+    """That another attempt has used the words of the first one."""
+    other = other_words(tool, before, call)
+    if not other:
+        return None
+    return f"(It was done now, with the {_listed(other)} that you gave in turn {turn}.)"
+
+
+def other_words(tool: Tool, before: ToolCall, call: ToolCall) -> list[str]:
+    """Which arguments differ that do not tell one effect from another."""
+    one, other = before.arguments, call.arguments
+    return [name for name in tool.volatile if one.get(name) != other.get(name)]
+
+
+def call_of(state: RunState, asked: Mapping[str, Any]) -> ToolCall:
+    """The tool call by which a model asked for an effect."""
+    message, index = int(asked["message"]), int(asked["index"])
+    return state.transcript[message].tool_calls[index]
+
+
+def _once(tool: Tool) -> str:
+    per = tool.once_per
+    return "It is done only once." if per is None else f"It is done once for each {_listed(per)}."
+
+
+def _how_to_repeat(tool: Tool | None, repeat: str | None) -> str:
+    if tool is None:
+        return ""
+    if repeat is None:
+        return " It cannot be done a second time."
+    asks = "; a person is asked first" if tool.repeat == "ask" else ""
+    return f" To do it a second time on purpose, add {repeat}='a new label'{asks}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(names)
+
+
+# What a worker reports
+
+
+def of_worker(name: str, outcome: Outcome[Any]) -> str:
+    """What came of a task: the worker's answer, or how it ended."""
+    if outcome.status == "completed" and isinstance(outcome.state, RunState):
+        evidence = [f"- {name}: {why}" for name, why in outcome.state.evidence.items()]
+        return "\n".join([outcome.state.answer or "It is done.", *evidence])
+    how = "was stopped by a person" if outcome.status == "aborted" else "could not finish its task"
+    return (
+        f"{name} {how}{_why_failed(outcome.failure)}. What it had done by then stays done. Do not "
+        "count on the rest."
+    )
+
+
+def _why_failed(failure: Failure | None) -> str:
+    if failure is None:
+        return ""
+    if failure.error_type.startswith(_OURS) and not _is_told(failure):
+        # Its text is for the people who run it.
+        return ": its program had an error"
+    return f": {failure.message.rstrip('.')}"
+
+
+def _is_told(failure: Failure) -> bool:
+    return failure.error_type.removeprefix(_OURS) in {kind.__name__ for kind in _all(ToolFailure)}
+
+
+def _all(kind: type[BaseException]) -> set[type[BaseException]]:
+    return {kind}.union(*(_all(each) for each in kind.__subclasses__()))

@@ -1,0 +1,124 @@
+"""Mutants of ``agent``, and of what tools declare for it: what a model may make happen."""
+
+from __future__ import annotations
+
+from tools.mutants.mutant import Mutant
+
+AGENT: tuple[Mutant, ...] = (
+    Mutant(
+        name="effects of one reply happen together",
+        file="agent/order.py",
+        old="        if lane is Lane.EFFECT:\n",
+        new="        if False:\n",
+        tests=(
+            "tests/agent/test_order.py"
+            "::test_effects_of_one_reply_happen_in_the_order_of_the_reply[sync]",
+        ),
+        why="A commit would be made before the file is written.",
+    ),
+    Mutant(
+        name="what follows an effect that did not happen is done",
+        file="agent/acting.py",
+        old="                if self._failed is not None and self._would_be_new(one):\n",
+        new="                if False:\n",
+        tests=(
+            "tests/agent/test_order.py::test_the_mail_about_a_refund_that_was_rejected_is_not_sent",
+        ),
+        why="A customer would be told of a refund that a person has rejected.",
+    ),
+    Mutant(
+        name="what must stop the run is told to the model",
+        file="agent/acting.py",
+        old="        return min(serious, key=stops.urgency) if serious else None\n",
+        new="        return None\n",
+        tests=(
+            "tests/agent/test_acting.py"
+            "::test_an_error_of_the_program_stops_the_run_and_is_not_told_to_the_model",
+        ),
+        why="A model that sees an error tries again.",
+    ),
+    Mutant(
+        name="nobody is asked about a repeat",
+        file="agent/toolbox.py",
+        old='            if request.tool.repeat == "ask":\n',
+        new="            if False:\n",
+        tests=(
+            "tests/agent/test_toolbox.py"
+            "::test_a_repeat_waits_for_a_person_who_is_told_of_the_earlier_receipt[unsafe]",
+        ),
+        why="A model that was taught how to repeat would refund five times.",
+    ),
+    Mutant(
+        name="a repeat that a person must approve is taken for new without a look",
+        file="engine/dispatch.py",
+        old="        if tool.approve or self.request.ask is not None or held:\n",
+        new="        if tool.approve or held:\n",
+        tests=(
+            "tests/agent/test_toolbox.py"
+            "::test_an_approved_repeat_that_is_asked_for_once_more_is_answered_by_its_receipt",
+        ),
+        why="A person would be asked about a repeat that has happened.",
+    ),
+    Mutant(
+        name="a tool that says never is repeated",
+        file="agent/toolbox.py",
+        old='    if tool.replay_class.effectful and tool.repeat != "never":\n',
+        new="    if tool.replay_class.effectful:\n",
+        tests=(
+            "tests/agent/test_toolbox.py"
+            "::test_a_tool_that_says_never_is_not_repeated_and_its_model_is_told_so",
+        ),
+        why="What must happen once only would happen again.",
+    ),
+    Mutant(
+        name="other words are another effect although the tool says otherwise",
+        file="guard/binding.py",
+        old="volatile if once_per is None else self._all_but(once_per)",
+        new="volatile",
+        tests=(
+            "tests/guard/test_once_per.py"
+            "::test_in_a_plain_run_the_second_wording_gets_the_first_receipt",
+        ),
+        why="Every mail that a model words anew would go out.",
+    ),
+    Mutant(
+        name="another attempt sends other words than the record says",
+        file="engine/dispatch.py",
+        old="        if tool.volatile and (tool.once_per is None or not",
+        new="        if tool.volatile and (True or not",
+        tests=(
+            "tests/guard/test_once_per.py"
+            "::test_another_attempt_sends_the_words_on_record_and_the_model_is_told_so",
+        ),
+        why="The ledger would show a mail that was never sent.",
+    ),
+    Mutant(
+        name="an approval counts for words that nobody saw",
+        file="engine/approvals.py",
+        old="    if _is_for_other_words(last, tool, intent):\n",
+        new="    if False:\n",
+        tests=(
+            "tests/guard/test_once_per.py::test_an_approval_is_for_the_words_that_a_person_saw",
+        ),
+        why="A person would have approved a mail that says something else.",
+    ),
+    Mutant(
+        name="what tells calls apart may change under a version",
+        file="model/bump.py",
+        old="        if not {name} <= _arguments(old) & _arguments(new):\n",
+        new="        if True:\n",
+        tests=(
+            "tests/guard/test_once_per.py"
+            "::test_another_answer_to_which_call_it_is_needs_a_new_major_version",
+        ),
+        why="A run in flight would take its own receipts for those of other calls.",
+    ),
+    Mutant(
+        name="the ids of a model go back to it as it made them up",
+        file="agent/loop.py",
+        old="            messages=with_own_ids(context.messages),\n",
+        new="            messages=context.messages,\n",
+        tests=("tests/agent/test_wire_ids.py::test_what_is_on_record_is_what_the_model_said",),
+        why="One reply with a duplicate id would poison every later request.",
+    ),
+)
