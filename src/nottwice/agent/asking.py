@@ -243,7 +243,7 @@ def _most_it_may_take(provider: Provider, question: ModelRequest) -> Amount:
     )
     usage = Usage(prompt, question.most_output_tokens)
     price = provider.price
-    return Amount(usage.tokens, 0.0 if price is None else price.cost_usd(usage))
+    return Amount(usage.tokens, 0.0 if price is None else price.most_usd(usage))
 
 
 def _within_budget(

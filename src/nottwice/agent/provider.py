@@ -119,6 +119,11 @@ class Price:
         )
         return round(millionths / 1e6, 9)
 
+    def most_usd(self, usage: Usage) -> float:
+        """The most that this usage can cost: all of its input may be written to a cache."""
+        dearest = max(self.input_usd, self.cache_write_usd or 0.0)
+        return Price(dearest, self.output_usd).cost_usd(usage)
+
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ModelReply:

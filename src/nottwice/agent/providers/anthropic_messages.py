@@ -37,6 +37,8 @@ ANTHROPIC = "anthropic"
 SENT_BEFORE = "anthropic_sent_before"
 """The hash of what had been sent when a thought was thought, in the ``extra`` of its block."""
 _MARK = "cache_control"
+MOST_MARKS = 4
+"""How many marks the API accepts in one request."""
 _VERSION = re.compile(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?:-|$)")
 _STOPS = {
     "end_turn": StopReason.END,
@@ -57,17 +59,19 @@ def anthropic(
     prices: Prices | None = None,
     time_limit: Duration = "10m",
     binds_thinking: bool | None = None,
+    cache: bool = True,
 ) -> SdkProvider:
     """A model of Anthropic: ``nt.providers.anthropic("claude-sonnet-5-5")``.
 
     ``api_key``: else what the SDK finds, usually in ANTHROPIC_API_KEY. ``max_tokens``: never more
     output tokens than this, whatever is asked for. ``prices``: by model, where the list here is
     silent or out of date. ``binds_thinking``: whether the model takes a thought back only where
-    nothing before it has changed; None: by its name. Needs ``pip install 'nottwice[anthropic]'``.
+    nothing before it has changed; None: by its name. ``cache``: mark the prompt so that the API
+    keeps its beginning from turn to turn (P205). Needs ``pip install 'nottwice[anthropic]'``.
     """
     binds = _binds_thinking(model) if binds_thinking is None else binds_thinking
     return SdkProvider(
-        API._replace(ask=functools.partial(ask, binds_thinking=binds)),
+        API._replace(ask=functools.partial(ask, binds_thinking=binds, cache=cache)),
         model,
         api_key=api_key,
         base_url=base_url,
@@ -83,11 +87,13 @@ def _binds_thinking(model: object) -> bool:
     return found is not None and (int(found[1]), int(found[2] or 0)) > (5, 0)
 
 
-def ask(request: ModelRequest, *, binds_thinking: bool = False) -> dict[str, Any]:
+def ask(
+    request: ModelRequest, *, binds_thinking: bool = False, cache: bool = False
+) -> dict[str, Any]:
     """The words of one request."""
     asked: dict[str, Any] = {}
     if request.system:
-        asked["system"] = request.system
+        asked["system"] = [{"type": "text", "text": request.system}]
     if request.tools:
         asked["tools"] = [
             {
@@ -107,7 +113,23 @@ def ask(request: ModelRequest, *, binds_thinking: bool = False) -> dict[str, Any
             own = message.extra.get(ANTHROPIC, {})
             asked["messages"].append({"role": message.role.value, "content": content, **own})
             so_far.add(asked["messages"][-1])
+    if cache and _MARK not in request.options:
+        _mark(asked)
     return asked
+
+
+def _mark(asked: dict[str, Any]) -> None:
+    """Have the API keep the prompt up to its end, and what all runs of an agent share.
+
+    The end of the turn before is marked, too: the API looks for what it has kept no further than
+    twenty blocks back, and a turn of many parallel calls has more.
+    """
+    left = MOST_MARKS - json.dumps(asked).count(f'"{_MARK}":')
+    spoken = [message["content"] for message in asked["messages"] if message["role"] == "user"]
+    shared = asked.get("system") or asked.get("tools")
+    ends = [*reversed(spoken[-1:]), *([shared] if shared else []), *spoken[-2:-1]]
+    for parts in ends[: max(0, left)]:
+        parts[-1] = {_MARK: {"type": "ephemeral"}, **parts[-1]}
 
 
 def _outgoing(blocks: Iterable[Block], sent_before: str | None) -> Iterable[dict[str, Any]]:

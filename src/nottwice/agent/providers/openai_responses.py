@@ -9,6 +9,8 @@ other side would look for it among what it has stored, and refuse the request.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -50,15 +52,17 @@ def openai(
     max_tokens: int | None = None,
     prices: Prices | None = None,
     time_limit: Duration = "10m",
+    cache: bool = True,
 ) -> SdkProvider:
     """A model of OpenAI: ``nt.providers.openai("gpt-5.4-mini")``.
 
     ``api_key``: else what the SDK finds, usually in OPENAI_API_KEY. ``max_tokens``: never more
     output tokens than this, whatever is asked for. ``prices``: by model, where the list here is
-    silent or out of date. Needs ``pip install 'nottwice[openai]'``.
+    silent or out of date. ``cache``: have requests of one conversation routed to where its
+    beginning is cached (P205). Needs ``pip install 'nottwice[openai]'``.
     """
     return SdkProvider(
-        API,
+        API._replace(ask=functools.partial(ask, cache=cache)),
         model,
         api_key=api_key,
         base_url=base_url,
@@ -68,7 +72,7 @@ def openai(
     )
 
 
-def ask(request: ModelRequest) -> dict[str, Any]:
+def ask(request: ModelRequest, *, cache: bool = False) -> dict[str, Any]:
     """The words of one request."""
     items = [item for message in request.messages for item in _outgoing(message)]
     asked: dict[str, Any] = {"store": False, "include": ["reasoning.encrypted_content"]}
@@ -87,7 +91,16 @@ def ask(request: ModelRequest) -> dict[str, Any]:
             }
             for tool in request.tools
         ]
+    if cache:
+        asked["prompt_cache_key"] = _cache_key(asked)
     return asked
+
+
+def _cache_key(asked: dict[str, Any]) -> str:
+    """What the requests of one conversation share, and hardly any others do: its beginning."""
+    begun = [asked.get("instructions"), asked.get("tools"), asked["input"][:1]]
+    hashed = hashlib.sha256(json.dumps(begun, sort_keys=True).encode("utf-8", "replace"))
+    return f"nottwice-{hashed.hexdigest()[:32]}"
 
 
 def _outgoing(message: Message) -> Iterator[dict[str, Any]]:
