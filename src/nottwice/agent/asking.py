@@ -16,7 +16,14 @@ from typing import Any
 
 from nottwice.agent.budget import Amount, Budget, Taken, find_overrun, raised_by
 from nottwice.agent.context import estimate_tokens
-from nottwice.agent.provider import ModelReply, ModelRequest, Provider, Usage
+from nottwice.agent.provider import (
+    ModelReply,
+    ModelRequest,
+    Provider,
+    Usage,
+    billed_at_most,
+    cost_of,
+)
 from nottwice.agent.state import RunState
 from nottwice.engine import waiting
 from nottwice.engine.asks import Doing, Pause, Read
@@ -102,7 +109,7 @@ def _ask_until_answered(
     """Reserve and ask, and again as long as that may help; the reply rides when it returns."""
     session, failed, shrinks, reserved = asking.session, 0, 0, False
     while True:
-        question = asking.render(shrinks)
+        question = dataclasses.replace(asking.render(shrinks), attempt=failed + 1)
         if not reserved:
             raised = yield from _reserve(asking, question, raised)
         reserved = True
@@ -153,8 +160,7 @@ def _model_request(asking: Asking) -> Request:
 
     def kept(reply: ModelReply) -> dict[str, Any]:
         plain = keepable(reply.to_plain())
-        usd = None if provider.price is None else provider.price.cost_usd(reply.usage)
-        return {"reply": plain, "usd": usd}
+        return {"reply": plain, "usd": cost_of(provider, reply)}
 
     def complete(request: ModelRequest) -> dict[str, Any]:
         return kept(asked(request))  # type: ignore[arg-type]
@@ -243,7 +249,8 @@ def _most_it_may_take(provider: Provider, question: ModelRequest) -> Amount:
     )
     usage = Usage(prompt, question.most_output_tokens)
     price = provider.price
-    return Amount(usage.tokens, 0.0 if price is None else price.most_usd(usage))
+    most = Amount(usage.tokens, 0.0 if price is None else price.most_usd(usage))
+    return most.times(billed_at_most(provider))
 
 
 def _within_budget(

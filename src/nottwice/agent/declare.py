@@ -17,7 +17,7 @@ from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, default_context
 from nottwice.agent.effects import Effect, effects_of
 from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
-from nottwice.agent.provider import Provider
+from nottwice.agent.provider import Provider, check_options
 from nottwice.agent.state import AgentState, RunState
 from nottwice.agent.toolbox import Toolbox
 from nottwice.engine.advance import NodeCode
@@ -352,12 +352,7 @@ def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
 
 
 def _checked_options(name: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    for limit in ("max_tokens", "max_output_tokens", "max_completion_tokens"):
-        if limit in (options or {}):
-            raise UsageError(
-                f"Agent {name!r} has options={{{limit!r}: ...}}, of which its budget would not "
-                "know. Nothing happened. Say it with most_output_tokens=..."
-            )
+    check_options(options or {}, who=f"Agent {name!r}")
     return dict(options or {})
 
 

@@ -26,7 +26,7 @@ from nottwice.agent.messages import (
     Unknown,
 )
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
-from nottwice.agent.providers.prices import Prices, price_of
+from nottwice.agent.providers.prices import Prices
 from nottwice.agent.providers.sdk import Api, SdkProvider, count
 from nottwice.errors import Ambiguous, Poison, Refused, Retryable, ToolFailure
 from nottwice.model.tool import Duration
@@ -68,7 +68,7 @@ def openai(
         base_url=base_url,
         max_tokens=max_tokens,
         time_limit=time_limit,
-        price=price_of(model, prices),
+        prices=prices,
     )
 
 
