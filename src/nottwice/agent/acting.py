@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nottwice.agent import own_tools
+from nottwice.agent.files import files_in
 from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.state import RunState
@@ -260,7 +261,11 @@ def _result(one: Act, outcome: Invoked, asked: Sequence[Mapping[str, Any]]) -> T
         wrong = False
     note = _note(one, asked, wrong=wrong)
     return ToolResult(
-        one.call.id, f"{text}\n\n{note}" if note else text, wrong, receipt_id=one.receipt_id
+        one.call.id,
+        f"{text}\n\n{note}" if note else text,
+        wrong,
+        receipt_id=one.receipt_id,
+        files=() if wrong else tuple(files_in(getattr(outcome.value, "value", None))),
     )
 
 

@@ -15,7 +15,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nottwice.agent.messages import Message, Role, Text, ToolCall, said
+from nottwice.agent.files import File, tokens_in
+from nottwice.agent.messages import Message, Role, Text, ToolCall, block_from_plain, said
 from nottwice.agent.state import RunState
 from nottwice.model.records import frozen_record
 
@@ -36,7 +37,8 @@ class Context:
 def default_context(state: RunState, instructions: str) -> Context:
     """The task, what was compacted, where the plan stood then, and what was said lately."""
     opening = "\n\n".join(filter(None, (_task(state), _compacted(state), _standing(state))))
-    messages = [said(opening or "Go on."), *state.recent]
+    files = map(block_from_plain, state.plain.get("files", ()))
+    messages = [Message(Role.USER, (Text(opening or "Go on."), *files)), *state.recent]
     if messages[-1].role is Role.ASSISTANT:
         messages.append(said("Go on."))
     return Context(instructions, tuple(_merged(messages)))
@@ -45,7 +47,8 @@ def default_context(state: RunState, instructions: str) -> Context:
 def estimate_tokens(plain: Any) -> int:
     """About how many tokens plain data takes, rather too many than too few."""
     text = json.dumps(plain, ensure_ascii=False, default=repr)
-    return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN + 1
+    files = tokens_in(plain) if '"kind": "file"' in text else 0
+    return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN + 1 + files
 
 
 def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, Any]:
@@ -175,6 +178,8 @@ def _written(message: Message) -> str:
             parts.append(block.text)
         elif isinstance(block, ToolCall):
             parts.append(f"called {_call(block)}")
+        elif isinstance(block, File):
+            parts.append(f"[file {block.name}]")
     parts += [f"result: {result.content}" for result in message.tool_results]
     return f"{message.role.value}: " + "; ".join(parts)
 

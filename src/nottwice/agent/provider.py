@@ -48,6 +48,8 @@ class ModelRequest:
     """Handed to the SDK as they are: temperature, thinking, metadata."""
     turn: int = 1
     """Which request of its run this is; no part of what the model is told."""
+    needs_files: bool = True
+    """Whether a file that the user has just sent must be there; else the model is told."""
     attempt: int = 1
     """How often this process has asked for the reply of this turn, this time included."""
 

@@ -11,6 +11,7 @@ hash of what had been sent before it, and is left out where that is not sent any
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import json
@@ -18,6 +19,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nottwice.agent.files import IMAGES, File, load
 from nottwice.agent.messages import (
     Block,
     Message,
@@ -27,6 +29,7 @@ from nottwice.agent.messages import (
     ToolCall,
     ToolResult,
     Unknown,
+    first_unseen,
 )
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.providers.prices import Prices
@@ -105,8 +108,10 @@ def ask(
         ]
     asked["messages"] = []
     so_far = _Sent(asked)
-    for message in request.messages:
-        content = list(_outgoing(message.blocks, so_far.hash if binds_thinking else None))
+    unseen = first_unseen(request.messages) if request.needs_files else len(request.messages)
+    for number, message in enumerate(request.messages):
+        before = so_far.hash if binds_thinking else None
+        content = list(_outgoing(message.blocks, before, needed=number >= unseen))
         # The API wants the results of tools before anything else that is said.
         content.sort(key=lambda sent: sent["type"] != "tool_result")
         if content:
@@ -132,9 +137,11 @@ def _mark(asked: dict[str, Any]) -> None:
         parts[-1] = {_MARK: {"type": "ephemeral"}, **parts[-1]}
 
 
-def _outgoing(blocks: Iterable[Block], sent_before: str | None) -> Iterable[dict[str, Any]]:
+def _outgoing(
+    blocks: Iterable[Block], sent_before: str | None, *, needed: bool
+) -> Iterable[dict[str, Any]]:
     for block in blocks:
-        sent = _sent(block)
+        sent = _sent(block, needed=needed)
         bound = isinstance(block, Reasoning) and sent_before is not None
         if sent is None or (bound and block.extra.get(SENT_BEFORE) != sent_before):
             continue
@@ -166,7 +173,7 @@ def _without_marks(value: Any) -> Any:
     return value
 
 
-def _sent(block: Block) -> dict[str, Any] | None:
+def _sent(block: Block, *, needed: bool) -> dict[str, Any] | None:
     """A block as the API takes it; None: it cannot be sent."""
     own = block.extra.get(ANTHROPIC)
     more = own if isinstance(own, Mapping) else {}
@@ -187,9 +194,31 @@ def _sent(block: Block) -> dict[str, Any] | None:
             result: dict[str, Any] = {"tool_use_id": block.call_id, "content": block.content}
             if block.is_error:
                 result["is_error"] = True
+            if block.files:
+                told = [{"type": "text", "text": block.content}] if block.content.strip() else []
+                result["content"] = [*told, *(_shown(file, needed=False) for file in block.files)]
             return {"type": "tool_result", **result, **more}
+        case File():
+            return _shown(block, needed=needed)
         case Unknown():
             return None if own is None else dict(block.payload)
+
+
+def _shown(file: File, *, needed: bool) -> dict[str, Any]:
+    """A file as the API takes it."""
+    kind = "image" if file.media_type in IMAGES else "document"
+    if file.is_address:
+        return {"type": kind, "source": {"type": "url", "url": str(file.where)}}
+    content = load(file, needed=needed)
+    if isinstance(content, str):
+        return {"type": "text", "text": content}
+    if file.is_text:
+        text = content.decode("utf-8", "replace")
+        source = {"type": "text", "media_type": "text/plain", "data": text}
+        return {"type": kind, "source": source, "title": file.name}
+    data = base64.b64encode(content).decode()
+    source = {"type": "base64", "media_type": file.media_type, "data": data}
+    return {"type": kind, "source": source}
 
 
 def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]) -> ModelReply:

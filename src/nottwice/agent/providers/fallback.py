@@ -23,7 +23,7 @@ from nottwice.agent.provider import (
     cost_of,
     dearest,
 )
-from nottwice.errors import ContextTooLong, Poison, Retryable, ToolFailure, UsageError
+from nottwice.errors import ContextTooLong, FileChanged, Poison, Retryable, ToolFailure, UsageError
 from nottwice.model.shapes import not_believed
 
 FALLBACK = "fallback"
@@ -157,8 +157,12 @@ def _flat(providers: tuple[Provider, ...]) -> tuple[Provider, ...]:
 
 
 def _was_turned_away(error: ToolFailure) -> bool:
-    """Whether nothing was answered, and another model may answer. A long prompt is made shorter."""
-    return isinstance(error, Retryable | Poison) and not isinstance(error, ContextTooLong)
+    """Whether nothing was answered, and another model may answer.
+
+    A prompt that is too long is made shorter instead, and a file that is gone is gone for all.
+    """
+    ours = isinstance(error, ContextTooLong | FileChanged)
+    return isinstance(error, Retryable | Poison) and not ours
 
 
 def _worth_telling(turned_away: list[tuple[str, ToolFailure]]) -> ToolFailure:

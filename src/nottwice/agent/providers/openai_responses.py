@@ -9,12 +9,14 @@ other side would look for it among what it has stored, and refuse the request.
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from nottwice.agent.files import IMAGES, File, load
 from nottwice.agent.messages import (
     Block,
     Message,
@@ -24,6 +26,7 @@ from nottwice.agent.messages import (
     ToolCall,
     ToolResult,
     Unknown,
+    first_unseen,
 )
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.providers.prices import Prices
@@ -74,7 +77,12 @@ def openai(
 
 def ask(request: ModelRequest, *, cache: bool = False) -> dict[str, Any]:
     """The words of one request."""
-    items = [item for message in request.messages for item in _outgoing(message)]
+    unseen = first_unseen(request.messages) if request.needs_files else len(request.messages)
+    items = [
+        item
+        for number, message in enumerate(request.messages)
+        for item in _outgoing(message, needed=number >= unseen)
+    ]
     asked: dict[str, Any] = {"store": False, "include": ["reasoning.encrypted_content"]}
     asked["input"] = items if request.options.get("store") else list(_self_contained(items))
     if request.system:
@@ -103,7 +111,7 @@ def _cache_key(asked: dict[str, Any]) -> str:
     return f"nottwice-{hashed.hexdigest()[:32]}"
 
 
-def _outgoing(message: Message) -> Iterator[dict[str, Any]]:
+def _outgoing(message: Message, *, needed: bool) -> Iterator[dict[str, Any]]:
     """The items of one message, in order; texts that came in one item go in one item."""
     said: dict[str, Any] | None = None
     for block in message.blocks:
@@ -118,7 +126,7 @@ def _outgoing(message: Message) -> Iterator[dict[str, Any]]:
         if said is not None:
             yield said
             said = None
-        sent = _sent(block)
+        sent = _sent(block, needed=needed)
         if sent is not None:
             yield sent
     if said is not None:
@@ -146,7 +154,9 @@ def _part_of(role: Role, block: Text) -> dict[str, Any]:
     return {"type": kind, "text": block.text}
 
 
-def _sent(block: Reasoning | ToolCall | ToolResult | Unknown) -> dict[str, Any] | None:
+def _sent(
+    block: Reasoning | ToolCall | ToolResult | File | Unknown, *, needed: bool
+) -> dict[str, Any] | None:
     """An item that is no message; None: it cannot be sent."""
     own = block.extra.get(OPENAI)
     match block:
@@ -159,10 +169,36 @@ def _sent(block: Reasoning | ToolCall | ToolResult | Unknown) -> dict[str, Any] 
             called = {"call_id": block.id, "name": block.name, "arguments": arguments}
             return {"type": "function_call", **called, **(own or {})}
         case ToolResult():
-            answered = {"call_id": block.call_id, "output": block.content}
+            answered: dict[str, Any] = {"call_id": block.call_id, "output": block.content}
+            if block.files:
+                told = [{"type": "input_text", "text": block.content}] if block.content else []
+                answered["output"] = [*told, *(_shown(file, needed=False) for file in block.files)]
             return {"type": "function_call_output", **answered, **(own or {})}
+        case File():
+            content = [_shown(block, needed=needed)]
+            return {"type": "message", "role": Role.USER.value, "content": content}
         case Unknown():
             return None if own is None else dict(block.payload)
+
+
+def _shown(file: File, *, needed: bool) -> dict[str, Any]:
+    """A file as the API takes it; text is said, because not every model opens text files."""
+    is_image = file.media_type in IMAGES
+    if file.is_address:
+        word = "image_url" if is_image else "file_url"
+        part = {word: str(file.where)}
+    else:
+        content = load(file, needed=needed)
+        if isinstance(content, str):
+            return {"type": "input_text", "text": content}
+        if file.is_text:
+            text = content.decode("utf-8", "replace")
+            return {"type": "input_text", "text": f"{file.name}:\n{text}"}
+        data = f"data:{file.media_type};base64,{base64.b64encode(content).decode()}"
+        part = {"image_url": data} if is_image else {"filename": file.name, "file_data": data}
+    if is_image:
+        return {"type": "input_image", "detail": "auto", **part}
+    return {"type": "input_file", **part}
 
 
 def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]) -> ModelReply:

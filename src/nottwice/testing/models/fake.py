@@ -2,7 +2,8 @@
 
 ``FakeModels`` speaks the wire formats of Anthropic's Messages API and OpenAI's Responses API on a
 loopback port, to the real SDKs. What it says is scripted turn by turn, faults are scripted request
-by request. It is a process of its own, so it survives the death of the agent under test.
+by request. It is a process of its own, so it survives the death of the agent under test. Promise
+kept here: P209.
 """
 
 from __future__ import annotations
