@@ -30,6 +30,8 @@ PUBLIC_NAMES = [
     "Denied",
     "EventTimeout",
     "Fenced",
+    "File",
+    "FileChanged",
     "Graph",
     "GraphChangedInPlace",
     "InvalidArguments",

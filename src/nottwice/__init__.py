@@ -16,6 +16,7 @@ from nottwice.agent import providers
 from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context
 from nottwice.agent.declare import Agent
+from nottwice.agent.files import File
 from nottwice.agent.provider import Price
 from nottwice.agent.scratchpad import Scratchpad
 from nottwice.agent.state import RunState
@@ -32,6 +33,7 @@ from nottwice.errors import (
     Denied,
     EventTimeout,
     Fenced,
+    FileChanged,
     GraphChangedInPlace,
     InvalidArguments,
     InvalidGraph,
@@ -129,6 +131,8 @@ __all__ = [
     "Denied",
     "EventTimeout",
     "Fenced",
+    "File",
+    "FileChanged",
     "Graph",
     "GraphChangedInPlace",
     "InvalidArguments",

@@ -55,6 +55,7 @@
     │   ├─ EventTimeout          the event did not come in time
     │   ├─ ContextTooLong        a conversation does not fit into the model's window
     │   ├─ Refused               a model does not answer this conversation
+    │   ├─ FileChanged           a file that a model is to be shown is not what it was
     │   └─ ChildFailed           a child run failed or was aborted
     └─ DecisionConflict        somebody has already decided otherwise
 
@@ -368,6 +369,10 @@ class ContextTooLong(Poison):
 
 class Refused(Poison):
     """A model, or its provider, does not answer this conversation. Providers raise it."""
+
+
+class FileChanged(Poison):
+    """A file that a model is to be shown is missing, or is not what it was. No model was asked."""
 
 
 class ChildFailed(Poison):

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixtures ``kill_everywhere`` and ``replay_checkpoint``, and their options.
+"""The pytest plugin: ``kill_everywhere``, ``replay_checkpoint``, ``fake_models``, their options.
 
 It is loaded into every suite of an environment that has nottwice, so it does nothing until a test
 asks for one of them: not even nottwice itself is imported, and no hook slows a suite down. That is
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nottwice.testing.crash.levels import Numbers
     from nottwice.testing.crash.scenario import Raises
     from nottwice.testing.crash.verdict import Verdict
+    from nottwice.testing.models.fake import FakeModels
     from nottwice.testing.replay.gate import Result
 
 PROPERTY = "nottwice crash"
@@ -164,6 +165,24 @@ def _is_in_its_module(tool: Any) -> bool:
 def kill_everywhere(request: pytest.FixtureRequest) -> KillEverywhere:
     """Kill some work at every point it has, and check that nothing happens twice or is lost."""
     return KillEverywhere(request)
+
+
+@pytest.fixture(scope="session")
+def _nottwice_fake_models() -> Iterator[FakeModels]:
+    from nottwice.testing.models.fake import FakeModels
+
+    with FakeModels.start() as fake:
+        yield fake
+
+
+@pytest.fixture
+def fake_models(_nottwice_fake_models: FakeModels) -> FakeModels:
+    """Fake APIs of Anthropic and OpenAI that reject what the real ones reject, and count.
+
+    One process serves the whole session; each test begins with an empty script.
+    """
+    _nottwice_fake_models.reset()
+    return _nottwice_fake_models
 
 
 class ReplayCheckpoint:

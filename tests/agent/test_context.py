@@ -98,7 +98,7 @@ def test_neighbours_of_one_side_are_one_message() -> None:
     roles = [message.role for message in context.messages]
     assert roles == [Role.USER, Role.ASSISTANT, Role.USER]
     assert context.messages[-1].tool_results, "results of tools come first"
-    assert "[x] first\n[>] second" in context.messages[-1].text
+    assert "[x] first\n[>] second" in context.messages[0].text
 
 
 def test_a_conversation_longer_than_the_window_works() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nottwice.agent import own_tools, telling, wording
+from nottwice.agent.files import files_in
 from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
 from nottwice.agent.order import Lane, stages_of
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
@@ -360,7 +361,11 @@ def _result(
         wrong = False
     note = _note(state, course, one, asked, wrong=wrong)
     return ToolResult(
-        one.call.id, f"{text}\n\n{note}" if note else text, wrong, receipt_id=one.receipt_id
+        one.call.id,
+        f"{text}\n\n{note}" if note else text,
+        wrong,
+        receipt_id=one.receipt_id,
+        files=() if wrong else tuple(files_in(getattr(outcome.value, "value", None))),
     )
 
 

@@ -16,13 +16,20 @@ from typing import Any
 
 from nottwice.agent.budget import Amount, Budget, Taken, find_overrun, raised_by
 from nottwice.agent.context import estimate_tokens
-from nottwice.agent.provider import ModelReply, ModelRequest, Provider, Usage
+from nottwice.agent.provider import (
+    ModelReply,
+    ModelRequest,
+    Provider,
+    Usage,
+    billed_at_most,
+    cost_of,
+)
 from nottwice.agent.state import RunState
 from nottwice.engine import waiting
 from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.dispatch import Request, perform
 from nottwice.engine.session import Scope, Session
-from nottwice.errors import Ambiguous, ContextTooLong, Retryable, ToolFailure
+from nottwice.errors import Ambiguous, ContextTooLong, FileChanged, Retryable, ToolFailure
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values
 from nottwice.model.asked import Question
@@ -31,10 +38,13 @@ from nottwice.model.failure import NO_RETRY, FailureClass, RetryPolicy
 from nottwice.model.raises import check_raise
 from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewKind
+from nottwice.model.run import EventRecord
 from nottwice.model.shapes import checked, not_believed
 from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite
 
+MESSAGE = "message"
+"""The event by which a user speaks to a run."""
 MODEL = "nottwice.model"
 RESERVATION = "nottwice.reservation"
 MOST_SHRINKS = 4
@@ -101,8 +111,11 @@ def _ask_until_answered(
 ) -> Doing[dict[str, float]]:
     """Reserve and ask, and again as long as that may help; the reply rides when it returns."""
     session, failed, shrinks, reserved = asking.session, 0, 0, False
+    needs_files = True
     while True:
-        question = asking.render(shrinks)
+        question = dataclasses.replace(
+            asking.render(shrinks), attempt=failed + 1, needs_files=needs_files
+        )
         if not reserved:
             raised = yield from _reserve(asking, question, raised)
         reserved = True
@@ -112,6 +125,11 @@ def _ask_until_answered(
             if isinstance(error, ContextTooLong) and shrinks < MOST_SHRINKS:
                 shrinks += 1
                 continue
+            if isinstance(error, FileChanged) and needs_files:
+                # The user has said something since: a file that is gone must not be the end.
+                needs_files = not (yield from _has_unheard(asking))
+                if not needs_files:
+                    continue
             row = session.riding.find_call(request.identity)
             # What was turned away took nothing, so its reservation is still there to use.
             reserved = row is not None and _was_turned_away(row)
@@ -124,6 +142,13 @@ def _ask_until_answered(
             yield Pause(delay)
             continue
         return raised
+
+
+def _has_unheard(asking: Asking) -> Doing[bool]:
+    """Whether the user has said something that this run has not heard yet."""
+    run_id = asking.session.run_id
+    events: list[EventRecord] = yield Read(lambda store: store.events(run_id, MESSAGE))
+    return any(event.received_by is None for event in events)
 
 
 def _delay(asking: Asking, error: ToolFailure, row: CallRow | None, failed: int) -> float | None:
@@ -153,8 +178,7 @@ def _model_request(asking: Asking) -> Request:
 
     def kept(reply: ModelReply) -> dict[str, Any]:
         plain = keepable(reply.to_plain())
-        usd = None if provider.price is None else provider.price.cost_usd(reply.usage)
-        return {"reply": plain, "usd": usd}
+        return {"reply": plain, "usd": cost_of(provider, reply)}
 
     def complete(request: ModelRequest) -> dict[str, Any]:
         return kept(asked(request))  # type: ignore[arg-type]
@@ -243,7 +267,8 @@ def _most_it_may_take(provider: Provider, question: ModelRequest) -> Amount:
     )
     usage = Usage(prompt, question.most_output_tokens)
     price = provider.price
-    return Amount(usage.tokens, 0.0 if price is None else price.cost_usd(usage))
+    most = Amount(usage.tokens, 0.0 if price is None else price.most_usd(usage))
+    return most.times(billed_at_most(provider))
 
 
 def _within_budget(

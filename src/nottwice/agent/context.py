@@ -3,7 +3,10 @@
 The window is working memory: it is bounded, it is never recorded, and nothing depends on it that
 is not in the state. When the conversation outgrows it, older turns are compacted to a few lines
 that say what was done; they stay in the transcript, and the model can recall them word for word.
-The parts that change stand at the end, so that providers can keep the rest cached.
+A prompt only ever grows at its end, until the window moves: then providers read its beginning from
+their cache, and take thoughts back. So the plan stands where it was told, at the beginning and in
+the results of the tools that change it, and is told anew when the window moves. Promise kept here:
+P205.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nottwice.agent.messages import Message, Role, Text, ToolCall, said
+from nottwice.agent.files import File, tokens_in
+from nottwice.agent.messages import Message, Role, Text, ToolCall, block_from_plain, said
 from nottwice.agent.state import RunState
 from nottwice.model.records import frozen_record
 
@@ -31,13 +35,11 @@ class Context:
 
 
 def default_context(state: RunState, instructions: str) -> Context:
-    """The task, what was compacted, what was said lately, and where the plan stands."""
-    opening = "\n\n".join(filter(None, (_task(state), _compacted(state))))
-    messages = [said(opening or "Go on."), *state.recent]
-    standing = _standing(state)
-    if standing:
-        messages.append(said(standing))
-    elif messages[-1].role is Role.ASSISTANT:
+    """The task, what was compacted, where the plan stood then, and what was said lately."""
+    opening = "\n\n".join(filter(None, (_task(state), _compacted(state), _standing(state))))
+    files = map(block_from_plain, state.plain.get("files", ()))
+    messages = [Message(Role.USER, (Text(opening or "Go on."), *files)), *state.recent]
+    if messages[-1].role is Role.ASSISTANT:
         messages.append(said("Go on."))
     return Context(instructions, tuple(_merged(messages)))
 
@@ -45,10 +47,11 @@ def default_context(state: RunState, instructions: str) -> Context:
 def estimate_tokens(plain: Any) -> int:
     """About how many tokens plain data takes, rather too many than too few."""
     text = json.dumps(plain, ensure_ascii=False, default=repr)
-    return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN + 1
+    files = tokens_in(plain) if '"kind": "file"' in text else 0
+    return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN + 1 + files
 
 
-def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, int]:
+def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, Any]:
     """Which part of the transcript the model sees next.
 
     It begins with a message of its own and never with the result of a tool that nobody sees being
@@ -63,7 +66,9 @@ def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, int]:
         while first < last_turn and (tokens > most_tokens // 2 or _is_answer(transcript[first])):
             tokens -= estimate_tokens(transcript[first])
             first += 1
-    return {"first": first, "until": len(transcript), "tokens": tokens}
+    moved = {"first": first, "until": len(transcript), "tokens": tokens}
+    stays = first == window["first"] and "plan" in window
+    return {**moved, "plan": window["plan"] if stays else _plan_text(RunState(state))}
 
 
 def recall(state: RunState, first: int, last: int, most_characters: int) -> str:
@@ -118,7 +123,10 @@ def _compacted(state: RunState) -> str:
     head = f"Messages 0 to {first - 1} of this conversation are not shown any more."
     if lines:
         head += " What you did in them" + (f", after {more} more" if more else "") + ":"
-    remembered = [f"- {one['name']}: {one['where']}" for one in state.plain["memory"][-MOST_LINES:]]
+    # What was noted in turns that are shown is left out: it would change the prompt's beginning.
+    turns = sum(one["role"] == Role.ASSISTANT.value for one in state.plain["transcript"][:first])
+    noted = [one for one in state.plain["memory"] if one["turn"] <= turns]
+    remembered = [f"- {one['name']}: {one['where']}" for one in noted[-MOST_LINES:]]
     notes = ["What you noted down where to find:", *remembered] if remembered else []
     return "\n".join([head, *lines, *notes, "Use the tool recall to read them word for word."])
 
@@ -134,7 +142,12 @@ def _call(call: ToolCall) -> str:
 
 
 def _standing(state: RunState) -> str:
-    """Where the plan stands; at the end, because it changes from turn to turn."""
+    """Where the plan stood when the window was last moved; later turns tell what changed since."""
+    told = state.plain["window"].get("plan")
+    return _plan_text(state) if told is None else str(told)
+
+
+def _plan_text(state: RunState) -> str:
     if not state.plan:
         return ""
     lines = [f"Your plan, step {min(state.cursor + 1, len(state.plan))} of {len(state.plan)}:"]
@@ -165,6 +178,8 @@ def _written(message: Message) -> str:
             parts.append(block.text)
         elif isinstance(block, ToolCall):
             parts.append(f"called {_call(block)}")
+        elif isinstance(block, File):
+            parts.append(f"[file {block.name}]")
     parts += [f"result: {result.content}" for result in message.tool_results]
     return f"{message.role.value}: " + "; ".join(parts)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 
-from nottwice.agent.loop import MESSAGE
+from nottwice.agent.asking import MESSAGE
+from nottwice.agent.messages import Spoken, spoken, to_payload
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.host import Host, Seat
-from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.guard.sending import telling
 from nottwice.model import position as positions
@@ -28,7 +28,12 @@ from nottwice.store.interface import Store
 
 
 def send_message(
-    seat: Seat, run_id: str, text: str, *, message_id: str | None = None, by: str = "a program"
+    seat: Seat,
+    run_id: str,
+    message: Spoken,
+    *,
+    message_id: str | None = None,
+    by: str = "a program",
 ) -> Doing[None]:
     """Say something to a run, once.
 
@@ -36,13 +41,13 @@ def send_message(
     answered it; after that it is taken for the same line typed again, too, until something else
     was said.
     """
-    if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"message={text!r} says nothing. Nothing was sent. Write some text.")
+    payload = to_payload(spoken(message))
+    text = payload["text"]
     if message_id is None:
         number = yield Read(lambda store: _round_to_speak_in(store, run_id, text))
         hashed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         message_id = f"message-{number}-{hashed}"
-    yield from telling(seat, run_id, MESSAGE, {"text": text}, event_id=message_id, by=by)
+    yield from telling(seat, run_id, MESSAGE, payload, event_id=message_id, by=by)
 
 
 def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:

@@ -17,7 +17,8 @@ from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, default_context
 from nottwice.agent.effects import Effect, effects_of
 from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
-from nottwice.agent.provider import Provider
+from nottwice.agent.messages import Spoken, spoken
+from nottwice.agent.provider import Provider, check_options
 from nottwice.agent.state import AgentState, RunState
 from nottwice.agent.toolbox import Toolbox
 from nottwice.engine.advance import NodeCode
@@ -130,10 +131,10 @@ class Agent(Graph[RunState]):
         run_id: str,
         input: Any = None,
         *,
-        goal: str | None = None,
+        goal: Spoken | None = None,
         done_when: Iterable[str | Check] = (),
         plan: Iterable[str] = (),
-        message: str | None = None,
+        message: Spoken | None = None,
         message_id: str | None = None,
         store: AnyStore = None,
         wait_seconds: float = 0.0,
@@ -142,11 +143,13 @@ class Agent(Graph[RunState]):
     ) -> Outcome[RunState]:
         """Work on a task: start it, resume it, or tell how it ended; there is no difference.
 
-        ``goal``: what is to be done. ``done_when``: what must be true then, in words or as a
-        function of the state; one that is not known to be true sends the model back to work.
-        ``plan``: steps to begin with. ``message``: say something to the run, which goes on even if
-        it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
-        run is finished or waits; ``stay`` as for graphs. ``input`` is all of it as one dict.
+        ``goal``: what is to be done; like ``message``, a text, or a list of texts and files,
+        ``["What is this?", nt.File("scan.png")]``. ``done_when``: what must be true then, in words
+        or as a function of the state; one that is not known to be true sends the model back to
+        work. ``plan``: steps to begin with. ``message``: say something to the run, which goes on
+        even if it had ended; ``message_id`` tells two messages of the same words apart. Returns
+        when the run is finished or waits; ``stay`` as for graphs. ``input`` is all of it as one
+        dict.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         running.check_no_loop(self, "await agent.arun(...)")
@@ -160,10 +163,10 @@ class Agent(Graph[RunState]):
         run_id: str,
         input: Any = None,
         *,
-        goal: str | None = None,
+        goal: Spoken | None = None,
         done_when: Iterable[str | Check] = (),
         plan: Iterable[str] = (),
-        message: str | None = None,
+        message: Spoken | None = None,
         message_id: str | None = None,
         store: AnyStore = None,
         wait_seconds: float = 0.0,
@@ -214,7 +217,7 @@ class Agent(Graph[RunState]):
         self,
         run_id: str,
         given: Any,
-        goal: str | None,
+        goal: Spoken | None,
         done_when: Iterable[str | Check],
         plan: Iterable[str],
     ) -> Iterator[dict[str, Any] | None]:
@@ -236,7 +239,7 @@ class Agent(Graph[RunState]):
                     "A task is told with goal=..., and with it done_when=... and plan=...; or all "
                     "of it as one dict, input={'goal': ...}. Nothing was started."
                 )
-            told = {"goal": goal, "done_when": conditions, "plan": steps}
+            told = {**_task(goal), "done_when": conditions, "plan": steps}
         if passed:
             self._passed[run_id] = passed
         try:
@@ -244,6 +247,16 @@ class Agent(Graph[RunState]):
         finally:
             if self._passed.get(run_id) is passed:
                 del self._passed[run_id]
+
+
+def _task(goal: Spoken) -> dict[str, Any]:
+    """What is to be done, in words, and the files that belong to it."""
+    if isinstance(goal, str):
+        return {"goal": goal}
+    message = spoken(goal, word="goal")
+    names = ", ".join(file.name for file in message.files)
+    text = message.text or f"Look at {names}."
+    return {"goal": text, "files": list(message.files)} if message.files else {"goal": text}
 
 
 def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
@@ -270,7 +283,7 @@ def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
 
 
 def _conversing(
-    seat: Host, asked: running.Asked, message: str | None, message_id: str | None
+    seat: Host, asked: running.Asked, message: Spoken | None, message_id: str | None
 ) -> Doing[Outcome[Any]]:
     """Take part in a conversation: say something, and advance the run until it has answered."""
     graph, run_id = asked.graph, check_id(asked.run_id, what="The run id")
@@ -353,12 +366,7 @@ def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
 
 
 def _checked_options(name: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    for limit in ("max_tokens", "max_output_tokens", "max_completion_tokens"):
-        if limit in (options or {}):
-            raise UsageError(
-                f"Agent {name!r} has options={{{limit!r}: ...}}, of which its budget would not "
-                "know. Nothing happened. Say it with most_output_tokens=..."
-            )
+    check_options(options or {}, who=f"Agent {name!r}")
     return dict(options or {})
 
 

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from nottwice.agent import acting, own_tools, telling
-from nottwice.agent.asking import Answered, Asking, ask_model
+from nottwice.agent.asking import MESSAGE, Answered, Asking, ask_model
 from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, move_window
-from nottwice.agent.messages import Message, said
+from nottwice.agent.messages import Message, described, from_payload, said
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.provider import ModelRequest, Provider, StopReason
 from nottwice.agent.state import RunState
@@ -40,8 +40,6 @@ from nottwice.model.failure import RetryPolicy
 from nottwice.model.graph import END
 from nottwice.model.run import EventRecord
 
-MESSAGE = "message"
-"""The event by which a user speaks to a run."""
 BEATS = ("plan", "context", "reason", "act", "observe", "learn")
 Check = Callable[[RunState], Any]
 
@@ -72,13 +70,15 @@ class Beats:
     def plan(self, state: RunState) -> dict[str, Any]:
         """Take in what the user said, and begin a turn."""
         scope = _here()
-        heard = [_heard(receive(MESSAGE)) for _ in range(drive(_untaken(scope), scope.session))]
+        count = drive(_untaken(scope), scope.session)
+        messages = [from_payload(receive(MESSAGE)) for _ in range(count)]
+        heard = [described(message) for message in messages]
         turn = state.turn + 1
         update: dict[str, Any] = {"turn": turn}
         if state.answer is not None:
             update["answer"] = None
         if heard:
-            update["transcript"] = [said(text).to_plain() for text in heard]
+            update["transcript"] = [message.to_plain() for message in messages]
             update["repeats"] = {"of": None, "count": 0}
             number = state.plain["round"]["number"]
             update["round"] = {"number": number, "first_visit": turn, "last_message": heard[-1]}
@@ -239,13 +239,6 @@ def _untaken(scope: Scope) -> Doing[int]:
         )
         count += sum(row.identity.checkpoint_id == scope.checkpoint_id for row in rows)
     return count
-
-
-def _heard(payload: Any) -> str:
-    """What was said: text, or anything else as JSON."""
-    if isinstance(payload, dict) and isinstance(payload.get("text"), str):
-        return str(payload["text"])
-    return payload if isinstance(payload, str) else values.encode(payload)
 
 
 def _reply(state: RunState) -> Message:

@@ -9,11 +9,13 @@ the message is sent back; a block of a kind that nobody here knows is kept whole
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
-from nottwice.errors import LedgerCorrupt
+from nottwice.agent.files import File, recorded_file
+from nottwice.errors import LedgerCorrupt, UsageError
+from nottwice.model import values
 from nottwice.model.frozen import thaw
 from nottwice.model.records import frozen_record
 from nottwice.model.shapes import checked
@@ -74,6 +76,8 @@ class ToolResult:
     receipt_id: str | None = None
     """The id of the call in the ledger; ingest by it, once (L6). None: nothing was called."""
     extra: Extra = field(default_factory=dict)
+    files: tuple[File, ...] = ()
+    """What the model is shown beside the text (P208)."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -85,7 +89,9 @@ class Unknown:
     extra: Extra = field(default_factory=dict)
 
 
-Block = Text | Reasoning | ToolCall | ToolResult | Unknown
+Block = Text | Reasoning | ToolCall | ToolResult | File | Unknown
+Spoken = str | File | Sequence[str | File]
+"""What a user says: a text, a file, or several of both in their order."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -104,6 +110,11 @@ class Message:
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        """What it shows, without the results of tools."""
+        return tuple(block for block in self.blocks if isinstance(block, File))
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
@@ -133,6 +144,57 @@ def said(text: str, *, role: Role = Role.USER) -> Message:
     return Message(role, (Text(text),))
 
 
+def spoken(message: Any, *, word: str = "message") -> Message:
+    """What a user says, as a message; UsageError for what says nothing."""
+    parts = [message] if isinstance(message, str | File) else message
+    if isinstance(parts, list | tuple) and all(isinstance(one, str | File) for one in parts):
+        blocks = tuple(Text(one) if isinstance(one, str) else one for one in parts)
+        if any(isinstance(one, File) or one.text.strip() for one in blocks):
+            return Message(Role.USER, blocks)
+    raise UsageError(
+        f"{word}={message!r} says nothing. Nothing was sent. Write some text, or a list of texts "
+        "and files: ['What is this?', nt.File('scan.png')]."
+    )
+
+
+def to_payload(message: Message) -> dict[str, Any]:
+    """What a user says, as the event that carries it."""
+    payload: dict[str, Any] = {"text": described(message)}
+    if any(isinstance(block, File) for block in message.blocks):
+        payload["blocks"] = [block_to_plain(block) for block in message.blocks]
+    return payload
+
+
+def from_payload(payload: Any) -> Message:
+    """What was said: a text, texts and files, or anything else as JSON."""
+    match payload:
+        case {"blocks": list(blocks)}:
+            return Message(Role.USER, tuple(block_from_plain(block) for block in blocks))
+        case {"text": str(text)} | str(text):
+            return said(text)
+    return said(values.encode(payload))
+
+
+def described(message: Message) -> str:
+    """What was said in words, each file by its name and the beginning of its hash."""
+    parts: list[str] = []
+    for block in message.blocks:
+        if isinstance(block, Text):
+            parts.append(block.text)
+        elif isinstance(block, File):
+            hashed = "" if block.sha256 is None else f" sha256:{block.sha256[:16]}"
+            parts.append(f"[{block.where if block.is_address else block.name}{hashed}]")
+    return "\n".join(parts)
+
+
+def first_unseen(messages: Sequence[Message]) -> int:
+    """The number of the first message that the model has not answered yet."""
+    for number in range(len(messages) - 1, -1, -1):
+        if messages[number].role is Role.ASSISTANT:
+            return number + 1
+    return 0
+
+
 def block_to_plain(block: Block) -> dict[str, Any]:
     """A block as plain data, named by its kind."""
     plain: dict[str, Any] = {"kind": block.kind}
@@ -149,6 +211,10 @@ def block_to_plain(block: Block) -> dict[str, Any]:
                 plain["is_error"] = True
             if block.receipt_id is not None:
                 plain["receipt_id"] = block.receipt_id
+            if block.files:
+                plain["files"] = [file.to_plain() for file in block.files]
+        case File():
+            return block.to_plain()
         case Unknown():
             plain["payload"] = block.payload
     return _with_extra(plain, block.extra)
@@ -166,8 +232,21 @@ def block_from_plain(plain: Any) -> Block:
         raise _unreadable(plain) from None
 
 
+def _result_on_record(*, files: Any = (), **rest: Any) -> ToolResult:
+    read = [_file_on_record(**plain) for plain in files]
+    return ToolResult(**rest, files=tuple(read))
+
+
+def _file_on_record(*, kind: str = File.kind, **rest: Any) -> File:
+    if kind != File.kind:
+        raise TypeError(f"{kind!r} is no file")
+    return checked(recorded_file(**rest))
+
+
 _KINDS: dict[str, Callable[..., Block]] = {
-    one.kind: one for one in (Text, Reasoning, ToolCall, ToolResult, Unknown)
+    **{one.kind: one for one in (Text, Reasoning, ToolCall, Unknown)},
+    ToolResult.kind: _result_on_record,
+    File.kind: _file_on_record,
 }
 
 

@@ -16,7 +16,7 @@ A reply that was cut short or refused by the model itself is a reply: ``stop`` s
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
@@ -48,6 +48,10 @@ class ModelRequest:
     """Handed to the SDK as they are: temperature, thinking, metadata."""
     turn: int = 1
     """Which request of its run this is; no part of what the model is told."""
+    needs_files: bool = True
+    """Whether a file that the user has just sent must be there; else the model is told."""
+    attempt: int = 1
+    """How often this process has asked for the reply of this turn, this time included."""
 
 
 class StopReason(enum.Enum):
@@ -119,6 +123,11 @@ class Price:
         )
         return round(millionths / 1e6, 9)
 
+    def most_usd(self, usage: Usage) -> float:
+        """The most that this usage can cost: all of its input may be written to a cache."""
+        dearest = max(self.input_usd, self.cache_write_usd or 0.0)
+        return Price(dearest, self.output_usd).cost_usd(usage)
+
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ModelReply:
@@ -173,3 +182,72 @@ class Provider(Protocol):
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """The same without blocking the event loop."""
+
+
+@runtime_checkable
+class CountsCosts(Protocol):
+    """A provider that knows what a reply cost, where several models may have answered (P206)."""
+
+    def cost_usd(self, reply: ModelReply) -> float | None:
+        """What this reply cost; None: not known."""
+
+
+def cost_of(provider: Provider, reply: ModelReply) -> float | None:
+    """What a reply cost, at the price of the model that gave it; None: not known."""
+    if isinstance(provider, CountsCosts):
+        return provider.cost_usd(reply)
+    return None if provider.price is None else provider.price.cost_usd(reply.usage)
+
+
+def billed_at_most(provider: Provider) -> int:
+    """How many requests one ``complete`` may be billed for: one, unless the provider says more."""
+    return int(getattr(provider, "most_requests", 1))
+
+
+def dearest(prices: Iterable[Price | None]) -> Price | None:
+    """A price that is never below any of these; None: one of them is not known."""
+    known = list(prices)
+    if not known or None in known:
+        return None
+    found = [price for price in known if price is not None]
+    return Price(
+        max(price.input_usd for price in found),
+        max(price.output_usd for price in found),
+        max(_or(price.cache_read_usd, price.input_usd) for price in found),
+        max(_or(price.cache_write_usd, price.input_usd) for price in found),
+    )
+
+
+def _or(price: float | None, other: float) -> float:
+    return other if price is None else price
+
+
+_SAID = "nottwice says it itself"
+_HIDDEN = "the budget would not know how much it adds to the prompt"
+_WHOLE = "a reply is read, counted and recorded as a whole"
+REFUSED_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("max_tokens", "max_output_tokens", "max_completion_tokens"),
+        "the budget would not know of it; say it with most_output_tokens=...",
+    ),
+    **dict.fromkeys(("n", "best_of"), "each reply is billed, and a turn has one"),
+    **dict.fromkeys(("stream", "background"), _WHOLE),
+    **dict.fromkeys(("extra_body", "extra_query"), "the budget would not know what it asks for"),
+    **dict.fromkeys(
+        ("model", "messages", "input", "system", "instructions", "tools"),
+        f"{_SAID}: give it to the agent or to its provider",
+    ),
+    **dict.fromkeys(("previous_response_id", "conversation", "prompt"), _HIDDEN),
+    "timeout": "a request that is given up may be billed; say it with time_limit=...",
+}
+"""Options of the SDKs that would go past the budget or the record, and why."""
+
+
+def check_options(options: Mapping[str, Any], *, who: str) -> None:
+    """Refuse options that would go past the budget or the record. UsageError (P207)."""
+    for name in options:
+        if name in REFUSED_OPTIONS:
+            raise UsageError(
+                f"{who} has options={{{name!r}: ...}}, and that is not possible: "
+                f"{REFUSED_OPTIONS[name]}. Nothing was asked. Leave it out."
+            )

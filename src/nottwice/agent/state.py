@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from nottwice.agent.messages import Message
+from nottwice.agent.files import File
+from nottwice.agent.messages import Message, block_from_plain, block_to_plain
 from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidGraph, UsageError
 from nottwice.graphs.state import StateType
@@ -21,7 +22,7 @@ from nottwice.model.records import frozen_record
 
 APPENDED = ("transcript", "asked", "completed", "memory")
 """Parts of the state to which beats only add."""
-_CONTRACT = ("goal", "done_when", "plan")
+_CONTRACT = ("goal", "done_when", "plan", "files")
 
 
 class Transcript(Sequence[Message]):
@@ -207,6 +208,7 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
         "goal": goal,
         "done_when": texts(given.get("done_when", ()), "done_when"),
         "plan": texts(given.get("plan", ()), "plan"),
+        "files": _files(given.get("files", ())),
         "cursor": 0,
         "completed": [],
         "evidence": {},
@@ -231,6 +233,15 @@ def texts(given: Any, name: str) -> list[str]:
     raise InvalidGraph(
         f"{name}={given!r} is no list of texts. Nothing was started. Write {name}=['...', '...']."
     )
+
+
+def _files(given: Any) -> list[dict[str, Any]]:
+    """References to files as they are on record."""
+    if isinstance(given, list | tuple):
+        read = [one if isinstance(one, File) else block_from_plain(one) for one in given]
+        if all(isinstance(one, File) for one in read):
+            return [block_to_plain(one) for one in read]
+    raise InvalidGraph(f"files={given!r} is no list of nt.File(...). Nothing was started.")
 
 
 class AgentState(StateType):
@@ -285,6 +296,6 @@ def envelope(state: RunState) -> dict[str, Any]:
 
     The words are in the ledger, under the child's own id.
     """
-    plain = first_state({name: state.plain[name] for name in _CONTRACT})
+    plain = first_state({name: state.plain[name] for name in _CONTRACT if name in state.plain})
     kept = ("cursor", "completed", "evidence", "turn", "spent", "raised", "answer")
     return {**plain, **{name: state.plain[name] for name in kept}}

@@ -29,6 +29,7 @@ from nottwice.errors import (
     ContextTooLong,
     Denied,
     EventTimeout,
+    FileChanged,
     LedgerTampered,
     Poison,
     Refused,
@@ -521,7 +522,15 @@ def _is_no_failure(error: BaseException) -> bool:
 
 _OWN_FAILURES: dict[str, type[ToolFailure]] = {
     f"{kind.__module__}.{kind.__qualname__}": kind
-    for kind in (ChildFailed, ContextTooLong, Denied, EventTimeout, Refused, Rejected)
+    for kind in (
+        ChildFailed,
+        ContextTooLong,
+        Denied,
+        EventTimeout,
+        FileChanged,
+        Refused,
+        Rejected,
+    )
 }
 
 

@@ -17,6 +17,13 @@ from nottwice.testing.crash.scenario import (
     NotDeterministic,
 )
 from nottwice.testing.crash.verdict import Verdict
+from nottwice.testing.models.fake import (
+    FakeModels,
+    FakeModelsNotStarted,
+    Fault,
+    SeenRequest,
+    Turn,
+)
 from nottwice.testing.smoke import Sandbox
 from nottwice.testing.world import (
     Effect,
@@ -32,11 +39,16 @@ __all__ = [
     "CrashTestRefused",
     "Effect",
     "FailsFirst",
+    "FakeModels",
+    "FakeModelsNotStarted",
+    "Fault",
     "Late",
     "LevelsUnavailable",
     "Lost",
     "NotDeterministic",
     "Sandbox",
+    "SeenRequest",
+    "Turn",
     "Verdict",
     "Verification",
     "World",

@@ -39,7 +39,7 @@ def complete(
     # The SDK's own type says whether this is what the API would answer.
     anthropic.types.Message.model_validate(body)
     wire.will_answer({"body": body})
-    asked = providers.anthropic(model, base_url=wire.url, api_key="key")
+    asked = providers.anthropic(model, base_url=wire.url, api_key="key", cache=False)
     request.setdefault("messages", (said("Hello"),))
     reply = asked.complete(ModelRequest(**request))
     (sent,) = wire.requests
@@ -61,7 +61,7 @@ def test_a_request_says_what_was_asked(wire: Wire) -> None:
     )
     _, sent = complete(wire, claude_says("Hi"), system="Be brief.", tools=tools)
     assert sent["model"] == "claude-sonnet-5-5"
-    assert sent["system"] == "Be brief."
+    assert sent["system"] == [{"type": "text", "text": "Be brief."}]
     assert sent["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
     assert sent["tools"] == [
         {

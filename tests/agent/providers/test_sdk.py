@@ -102,7 +102,7 @@ def test_a_failure_is_told_in_our_words_after_one_request(
 
 @both
 def test_a_server_that_takes_too_long_is_given_up_and_was_asked_once(wire: Wire, api: str) -> None:
-    wire.will_answer({"delay": 1.0, "body": says(api)})
+    wire.will_answer({"delay_seconds": 1.0, "body": says(api)})
     with pytest.raises(nt.Ambiguous, match="did not answer"):
         ask(provider(api, wire.url, time_limit="200ms"))
     assert len(wire.requests) == 1
@@ -265,7 +265,7 @@ def test_settings_that_cannot_work_are_refused(api: str, words: dict[str, Any]) 
 
 @both
 def test_many_threads_and_loops_may_ask_at_once(wire: Wire, api: str) -> None:
-    wire.will_answer(*[{"body": says(api), "delay": 0.05}] * 8)
+    wire.will_answer(*[{"body": says(api), "delay_seconds": 0.05}] * 8)
     asked = provider(api, wire.url)
 
     async def all_at_once() -> list[ModelReply]:

@@ -11,6 +11,7 @@ hash of what had been sent before it, and is left out where that is not sent any
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import json
@@ -18,6 +19,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nottwice.agent.files import IMAGES, File, load
 from nottwice.agent.messages import (
     Block,
     Message,
@@ -27,9 +29,10 @@ from nottwice.agent.messages import (
     ToolCall,
     ToolResult,
     Unknown,
+    first_unseen,
 )
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
-from nottwice.agent.providers.prices import Prices, price_of
+from nottwice.agent.providers.prices import Prices
 from nottwice.agent.providers.sdk import Api, SdkProvider, count
 from nottwice.model.tool import Duration
 
@@ -37,6 +40,8 @@ ANTHROPIC = "anthropic"
 SENT_BEFORE = "anthropic_sent_before"
 """The hash of what had been sent when a thought was thought, in the ``extra`` of its block."""
 _MARK = "cache_control"
+MOST_MARKS = 4
+"""How many marks the API accepts in one request."""
 _VERSION = re.compile(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?:-|$)")
 _STOPS = {
     "end_turn": StopReason.END,
@@ -57,23 +62,25 @@ def anthropic(
     prices: Prices | None = None,
     time_limit: Duration = "10m",
     binds_thinking: bool | None = None,
+    cache: bool = True,
 ) -> SdkProvider:
     """A model of Anthropic: ``nt.providers.anthropic("claude-sonnet-5-5")``.
 
     ``api_key``: else what the SDK finds, usually in ANTHROPIC_API_KEY. ``max_tokens``: never more
     output tokens than this, whatever is asked for. ``prices``: by model, where the list here is
     silent or out of date. ``binds_thinking``: whether the model takes a thought back only where
-    nothing before it has changed; None: by its name. Needs ``pip install 'nottwice[anthropic]'``.
+    nothing before it has changed; None: by its name. ``cache``: mark the prompt so that the API
+    keeps its beginning from turn to turn (P205). Needs ``pip install 'nottwice[anthropic]'``.
     """
     binds = _binds_thinking(model) if binds_thinking is None else binds_thinking
     return SdkProvider(
-        API._replace(ask=functools.partial(ask, binds_thinking=binds)),
+        API._replace(ask=functools.partial(ask, binds_thinking=binds, cache=cache)),
         model,
         api_key=api_key,
         base_url=base_url,
         max_tokens=max_tokens,
         time_limit=time_limit,
-        price=price_of(model, prices),
+        prices=prices,
     )
 
 
@@ -83,11 +90,13 @@ def _binds_thinking(model: object) -> bool:
     return found is not None and (int(found[1]), int(found[2] or 0)) > (5, 0)
 
 
-def ask(request: ModelRequest, *, binds_thinking: bool = False) -> dict[str, Any]:
+def ask(
+    request: ModelRequest, *, binds_thinking: bool = False, cache: bool = False
+) -> dict[str, Any]:
     """The words of one request."""
     asked: dict[str, Any] = {}
     if request.system:
-        asked["system"] = request.system
+        asked["system"] = [{"type": "text", "text": request.system}]
     if request.tools:
         asked["tools"] = [
             {
@@ -99,20 +108,40 @@ def ask(request: ModelRequest, *, binds_thinking: bool = False) -> dict[str, Any
         ]
     asked["messages"] = []
     so_far = _Sent(asked)
-    for message in request.messages:
-        content = list(_outgoing(message.blocks, so_far.hash if binds_thinking else None))
+    unseen = first_unseen(request.messages) if request.needs_files else len(request.messages)
+    for number, message in enumerate(request.messages):
+        before = so_far.hash if binds_thinking else None
+        content = list(_outgoing(message.blocks, before, needed=number >= unseen))
         # The API wants the results of tools before anything else that is said.
         content.sort(key=lambda sent: sent["type"] != "tool_result")
         if content:
             own = message.extra.get(ANTHROPIC, {})
             asked["messages"].append({"role": message.role.value, "content": content, **own})
             so_far.add(asked["messages"][-1])
+    if cache and _MARK not in request.options:
+        _mark(asked)
     return asked
 
 
-def _outgoing(blocks: Iterable[Block], sent_before: str | None) -> Iterable[dict[str, Any]]:
+def _mark(asked: dict[str, Any]) -> None:
+    """Have the API keep the prompt up to its end, and what all runs of an agent share.
+
+    The end of the turn before is marked, too: the API looks for what it has kept no further than
+    twenty blocks back, and a turn of many parallel calls has more.
+    """
+    left = MOST_MARKS - json.dumps(asked).count(f'"{_MARK}":')
+    spoken = [message["content"] for message in asked["messages"] if message["role"] == "user"]
+    shared = asked.get("system") or asked.get("tools")
+    ends = [*reversed(spoken[-1:]), *([shared] if shared else []), *spoken[-2:-1]]
+    for parts in ends[: max(0, left)]:
+        parts[-1] = {_MARK: {"type": "ephemeral"}, **parts[-1]}
+
+
+def _outgoing(
+    blocks: Iterable[Block], sent_before: str | None, *, needed: bool
+) -> Iterable[dict[str, Any]]:
     for block in blocks:
-        sent = _sent(block)
+        sent = _sent(block, needed=needed)
         bound = isinstance(block, Reasoning) and sent_before is not None
         if sent is None or (bound and block.extra.get(SENT_BEFORE) != sent_before):
             continue
@@ -144,7 +173,7 @@ def _without_marks(value: Any) -> Any:
     return value
 
 
-def _sent(block: Block) -> dict[str, Any] | None:
+def _sent(block: Block, *, needed: bool) -> dict[str, Any] | None:
     """A block as the API takes it; None: it cannot be sent."""
     own = block.extra.get(ANTHROPIC)
     more = own if isinstance(own, Mapping) else {}
@@ -165,9 +194,31 @@ def _sent(block: Block) -> dict[str, Any] | None:
             result: dict[str, Any] = {"tool_use_id": block.call_id, "content": block.content}
             if block.is_error:
                 result["is_error"] = True
+            if block.files:
+                told = [{"type": "text", "text": block.content}] if block.content.strip() else []
+                result["content"] = [*told, *(_shown(file, needed=False) for file in block.files)]
             return {"type": "tool_result", **result, **more}
+        case File():
+            return _shown(block, needed=needed)
         case Unknown():
             return None if own is None else dict(block.payload)
+
+
+def _shown(file: File, *, needed: bool) -> dict[str, Any]:
+    """A file as the API takes it."""
+    kind = "image" if file.media_type in IMAGES else "document"
+    if file.is_address:
+        return {"type": kind, "source": {"type": "url", "url": str(file.where)}}
+    content = load(file, needed=needed)
+    if isinstance(content, str):
+        return {"type": "text", "text": content}
+    if file.is_text:
+        text = content.decode("utf-8", "replace")
+        source = {"type": "text", "media_type": "text/plain", "data": text}
+        return {"type": kind, "source": source, "title": file.name}
+    data = base64.b64encode(content).decode()
+    source = {"type": "base64", "media_type": file.media_type, "data": data}
+    return {"type": kind, "source": source}
 
 
 def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]) -> ModelReply:

@@ -9,10 +9,14 @@ other side would look for it among what it has stored, and refuse the request.
 
 from __future__ import annotations
 
+import base64
+import functools
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from nottwice.agent.files import IMAGES, File, load
 from nottwice.agent.messages import (
     Block,
     Message,
@@ -22,9 +26,10 @@ from nottwice.agent.messages import (
     ToolCall,
     ToolResult,
     Unknown,
+    first_unseen,
 )
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
-from nottwice.agent.providers.prices import Prices, price_of
+from nottwice.agent.providers.prices import Prices
 from nottwice.agent.providers.sdk import Api, SdkProvider, count
 from nottwice.errors import Ambiguous, Poison, Refused, Retryable, ToolFailure
 from nottwice.model.tool import Duration
@@ -50,27 +55,34 @@ def openai(
     max_tokens: int | None = None,
     prices: Prices | None = None,
     time_limit: Duration = "10m",
+    cache: bool = True,
 ) -> SdkProvider:
     """A model of OpenAI: ``nt.providers.openai("gpt-5.4-mini")``.
 
     ``api_key``: else what the SDK finds, usually in OPENAI_API_KEY. ``max_tokens``: never more
     output tokens than this, whatever is asked for. ``prices``: by model, where the list here is
-    silent or out of date. Needs ``pip install 'nottwice[openai]'``.
+    silent or out of date. ``cache``: have requests of one conversation routed to where its
+    beginning is cached (P205). Needs ``pip install 'nottwice[openai]'``.
     """
     return SdkProvider(
-        API,
+        API._replace(ask=functools.partial(ask, cache=cache)),
         model,
         api_key=api_key,
         base_url=base_url,
         max_tokens=max_tokens,
         time_limit=time_limit,
-        price=price_of(model, prices),
+        prices=prices,
     )
 
 
-def ask(request: ModelRequest) -> dict[str, Any]:
+def ask(request: ModelRequest, *, cache: bool = False) -> dict[str, Any]:
     """The words of one request."""
-    items = [item for message in request.messages for item in _outgoing(message)]
+    unseen = first_unseen(request.messages) if request.needs_files else len(request.messages)
+    items = [
+        item
+        for number, message in enumerate(request.messages)
+        for item in _outgoing(message, needed=number >= unseen)
+    ]
     asked: dict[str, Any] = {"store": False, "include": ["reasoning.encrypted_content"]}
     asked["input"] = items if request.options.get("store") else list(_self_contained(items))
     if request.system:
@@ -87,10 +99,19 @@ def ask(request: ModelRequest) -> dict[str, Any]:
             }
             for tool in request.tools
         ]
+    if cache:
+        asked["prompt_cache_key"] = _cache_key(asked)
     return asked
 
 
-def _outgoing(message: Message) -> Iterator[dict[str, Any]]:
+def _cache_key(asked: dict[str, Any]) -> str:
+    """What the requests of one conversation share, and hardly any others do: its beginning."""
+    begun = [asked.get("instructions"), asked.get("tools"), asked["input"][:1]]
+    hashed = hashlib.sha256(json.dumps(begun, sort_keys=True).encode("utf-8", "replace"))
+    return f"nottwice-{hashed.hexdigest()[:32]}"
+
+
+def _outgoing(message: Message, *, needed: bool) -> Iterator[dict[str, Any]]:
     """The items of one message, in order; texts that came in one item go in one item."""
     said: dict[str, Any] | None = None
     for block in message.blocks:
@@ -105,7 +126,7 @@ def _outgoing(message: Message) -> Iterator[dict[str, Any]]:
         if said is not None:
             yield said
             said = None
-        sent = _sent(block)
+        sent = _sent(block, needed=needed)
         if sent is not None:
             yield sent
     if said is not None:
@@ -133,7 +154,9 @@ def _part_of(role: Role, block: Text) -> dict[str, Any]:
     return {"type": kind, "text": block.text}
 
 
-def _sent(block: Reasoning | ToolCall | ToolResult | Unknown) -> dict[str, Any] | None:
+def _sent(
+    block: Reasoning | ToolCall | ToolResult | File | Unknown, *, needed: bool
+) -> dict[str, Any] | None:
     """An item that is no message; None: it cannot be sent."""
     own = block.extra.get(OPENAI)
     match block:
@@ -146,10 +169,36 @@ def _sent(block: Reasoning | ToolCall | ToolResult | Unknown) -> dict[str, Any] 
             called = {"call_id": block.id, "name": block.name, "arguments": arguments}
             return {"type": "function_call", **called, **(own or {})}
         case ToolResult():
-            answered = {"call_id": block.call_id, "output": block.content}
+            answered: dict[str, Any] = {"call_id": block.call_id, "output": block.content}
+            if block.files:
+                told = [{"type": "input_text", "text": block.content}] if block.content else []
+                answered["output"] = [*told, *(_shown(file, needed=False) for file in block.files)]
             return {"type": "function_call_output", **answered, **(own or {})}
+        case File():
+            content = [_shown(block, needed=needed)]
+            return {"type": "message", "role": Role.USER.value, "content": content}
         case Unknown():
             return None if own is None else dict(block.payload)
+
+
+def _shown(file: File, *, needed: bool) -> dict[str, Any]:
+    """A file as the API takes it; text is said, because not every model opens text files."""
+    is_image = file.media_type in IMAGES
+    if file.is_address:
+        word = "image_url" if is_image else "file_url"
+        part = {word: str(file.where)}
+    else:
+        content = load(file, needed=needed)
+        if isinstance(content, str):
+            return {"type": "input_text", "text": content}
+        if file.is_text:
+            text = content.decode("utf-8", "replace")
+            return {"type": "input_text", "text": f"{file.name}:\n{text}"}
+        data = f"data:{file.media_type};base64,{base64.b64encode(content).decode()}"
+        part = {"image_url": data} if is_image else {"filename": file.name, "file_data": data}
+    if is_image:
+        return {"type": "input_image", "detail": "auto", **part}
+    return {"type": "input_file", **part}
 
 
 def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]) -> ModelReply:

@@ -43,17 +43,25 @@ log = logging.getLogger("nottwice")
 
 def price_of(model: str, prices: Prices | None) -> Price | None:
     """What a model costs, the user's word first; None, and a line in the log: not known."""
-    given = {name: _read(name, price) for name, price in (prices or {}).items()}
-    for table in (given, LIST_PRICES):
-        for name in (model, _RELEASE.sub("", model)):
-            if name in table:
-                return table[name]
+    found = find_price(model, prices)
+    if found is not None:
+        return found
     log.warning(
         "the price of model %r is not known, so its cost is not counted and no budget in money "
         "can be kept; give prices={%r: (input, output)}",
         model,
         model,
     )
+    return None
+
+
+def find_price(model: str, prices: Prices | None) -> Price | None:
+    """The same without a word in the log."""
+    given = {name: _read(name, price) for name, price in (prices or {}).items()}
+    for table in (given, LIST_PRICES):
+        for name in (model, _RELEASE.sub("", model)):
+            if name in table:
+                return table[name]
     return None
 
 

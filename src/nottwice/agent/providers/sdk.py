@@ -19,7 +19,8 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from nottwice.agent.provider import ModelReply, ModelRequest, Price
+from nottwice.agent.provider import ModelReply, ModelRequest, Price, check_options
+from nottwice.agent.providers.prices import Prices, find_price, price_of
 from nottwice.errors import (
     Ambiguous,
     ContextTooLong,
@@ -72,7 +73,7 @@ class SdkProvider:
         base_url: str | None,
         max_tokens: int | None,
         time_limit: Duration,
-        price: Price | None,
+        prices: Prices | None,
     ) -> None:
         _check(api, model, max_tokens)
         self._api = api
@@ -81,7 +82,8 @@ class SdkProvider:
         self._base_url = base_url
         self._max_tokens = max_tokens
         self._limit_seconds = parse_duration(time_limit, what=f"Model {model!r}: time_limit")
-        self._price = price
+        self._prices = prices
+        self._price = price_of(model, prices)
 
     @property
     def model(self) -> str:
@@ -92,6 +94,15 @@ class SdkProvider:
     def price(self) -> Price | None:
         """What it costs; None: not known."""
         return self._price
+
+    def cost_usd(self, reply: ModelReply) -> float | None:
+        """What a reply cost, at the price of the model that gave it (P206).
+
+        A gateway may have another model answer; one whose price is not known is counted as the one
+        that was asked.
+        """
+        price = find_price(reply.model, self._prices) or self._price
+        return None if price is None else price.cost_usd(reply.usage)
 
     def __repr__(self) -> str:
         return f"<{self._api.package} provider of {self._model!r}>"
@@ -122,6 +133,7 @@ class SdkProvider:
         raise failure
 
     def _ask(self, request: ModelRequest) -> dict[str, Any]:
+        check_options(request.options, who=f"A request to {self._model!r}")
         for tool in request.tools:
             if not _TOOL_NAME.fullmatch(tool.name):
                 raise InvalidTool(
