@@ -23,14 +23,18 @@ from nottwice.agent.toolbox import Toolbox
 from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.errors import UsageError
+from nottwice.engine.session import Policy
+from nottwice.errors import NottwiceError, UsageError
 from nottwice.graphs import running
 from nottwice.graphs.binding import check_unchanged
-from nottwice.graphs.declare import AnyStore, Graph
+from nottwice.graphs.declare import Graph
 from nottwice.graphs.fingerprint import print_tool
 from nottwice.graphs.outcome import Outcome
+from nottwice.graphs.policed import Bonds, check_policed
+from nottwice.guard.frames import without_our_frames
 from nottwice.guard.importing import check_not_importing
-from nottwice.guard.ledger import ledger_of
+from nottwice.guard.ledger import AnyStore, ledger_of
+from nottwice.guard.policies import Policies, read_policies
 from nottwice.model.body import hash_of_bytes
 from nottwice.model.cadence import Checkpoints
 from nottwice.model.call import check_id
@@ -59,7 +63,9 @@ class Agent(Graph[RunState]):
     ``context_tokens`` bounds how much of the conversation it is shown. ``checkpoints``: when
     beats become durable, in the words of every graph; each beat is a step, and replies and effects
     always are. ``done_when``: functions that tell whether a task is done; a run
-    names them as ``"name()"``, beside conditions in words. ``options`` go to the provider's SDK.
+    names them as ``"name()"``, beside conditions in words. ``policy``: a function, or several, that
+    see every call of its runs, and of the workers that it starts, before it is made, and may refuse
+    it. ``options`` go to the provider's SDK.
     ``time_limit``: how long to wait for a reply; else as long as the provider does.
     """
 
@@ -77,6 +83,7 @@ class Agent(Graph[RunState]):
         most_output_tokens: int = 4096,
         checkpoints: Checkpoints = "effects",
         done_when: Iterable[Check] = (),
+        policy: Policies = None,
         retry: RetryPolicy | None = None,
         time_limit: Duration | None = None,
         options: Mapping[str, Any] | None = None,
@@ -88,6 +95,10 @@ class Agent(Graph[RunState]):
         self.toolbox = Toolbox(name, offered)
         super().__init__(name, version=version, checkpoints=checkpoints, tools=functions)
         self.state = AgentState(agent=name)
+        self.bonds = Bonds(read_policies(policy))
+        self._workers = [each for each in offered if isinstance(each, Graph)]
+        for worker in self._workers:
+            worker.bonds.add_starter(self)
         self.provider = _checked_provider(name, provider)
         self.budget = _checked_budget(name, Budget() if budget is None else budget, provider)
         self.instructions = instructions
@@ -104,6 +115,12 @@ class Agent(Graph[RunState]):
         """The functions that runs which are being advanced were given, by run."""
         self.loop = Beats(self)
         loop.declare(self, self.loop)
+
+    def belong_to(self, policies: tuple[Policy, ...]) -> None:
+        """Be part of an app with these policies, as are the agents that work for this one."""
+        super().belong_to(policies)
+        for worker in self._workers:
+            worker.belong_to(policies)
 
     @property
     def hooks(self) -> dict[str, Callable[..., Any]]:
@@ -145,14 +162,18 @@ class Agent(Graph[RunState]):
         function of the state; one that is not known to be true sends the model back to work.
         ``plan``: steps to begin with. ``message``: say something to the run, which goes on even if
         it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
-        run is finished or waits; ``stay`` as for graphs. ``input`` is all of it as one dict.
+        run is finished or waits; ``store`` and ``stay`` as for graphs. ``input`` is all of it as
+        one dict.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         running.check_no_loop(self, "await agent.arun(...)")
         with self._told(run_id, input, goal, done_when, plan) as told:
             ledger = ledger_of(store)
             asked = running.Asked(self, run_id, told, wait_seconds, patience, stay)
-            return drive(_conversing(ledger, asked, message, message_id), ledger)
+            try:
+                return drive(_conversing(ledger, asked, message, message_id), ledger)
+            except NottwiceError as error:
+                raise without_our_frames(error) from error.__cause__
 
     async def arun(
         self,
@@ -174,7 +195,10 @@ class Agent(Graph[RunState]):
         with self._told(run_id, input, goal, done_when, plan) as told:
             ledger = ledger_of(store)
             asked = running.Asked(_AsyncTwin(self), run_id, told, wait_seconds, patience, stay)
-            return await drive_async(_conversing(ledger, asked, message, message_id), ledger)
+            try:
+                return await drive_async(_conversing(ledger, asked, message, message_id), ledger)
+            except NottwiceError as error:
+                raise without_our_frames(error) from error.__cause__
 
     def effects(self, run_id: str, *, store: AnyStore = None) -> list[Effect]:
         """What a run did to the world, as the ledger has it, oldest first."""
@@ -273,6 +297,7 @@ def _conversing(
 ) -> Doing[Outcome[Any]]:
     """Take part in a conversation: say something, and advance the run until it has answered."""
     graph, run_id = asked.graph, check_id(asked.run_id, what="The run id")
+    check_policed(seat.policies, graph, run_id)
     known = yield running.load(run_id)
     if known is None and asked.input is None and message is None:
         raise UsageError(
@@ -303,7 +328,7 @@ class _AsyncTwin:
         self._agent = agent
         self.name, self.version, self.place = agent.name, agent.version, agent.place
         self.state, self.cadence = agent.state, agent.cadence
-        self.found_whole = agent.found_whole
+        self.found_whole, self.bonds = agent.found_whole, agent.bonds
         self.id, self.record_json = agent.id, agent.record_json
         self.code: dict[str, NodeCode] = dict(agent.code)
         for name, method in ASYNC_BEATS.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from nottwice.engine.asks import Doing
@@ -11,7 +12,7 @@ from nottwice.errors import InvalidGraph, UnknownRun, UsageError
 from nottwice.graphs.admins import Admins, read_admins
 from nottwice.graphs.binding import check_against_each_other
 from nottwice.graphs.cancel import cancel
-from nottwice.graphs.declare import AnyStore, Graph
+from nottwice.graphs.declare import Graph
 from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.running import load, outcome_of, telling
@@ -21,6 +22,7 @@ from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.model.graph import split_graph_id
 from nottwice.model.run import RunRecord
+from nottwice.store.interface import Store
 
 
 class App:
@@ -28,14 +30,15 @@ class App:
 
     ``admins``: who may migrate its runs (``nt.migrate``), as names or as a function of a name;
     without it nobody may. ``policy``: a function, or several, that see every call before it is
-    made, and may refuse it, wherever the app runs; those of its ledger are asked as well.
+    made, and may refuse it, wherever the app runs; those of its ledger are asked as well. Its
+    graphs refuse to run where it would not be asked: pass the app, ``graph.run(..., store=app)``.
     """
 
     def __init__(
         self,
         *,
         graphs: Iterable[Graph[Any]],
-        store: AnyStore = None,
+        store: str | Path | Ledger | Store | None = None,
         admins: Admins = None,
         policy: Policies = None,
     ) -> None:
@@ -61,11 +64,17 @@ class App:
                 )
             seen[graph.id] = graph
             graph.definition()
+        for graph in self.graphs:
+            graph.belong_to(self.policies)
 
     @property
     def ledger(self) -> Ledger:
         """The ledger of this app."""
-        return ledger_of(self.store).with_policies(self.policies)
+        return self.open_ledger()
+
+    def open_ledger(self, *, create: bool = True) -> Ledger:
+        """The same; with ``create=False`` one that is not there is NoLedger."""
+        return ledger_of(self.store, create=create).with_policies(self.policies)
 
     def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
         """Start a run, resume it, or return its finished result (see ``Graph.run``)."""

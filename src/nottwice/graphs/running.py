@@ -24,6 +24,7 @@ from nottwice.errors import (
 from nottwice.graphs.binding import Printed, check_unchanged
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.outcome import NodeMark, Outcome
+from nottwice.graphs.policed import Bonds, check_policed, policies_of
 from nottwice.graphs.readiness import can_go_on, is_ready
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.state import StateType
@@ -71,6 +72,7 @@ class Runnable(Printed, Protocol):
 
     state: StateType
     cadence: Cadence
+    bonds: Bonds
 
     @property
     def code(self) -> Mapping[str, NodeCode]: ...
@@ -121,6 +123,7 @@ def running(seat: PolicedSeat, asked: Asked) -> Doing[Outcome[Any]]:
     if asked.stay is not None:
         stay_seconds = parse_duration(asked.stay, what="stay")
     deadline = clock.now() + stay_seconds
+    check_policed(seat.policies, graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
         if known is not None and is_over_elsewhere(graph, known):
@@ -199,6 +202,7 @@ def advancing(seat: PolicedSeat, asked: Asked) -> Doing[Left]:
     For whoever advances many and looks at none of them.
     """
     run_id, where = asked.run_id, seat.store.location
+    check_policed(seat.policies, asked.graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
         if known is None:
@@ -229,6 +233,7 @@ def _advance(
     if known is not None and known.origin is not None:
         yield _check_whole(known)
     bound = known.graph_id if known is not None and known.graph_id else graph.id
+    policies = yield from policies_of(seat.policies, graph, known)
     opening = ownership.Opening(
         store=seat.store,
         clock=seat.clock,
@@ -236,7 +241,7 @@ def _advance(
         find_tool=registry.find_tool,
         wait_seconds=asked.wait_seconds,
         patience_seconds=parse_duration(asked.patience, what="patience"),
-        policies=seat.policies,
+        policies=policies,
         keys=seat.keys,
         cadence=graph.cadence,
         begins=begins,

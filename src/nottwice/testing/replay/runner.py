@@ -26,6 +26,7 @@ from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome as RunOutcome
 from nottwice.guard.ledger import Ledger
+from nottwice.guard.policies import NoneAsked
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
 from nottwice.model.records import frozen_record
@@ -97,7 +98,9 @@ def run_fixture(
 ) -> Trace:
     """Resume a checkpoint as far as its record goes, and tell what happened. Never raises."""
     store = ReplayStore(fixture, answers or {})
-    ledger = Ledger(store, clock=_StandingClock(fixture.at), key=BlindKeys(BlindKey()))
+    ledger = Ledger(
+        store, clock=_StandingClock(fixture.at), policy=NoneAsked(), key=BlindKeys(BlindKey())
+    )
     trace = store.trace
 
     def work() -> None:
