@@ -65,7 +65,8 @@ def test_a_budget_in_dollars_needs_a_price() -> None:
         {"checkpoints": "often"},
         {"cadence": "every_beat"},
         {"done_when": [lambda state: True]},
-        {"done_when": ["text"]},
+        {"done_when": "text"},
+        {"done_when": [" "]},
         {"time_limit": "soon"},
         {"options": {"max_tokens": 100_000}},
     ],
@@ -165,3 +166,69 @@ def test_a_version_that_is_not_deployed_resumes_nothing() -> None:
         other.run("ticket-7", message="hello", store=ledger)
     with shop.host.process() as ledger:
         assert ledger.store.events("ticket-7") == []
+
+
+# What an agent is done when
+
+
+def paid(state: RunState) -> str | None:
+    refunds = [one for one in state.asked if one.tool == "refund" and one.outcome == "done"]
+    return f"receipt {refunds[0].receipt_id}" if refunds else None
+
+
+REFUND = {"refund": {"order_id": 7, "cents": 40}}
+CLAIM = {"show_evidence": {"condition": 1, "evidence": "believe me"}}
+
+
+def test_what_an_agent_is_done_when_holds_in_every_run() -> None:
+    """However the run is started: by its line, by the app, as a worker's task, by a message."""
+    for how in ("run", "app", "worker", "spawned", "message"):
+        shop = Workshop(["It is paid.", REFUND, "Now it is."], done_when=[paid])
+        with shop.host.process() as ledger:
+            app = nt.App(graphs=[shop.agent], store=ledger)
+            if how == "run":
+                shop.agent.run("ticket-7", goal=GOAL, store=ledger)
+            elif how == "message":
+                shop.agent.run("ticket-7", message=GOAL, store=ledger)
+            elif how == "app":
+                app.run("triage", "ticket-7", {"goal": GOAL})
+            elif how == "worker":
+                app.enqueue("triage", "ticket-7", {"goal": GOAL})
+                nt.Worker(app).run(until_idle=True)
+            else:
+                script = scripted([{"triage": {"goal": GOAL}}, "done"])
+                boss = nt.Agent("boss", version="1.0.0", provider=script, tools=[shop.agent])
+                boss.run("b", goal="have it paid", store=ledger)
+            run_id = next(one.id for one in ledger.runs() if one.id != "b")
+            state = shop.agent.outcome(run_id, store=ledger).state
+        assert state.answer == "Now it is.", how
+        assert state.evidence["paid()"].startswith("receipt "), how
+        assert shop.world.effects == [("refund", 7, 40)], how
+
+
+def test_a_run_adds_to_the_conditions_of_its_agent_and_takes_none_away() -> None:
+    shop = Workshop(
+        [CLAIM, REFUND, "done"], done_when=[paid, "all is quiet"], budget=nt.Budget(beats=3)
+    )
+    outcome = shop.finish(done_when=["the customer is happy"])
+    assert outcome.state.done_when == ("the customer is happy", "paid()", "all is quiet")
+    assert outcome.status == "waiting", "one of them has no evidence"
+
+    def lenient() -> Any:
+        def paid(state: RunState) -> bool:
+            return True
+
+        return paid
+
+    with pytest.raises(nt.UsageError, match="done when another one of that name"):
+        shop.agent.run("ticket-8", goal=GOAL, done_when=[lenient()], store=":memory:")
+
+
+def test_a_condition_that_is_deployed_while_a_run_is_open_holds_for_it() -> None:
+    shop = Workshop(["done"], budget=nt.Budget(tokens=1))
+    assert shop.finish().status == "waiting"
+    script = ["It is paid.", REFUND, "Now it is."]
+    shop.agent = shop.make(script, tools=shop.kept, done_when=[paid])
+    outcome = shop.finish()
+    assert outcome.state.evidence["paid()"].startswith("receipt ")
+    assert shop.world.effects == [("refund", 7, 40)]

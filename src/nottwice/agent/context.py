@@ -125,7 +125,12 @@ def _compacted(state: RunState) -> str:
 
 def _call_text(state: RunState, asked: Mapping[str, Any]) -> str:
     calls = state.transcript[asked["message"]].tool_calls
-    return _shortened(_call(calls[asked["index"]]))
+    return call_text(calls[asked["index"]])
+
+
+def call_text(call: ToolCall) -> str:
+    """A tool call in one short line."""
+    return _shortened(_call(call))
 
 
 def _call(call: ToolCall) -> str:

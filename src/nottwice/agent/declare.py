@@ -62,8 +62,8 @@ class Agent(Graph[RunState]):
     told in every request. ``context``: a function from the run's state to what the model sees;
     ``context_tokens`` bounds how much of the conversation it is shown. ``checkpoints``: when
     beats become durable, in the words of every graph; each beat is a step, and replies and effects
-    always are. ``done_when``: functions that tell whether a task is done; a run
-    names them as ``"name()"``, beside conditions in words. ``policy``: a function, or several, that
+    always are. ``done_when``: what must be true at the end of every run, in words or as a function
+    of the state; a run's own conditions add to it. ``policy``: a function, or several, that
     see every call of its runs, and of the workers that it starts, before it is made, and may refuse
     it. ``options`` go to the provider's SDK.
     ``time_limit``: how long to wait for a reply; else as long as the provider does.
@@ -82,7 +82,7 @@ class Agent(Graph[RunState]):
         context_tokens: int = 100_000,
         most_output_tokens: int = 4096,
         checkpoints: Checkpoints = "effects",
-        done_when: Iterable[Check] = (),
+        done_when: Iterable[str | Check] = (),
         policy: Policies = None,
         retry: RetryPolicy | None = None,
         time_limit: Duration | None = None,
@@ -110,7 +110,7 @@ class Agent(Graph[RunState]):
             self.time_limit_seconds = parse_duration(time_limit, what=f"Agent {name!r}: time_limit")
         self.options = _checked_options(name, options)
         self._context = context
-        self._declared_checks = checks_by_name(name, done_when)
+        self.conditions, self._declared_checks = _read_conditions(name, done_when)
         self._passed: dict[str, dict[str, Check]] = {}
         """The functions that runs which are being advanced were given, by run."""
         self.loop = Beats(self)
@@ -245,13 +245,17 @@ class Agent(Graph[RunState]):
 
         Functions that are passed to a run are known for as long as it is advanced.
         """
-        if isinstance(done_when, str) or isinstance(plan, str):
-            raise UsageError(
-                "done_when and plan take lists of texts. Nothing was started. Write ['...']."
-            )
-        asked, steps = list(done_when), list(plan)
-        passed = checks_by_name(self.name, [one for one in asked if not isinstance(one, str)])
-        conditions = [one if isinstance(one, str) else one.__name__ + CALLED for one in asked]
+        if isinstance(plan, str):
+            raise UsageError("plan takes a list of texts. Nothing was started. Write ['...'].")
+        conditions, passed = _read_conditions(self.name, done_when)
+        for name, check in passed.items():
+            if self._declared_checks.get(name, check) is not check:
+                raise UsageError(
+                    f"Run {run_id!r} was given a function {name!r}, and agent {self.name!r} is "
+                    "done when another one of that name says so. Nothing was started. A run adds "
+                    "to the conditions of its agent; give yours another name."
+                )
+        steps = list(plan)
         told = None if given is None else dict(given)
         if goal is not None or conditions or steps:
             if given is not None or goal is None:
@@ -259,7 +263,7 @@ class Agent(Graph[RunState]):
                     "A task is told with goal=..., and with it done_when=... and plan=...; or all "
                     "of it as one dict, input={'goal': ...}. Nothing was started."
                 )
-            told = {"goal": goal, "done_when": conditions, "plan": steps}
+            told = {"goal": goal, "done_when": list(conditions), "plan": steps}
         if passed:
             self._passed[run_id] = passed
         try:
@@ -267,6 +271,20 @@ class Agent(Graph[RunState]):
         finally:
             if self._passed.get(run_id) is passed:
                 del self._passed[run_id]
+
+
+def _read_conditions(
+    agent: str, given: Iterable[str | Check]
+) -> tuple[tuple[str, ...], dict[str, Check]]:
+    """What must be true at the end, as it is on record, and the functions that tell, by name."""
+    if isinstance(given, str):
+        raise UsageError("done_when takes a list. Nothing was started. Write done_when=['...'].")
+    asked = list(given)
+    if any(isinstance(one, str) and not one.strip() for one in asked):
+        raise UsageError("done_when has an empty text. Nothing was started. Say what must be true.")
+    checks = checks_by_name(agent, [one for one in asked if not isinstance(one, str)])
+    named = [one if isinstance(one, str) else one.__name__ + CALLED for one in asked]
+    return tuple(dict.fromkeys(named)), checks
 
 
 def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:

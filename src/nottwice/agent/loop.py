@@ -56,6 +56,8 @@ class Harness(Protocol):
     options: dict[str, Any]
     retry: RetryPolicy
     time_limit_seconds: float | None
+    conditions: tuple[str, ...]
+    """What must be true at the end of every run, whatever the run itself was told."""
 
     def make_context(self, state: RunState) -> Context: ...
 
@@ -76,6 +78,9 @@ class Beats:
         update: dict[str, Any] = {"turn": turn}
         if state.answer is not None:
             update["answer"] = None
+        conditions = self._conditions(state)
+        if len(conditions) > len(state.done_when):
+            update["done_when"] = conditions
         if heard:
             update["transcript"] = [said(text).to_plain() for text in heard]
             update["repeats"] = {"of": None, "count": 0}
@@ -146,16 +151,25 @@ class Beats:
             return Go("again", _remark(state, "You were interrupted. Go on."))
         evidence, missing = self._judge(scope.session.run_id, state)
         if missing:
-            return Go("again", {**_remark(state, _reminder(state, missing)), "evidence": evidence})
+            reminder = _reminder(self._conditions(state), missing)
+            return Go("again", {**_remark(state, reminder), "evidence": evidence})
         round_ = state.plain["round"]
         telling.finish(scope, reply.text)
         finished = {**round_, "number": round_["number"] + 1}
         return Go("done", {"answer": reply.text, "evidence": evidence, "round": finished})
 
+    def _conditions(self, state: RunState) -> list[str]:
+        """What must be true at the end: what the run was told, and what its agent is done when.
+
+        Also for a run that began before its agent had the condition.
+        """
+        added = [one for one in self._harness.conditions if one not in state.done_when]
+        return [*state.done_when, *added]
+
     def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
         """The evidence for what must be true at the end, and what there is none for."""
         evidence, missing = dict(state.evidence), list[str]()
-        for condition in state.done_when:
+        for condition in self._conditions(state):
             check = self._harness.check_for(run_id, condition)
             if check is None:
                 if condition not in evidence:
@@ -284,12 +298,13 @@ def _remark(state: RunState, text: str) -> dict[str, Any]:
     return {"transcript": [said(text).to_plain()], "repeats": {"of": text, "count": count}}
 
 
-def _reminder(state: RunState, missing: list[str]) -> str:
-    numbers = {condition: n for n, condition in enumerate(state.done_when, start=1)}
+def _reminder(conditions: list[str], missing: list[str]) -> str:
+    numbers = {condition: n for n, condition in enumerate(conditions, start=1)}
     lines = "\n".join(f"{numbers[condition]}. {condition}" for condition in missing)
     return (
         f"You are not done yet. There is no evidence for:\n{lines}\n"
-        "Do what is missing; where you know that a condition is true, call show_evidence."
+        "Do what is missing; where you know that a condition is true, call show_evidence. "
+        "A condition that is checked by itself, named like_this(), needs no evidence of yours."
     )
 
 

@@ -2,20 +2,29 @@
 
 They change the run's state and nothing else, so they need no row in the ledger: the beat that
 answers them and the beat that applies them are both made from what is on record.
+
+What a model says is evidence for a condition in words, and it may be wrong. A condition that ends
+with ``[receipt: tool]`` counts only together with a receipt of that tool in this run. Promise kept
+here: P196.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nottwice.agent.context import recall
-from nottwice.agent.messages import ToolCall
+from nottwice.agent.context import call_text, recall
+from nottwice.agent.messages import Role, ToolCall
 from nottwice.agent.provider import ToolSchema
 from nottwice.agent.state import RunState
+from nottwice.model.records import frozen_record
 
 MOST_RECALLED_CHARACTERS = 20_000
+_MOST_RECEIPTS = 20
+_BOUND = re.compile(r"\[receipt(?:\s*:\s*(?P<tool>[^\]]*?))?\s*\]\s*$")
+"""What a condition in words ends with that only counts together with a receipt."""
 
 
 class BadArguments(Exception):
@@ -50,11 +59,17 @@ def _schema(name: str, description: str, /, **parameters: Any) -> ToolSchema:
     return ToolSchema(
         name,
         description,
-        {"type": "object", "properties": parameters, "required": list(parameters)},
+        {
+            "type": "object",
+            "properties": parameters,
+            "required": [name for name in parameters if name not in _OPTIONAL],
+        },
     )
 
 
 _TEXT = {"type": "string"}
+_OPTIONAL_TEXT = {"type": "string", "description": "The id of a receipt of this run."}
+_OPTIONAL = ("receipt",)
 OWN_TOOLS: dict[str, ToolSchema] = {
     schema.name: schema
     for schema in (
@@ -70,9 +85,12 @@ OWN_TOOLS: dict[str, ToolSchema] = {
         ),
         _schema(
             "show_evidence",
-            "One of the numbered conditions of your task is true. Say how you know.",
+            "One of the numbered conditions of your task is true. Say how you know. A condition "
+            "that ends with [receipt: tool] needs a receipt of that tool; leave receipt out if "
+            "there is only one.",
             condition={"type": "integer", "minimum": 1},
             evidence=_TEXT,
+            receipt=_OPTIONAL_TEXT,
         ),
         _schema(
             "remember",
@@ -131,8 +149,63 @@ def _show_evidence(state: RunState, changes: Changes, call: ToolCall) -> str:
     number = _number(call, "condition")
     if not 1 <= number <= len(state.done_when):
         raise BadArguments(f"Your task has {len(state.done_when)} conditions, numbered from 1.")
-    changes.evidence[state.done_when[number - 1]] = _text(call, "evidence")
+    condition, evidence = state.done_when[number - 1], _text(call, "evidence")
+    wanted = _BOUND.search(condition)
+    given = call.arguments.get("receipt")
+    if wanted is not None or given is not None:
+        tool = None if wanted is None else wanted["tool"]
+        receipt = _find_receipt(receipts(state, tool), number, tool, given)
+        evidence = f"{evidence} (receipt {receipt.short_id}: {receipt.text})"
+    changes.evidence[condition] = evidence
     return "Noted."
+
+
+def _find_receipt(found: list[Receipt], number: int, tool: str | None, given: Any) -> Receipt:
+    """The receipt that a model means; BadArguments tells it which there are."""
+    fitting = found
+    if given is not None:
+        named = given.strip() if isinstance(given, str) else ""
+        fitting = [one for one in found if len(named) >= 6 and one.receipt_id.startswith(named)]
+    if len(fitting) == 1:
+        return fitting[0]
+    of = f" of {tool}" if tool else ""
+    if not found:
+        raise BadArguments(
+            f"Not noted: condition {number} needs a receipt{of}, and there is none in this run. "
+            "Do it first; its result is the receipt."
+        )
+    which = "\n".join(f"{one.short_id}: {one.text}" for one in found[-_MOST_RECEIPTS:])
+    raise BadArguments(
+        f"Not noted: say which receipt{of} shows it, receipt='...'. There are:\n{which}"
+    )
+
+
+@frozen_record(frozen=True, slots=True)
+class Receipt:
+    """A call of this run that was done, as a model can point at it."""
+
+    receipt_id: str
+    text: str
+
+    @property
+    def short_id(self) -> str:
+        return self.receipt_id[:12]
+
+
+def receipts(state: RunState, tool: str | None) -> list[Receipt]:
+    """The receipts of a run, each once, oldest first; those of one tool if it is named."""
+    found: dict[str, Receipt] = {}
+    calls: dict[str, ToolCall] = {}
+    for message in state.transcript:
+        if message.role is Role.ASSISTANT:
+            calls = {call.id: call for call in message.tool_calls}
+        for result in message.tool_results:
+            call = calls.get(result.call_id)
+            if call is None or result.is_error or result.receipt_id is None:
+                continue
+            if tool in (None, call.name):
+                found.setdefault(result.receipt_id, Receipt(result.receipt_id, call_text(call)))
+    return list(found.values())
 
 
 def _text(call: ToolCall, name: str) -> str:
