@@ -14,7 +14,7 @@ from typing import Any
 
 from nottwice.agent import conversation, loop
 from nottwice.agent.budget import Budget
-from nottwice.agent.context import Context, default_context
+from nottwice.agent.context import Context, Summarise, default_context
 from nottwice.agent.effects import Effect, effects_of
 from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
 from nottwice.agent.provider import Provider
@@ -60,7 +60,9 @@ class Agent(Graph[RunState]):
     ``provider``: the model. ``tools``: protected functions, and other agents to hand tasks to.
     ``budget``: what a run may take before a person is asked. ``instructions``: what the model is
     told in every request. ``context``: a function from the run's state to what the model sees;
-    ``context_tokens`` bounds how much of the conversation it is shown. ``checkpoints``: when
+    ``context_tokens`` bounds how much of the conversation it is shown. ``summarise``: a function
+    from messages of the user, of which there are too many to show, to a text that is shown instead.
+    ``checkpoints``: when
     beats become durable, in the words of every graph; each beat is a step, and replies and effects
     always are. ``done_when``: what must be true at the end of every run, in words or as a function
     of the state; a run's own conditions add to it. ``policy``: a function, or several, that
@@ -80,6 +82,7 @@ class Agent(Graph[RunState]):
         instructions: str = INSTRUCTIONS,
         context: Callable[[RunState], Context] | None = None,
         context_tokens: int = 100_000,
+        summarise: Summarise | None = None,
         most_output_tokens: int = 4096,
         checkpoints: Checkpoints = "effects",
         done_when: Iterable[str | Check] = (),
@@ -110,6 +113,7 @@ class Agent(Graph[RunState]):
             self.time_limit_seconds = parse_duration(time_limit, what=f"Agent {name!r}: time_limit")
         self.options = _checked_options(name, options)
         self._context = context
+        self.summarise = _checked_summarise(name, summarise)
         self.conditions, self._declared_checks = _read_conditions(name, done_when)
         self._passed: dict[str, dict[str, Check]] = {}
         """The functions that runs which are being advanced were given, by run."""
@@ -128,6 +132,8 @@ class Agent(Graph[RunState]):
         found: dict[str, Callable[..., Any]] = {}
         if self._context is not None:
             found["context"] = self._context
+        if self.summarise is not None:
+            found["summarise"] = self.summarise
         checks = self._declared_checks.items()
         return found | {f"done_when {name!r}": check for name, check in checks}
 
@@ -392,6 +398,16 @@ def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
             "give a budget in tokens."
         )
     return budget
+
+
+def _checked_summarise(name: str, summarise: Any) -> Summarise | None:
+    if summarise is None or (callable(summarise) and not inspect.iscoroutinefunction(summarise)):
+        found: Summarise | None = summarise
+        return found
+    raise UsageError(
+        f"Agent {name!r} has summarise={summarise!r}, which cannot be called. Nothing happened. "
+        "Give a plain function from a list of messages to a text."
+    )
 
 
 def _checked_options(name: str, options: Mapping[str, Any] | None) -> dict[str, Any]:

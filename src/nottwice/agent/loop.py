@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from nottwice.agent import acting, own_tools, telling
 from nottwice.agent.asking import Answered, Asking, ask_model
 from nottwice.agent.budget import Budget
-from nottwice.agent.context import Context, move_window
+from nottwice.agent.context import Context, Summarise, move_window, summarise_heard
 from nottwice.agent.messages import Message, said
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.provider import ModelRequest, Provider, StopReason
@@ -58,6 +58,7 @@ class Harness(Protocol):
     time_limit_seconds: float | None
     conditions: tuple[str, ...]
     """What must be true at the end of every run, whatever the run itself was told."""
+    summarise: Summarise | None
 
     def make_context(self, state: RunState) -> Context: ...
 
@@ -83,6 +84,8 @@ class Beats:
             update["done_when"] = conditions
         if heard:
             update["transcript"] = [said(text).to_plain() for text in heard]
+            first = len(state.plain["transcript"])
+            update["heard"] = list(range(first, first + len(heard)))
             update["repeats"] = {"of": None, "count": 0}
             number = state.plain["round"]["number"]
             update["round"] = {"number": number, "first_visit": turn, "last_message": heard[-1]}
@@ -92,7 +95,10 @@ class Beats:
     def context(self, state: RunState) -> dict[str, Any]:
         """Choose the part of the conversation that the model sees."""
         window = move_window(state.plain, self._harness.context_tokens)
-        return {} if window == state.plain["window"] else {"window": window}
+        if window == state.plain["window"]:
+            return {}
+        seen = RunState({**state.plain, "window": window})
+        return {"window": window, **summarise_heard(seen, self._harness.summarise)}
 
     def reason(self, state: RunState) -> dict[str, Any]:
         """Ask the model."""

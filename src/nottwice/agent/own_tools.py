@@ -21,7 +21,6 @@ from nottwice.agent.provider import ToolSchema
 from nottwice.agent.state import RunState
 from nottwice.model.records import frozen_record
 
-MOST_RECALLED_CHARACTERS = 20_000
 _MOST_RECEIPTS = 20
 _BOUND = re.compile(r"\[receipt(?:\s*:\s*(?P<tool>[^\]]*?))?\s*\]\s*$")
 """What a condition in words ends with that only counts together with a receipt."""
@@ -69,7 +68,7 @@ def _schema(name: str, description: str, /, **parameters: Any) -> ToolSchema:
 
 _TEXT = {"type": "string"}
 _OPTIONAL_TEXT = {"type": "string", "description": "The id of a receipt of this run."}
-_OPTIONAL = ("receipt",)
+_OPTIONAL = ("receipt", "last", "offset")
 OWN_TOOLS: dict[str, ToolSchema] = {
     schema.name: schema
     for schema in (
@@ -101,9 +100,11 @@ OWN_TOOLS: dict[str, ToolSchema] = {
         ),
         _schema(
             "recall",
-            "Read earlier messages of this conversation word for word, by their numbers.",
+            "Read earlier messages of this conversation word for word, by their numbers. offset: "
+            "read the first of them from this character on, if it was too long.",
             first={"type": "integer", "minimum": 0},
             last={"type": "integer", "minimum": 0},
+            offset={"type": "integer", "minimum": 0},
         ),
     )
 }
@@ -112,8 +113,10 @@ OWN_TOOLS: dict[str, ToolSchema] = {
 def answer(state: RunState, changes: Changes, call: ToolCall) -> str:
     """What the model is told; BadArguments if it did not say what it wants."""
     if call.name == "recall":
-        first, last = (_number(call, name) for name in ("first", "last"))
-        return recall(state, first, last, MOST_RECALLED_CHARACTERS)
+        first = _number(call, "first")
+        last = first if call.arguments.get("last") is None else _number(call, "last")
+        offset = 0 if call.arguments.get("offset") is None else _number(call, "offset")
+        return recall(state, first, last, offset)
     return apply(state, changes, call)
 
 

@@ -19,7 +19,7 @@ from nottwice.graphs.state import StateType
 from nottwice.model import values
 from nottwice.model.records import frozen_record
 
-APPENDED = ("transcript", "asked", "completed", "memory")
+APPENDED = ("transcript", "heard", "asked", "completed", "memory")
 """Parts of the state to which beats only add."""
 _CONTRACT = ("goal", "done_when", "plan")
 
@@ -154,6 +154,11 @@ class RunState:
         return Transcript(self.plain["transcript"])
 
     @property
+    def heard(self) -> list[Message]:
+        """What the user said, in order; not what the harness said in the user's place."""
+        return [self.transcript[number] for number in self.plain["heard"]]
+
+    @property
     def first_recent(self) -> int:
         """The number of the first message that still fits into the model's window."""
         return int(self.plain["window"]["first"])
@@ -213,9 +218,11 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
         "memory": [],
         "asked": [],
         "transcript": [],
+        "heard": [],
+        "summary": {"until": -1, "text": ""},
         "turn": 0,
         "round": {"number": 1, "first_visit": 1, "last_message": None},
-        "window": {"first": 0, "until": 0, "tokens": 0},
+        "window": {"first": 0, "until": 0, "tokens": 0, "most": None},
         "reply": None,
         "repeats": {"of": None, "count": 0},
         "spent": {"usd": 0.0, "tokens": 0, "requests": 0, "unpriced": 0},
