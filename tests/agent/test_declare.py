@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +12,7 @@ import nottwice as nt
 from nottwice.agent.provider import Price
 from nottwice.agent.providers.scripted import scripted
 from nottwice.agent.state import RunState
+from nottwice.testing import forget_tools
 from tests.agent.workshop import GOAL, Workshop
 
 
@@ -41,12 +43,47 @@ def test_a_new_nottwice_or_a_new_prompt_needs_no_new_version() -> None:
     assert other.fingerprint() == shop.agent.fingerprint()
 
 
-def test_other_tools_under_the_same_version_are_refused() -> None:
+def test_a_tool_that_means_something_else_under_the_same_version_is_refused() -> None:
+    """The error names the line of this file that declares the agent, not one of nottwice."""
     shop = Workshop(["done"])
     shop.finish()
-    shop.agent = shop.make(["done"], tools=shop.kept[:1])
-    with pytest.raises(nt.GraphChangedInPlace):
-        shop.finish(goal=None, message="again")
+    forget_tools()
+
+    @nt.tool("pure", name="send_mail")
+    def send_mail(to: str, text: str) -> str:
+        return "loosened"
+
+    provider = scripted(["done"])
+    changed = nt.Agent("triage", version="1.0.0", provider=provider, tools=[send_mail])
+    line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+    with shop.host.process() as ledger:
+        with pytest.raises(nt.GraphChangedInPlace, match="loosened") as refused:
+            changed.run("ticket-7", message="again", store=ledger)
+        assert ledger.store.events("ticket-7") == []
+    assert f"{__file__}:{line}" in str(refused.value)
+
+
+def test_an_agent_that_is_under_way_is_migrated_without_a_map() -> None:
+    shop = Workshop([{"refund": {"order_id": 7, "cents": 40}}, "done"], budget=nt.Budget(beats=1))
+    assert shop.finish().status == "waiting"
+    provider = scripted([{"refund": {"order_id": 7, "cents": 40}}, "done"])
+    newest = nt.Agent("triage", version="2.0.0", provider=provider, tools=shop.kept)
+    with shop.host.process() as ledger:
+        app = nt.App(graphs=[newest], store=ledger, admins=["ann"])
+        with pytest.raises(nt.WorkflowVersionMismatch):
+            app.run("triage", "ticket-7")
+        moved = nt.migrate(
+            app,
+            "ticket-7",
+            to="triage@2.0.0",
+            mapping={},
+            by="ann",
+            why="deployed",
+            restart_steps=True,
+        )
+        assert moved.nodes == (("reason", "reason"),)
+        assert app.run("triage", "ticket-7").state.answer == "done"
+    assert shop.world.effects == [("refund", 7, 40)]
 
 
 def test_a_budget_in_dollars_needs_a_price() -> None:

@@ -178,7 +178,10 @@ def _prepared(
     offered = toolbox.offered.get(call.name)
     if offered is None:
         known = ", ".join([*toolbox.offered, *OWN_TOOLS])
-        raise BadArguments(f"There is no tool {call.name!r}. Nothing was called. You have: {known}")
+        what = f"There is no tool {call.name!r}."
+        if own_tools.receipts(state, call.name):
+            what = f"The tool {call.name!r} is gone: it was there before, and was taken away."
+        raise BadArguments(f"{what} Nothing was called. You have: {known}")
     if offered.worker is not None:
         return _worker(one, offered, asked)
     wanted = toolbox.want(one.scope, offered, call, asked)

@@ -35,7 +35,7 @@ from nottwice.guard.frames import without_our_frames
 from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.guard.policies import Policies, read_policies
-from nottwice.model.body import hash_of_bytes
+from nottwice.model.body import OWN, hash_of_bytes
 from nottwice.model.cadence import Checkpoints
 from nottwice.model.call import check_id
 from nottwice.model.failure import RetryPolicy
@@ -70,6 +70,8 @@ class Agent(Graph[RunState]):
     it. ``options`` go to the provider's SDK.
     ``time_limit``: how long to wait for a reply; else as long as the provider does.
     """
+
+    converses = True
 
     def __init__(
         self,
@@ -216,7 +218,7 @@ class Agent(Graph[RunState]):
         with self._guard:
             if self._fingerprint is None:
                 tools = sorted(self._tools, key=lambda tool: tool.name)
-                body = hash_of_bytes(BODY.encode(), kind="own")
+                body = hash_of_bytes(BODY.encode(), kind=OWN)
                 self._fingerprint = Fingerprint(
                     definition,
                     tuple(print_tool(tool) for tool in tools),
@@ -328,18 +330,19 @@ def _conversing(
             f"There is no run {run_id!r} in {seat.store.location}, and nothing says what is to be "
             f"done. Nothing was started. Say it: agent.run({run_id!r}, goal='...')."
         )
-    if known is not None and message is None and running.is_over_elsewhere(graph, known):
+    spoken_to = message is not None or (yield conversation.is_spoken_to(run_id))
+    over_elsewhere = known is not None and running.is_over_elsewhere(graph, known)
+    if known is not None and over_elsewhere and not spoken_to:
         return (yield from running.telling(seat, graph, known))
     # Whatever is wrong with the rest is said before the message is.
-    yield from running.beginning(asked, known, now=seat.clock.now())
+    yield Read(lambda store: check_unchanged(store, graph))
+    yield from running.beginning(asked, known, now=seat.clock.now(), moves=over_elsewhere)
     if message is not None:
         yield from conversation.send_message(seat, run_id, message, message_id=message_id)
     while True:
         if (yield conversation.is_spoken_to(run_id)):
             yield Read(lambda store: check_unchanged(store, graph))
-            yield from conversation.reopen(
-                seat, graph.definition(), run_id, wait_seconds=asked.wait_seconds
-            )
+            yield from conversation.reopen(seat, graph, run_id, wait_seconds=asked.wait_seconds)
         outcome = yield from running.running(seat, asked)
         if not (yield conversation.is_spoken_to(run_id)):
             return outcome

@@ -21,7 +21,7 @@ from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.model.graph import split_graph_id
-from nottwice.model.run import RunRecord
+from nottwice.model.run import RunRecord, RunStatus
 from nottwice.store.interface import Store
 
 
@@ -80,7 +80,7 @@ class App:
         """Start a run, resume it, or return its finished result (see ``Graph.run``)."""
         check_not_importing(f"Run {run_id!r} is opened")
         ledger = self.ledger
-        chosen = self._choose(graph, ledger.store.load_run(run_id))
+        chosen = self._choose(graph, ledger.store.load_run(run_id), options)
         if isinstance(chosen, RunRecord):
             if chosen.status.is_final:
                 return drive(telling(ledger, self._reader(chosen), chosen), ledger)
@@ -93,7 +93,7 @@ class App:
         """The same without blocking the event loop."""
         check_not_importing(f"Run {run_id!r} is opened")
         ledger = self.ledger
-        chosen = self._choose(graph, await drive_async(_loading(run_id), ledger))
+        chosen = self._choose(graph, await drive_async(_loading(run_id), ledger), options)
         if isinstance(chosen, RunRecord):
             if chosen.status.is_final:
                 return await drive_async(telling(ledger, self._reader(chosen), chosen), ledger)
@@ -180,7 +180,9 @@ class App:
             check_against_each_other(self.graphs)
             self._versions_checked = True
 
-    def _choose(self, name: str, run: RunRecord | None) -> Graph[Any] | RunRecord:
+    def _choose(
+        self, name: str, run: RunRecord | None, options: Mapping[str, Any]
+    ) -> Graph[Any] | RunRecord:
         """The graph that takes a run; or the run itself, if it is there and none can."""
         bound = None if run is None or run.graph_id is None else split_graph_id(run.graph_id)[0]
         # A run keeps its graph, also when no version of that is deployed any more.
@@ -189,7 +191,15 @@ class App:
             # What is over is told by whatever code there is.
             self.check_versions()
         if run is not None and is_its_own:
-            return self.fitting(run) or run
+            fitting = self.fitting(run)
+            versions = [graph for graph in self.graphs if name in (graph.name, graph.id)]
+            newest = max(versions, key=lambda graph: graph.version, default=None)
+            converses = run.status is RunStatus.COMPLETED and newest is not None
+            if newest is not None and converses and newest.converses:
+                # A conversation that had ended goes on in the newest version, if it goes on.
+                if fitting is None or options.get("message") is not None:
+                    return newest
+            return fitting or run
         return self.newest(name)
 
     def _reader(self, run: RunRecord) -> Graph[Any] | None:

@@ -59,6 +59,9 @@ class Graph(Generic[S]):
     ``tools`` names those that reading the nodes cannot find, because they are looked up or passed.
     """
 
+    converses = False
+    """Whether a run that is over goes on, in the newest version, when it is spoken to: an agent."""
+
     def __init__(
         self,
         name: str,

@@ -161,7 +161,7 @@ def is_over_elsewhere(graph: Runnable, run: RunRecord) -> bool:
     """
     if not run.status.is_final or run.graph_id is None:
         return False
-    return split_graph_id(run.graph_id)[0] == graph.name and not _fits(graph, run)
+    return split_graph_id(run.graph_id)[0] == graph.name and not fits(graph, run)
 
 
 def telling(seat: Seat, graph: Runnable | None, run: RunRecord) -> Doing[Outcome[Any]]:
@@ -266,15 +266,21 @@ def _abort_children(seat: Seat, run_id: str) -> Doing[None]:
     yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
 
 
-def beginning(asked: Asked, known: RunRecord | None, *, now: float) -> Doing[ownership.Beginning]:
-    """What the run begins with, checked against what it began with if it is there already."""
+def beginning(
+    asked: Asked, known: RunRecord | None, *, now: float, moves: bool = False
+) -> Doing[ownership.Beginning]:
+    """What the run begins with, checked against what it began with if it is there already.
+
+    ``moves``: it is bound to another version now, and will be bound to this one.
+    """
     graph = asked.graph
     record = GraphRecord(graph.id, graph.record_json, now)
     if known is None:
         first = graph.state.first(asked.input)
         return ownership.Beginning(record, values.encode(first), asked.parent)
     check_not_removed(known)
-    yield Read(lambda store: check_bound(store, graph, known))
+    if not moves:
+        yield Read(lambda store: check_bound(store, graph, known))
     input_json = known.given_input()
     if asked.input is not None:
         same = graph.state.began_with(values.decode_object(input_json), asked.input)
@@ -294,11 +300,11 @@ def _was_migrated(run_id: str) -> Read:
 def check_bound(store: Store, graph: Runnable, run: RunRecord) -> None:
     """Refuse a run that is bound to another graph, or to a version that this code is not (V2)."""
     _check_name(graph, run)
-    if not _fits(graph, run):
+    if not fits(graph, run):
         raise version_mismatch(run, [graph.id], store=store)
 
 
-def _fits(graph: Runnable, run: RunRecord) -> bool:
+def fits(graph: Runnable, run: RunRecord) -> bool:
     """Whether this version may resume a run of its graph."""
     return split_graph_id(run.graph_id or "")[1][:2] == graph.version[:2]
 
@@ -394,7 +400,7 @@ def _look(store: Store, graph: Runnable | None, run_id: str, landing: Landing | 
 def _nodes(store: Store, graph: Runnable | None, run: RunRecord) -> Iterator[NodeMark]:
     """Where each node stands of the graph that the run is bound to."""
     visited = store.last_visits(run.workflow_id)
-    if graph is not None and _fits(graph, run):
+    if graph is not None and fits(graph, run):
         return marks(graph.definition(), visited, bound=run.graph_id)
     record = store.load_graph(run.graph_id or "")
     if record is None:
