@@ -269,3 +269,21 @@ def test_a_condition_that_is_deployed_while_a_run_is_open_holds_for_it() -> None
     outcome = shop.finish()
     assert outcome.state.evidence["paid()"].startswith("receipt ")
     assert shop.world.effects == [("refund", 7, 40)]
+
+
+def test_the_model_of_a_boss_reads_what_its_workers_are_for() -> None:
+    shop = Workshop(["done"], name="clerk", description="Refunds orders below 100 euros.")
+    seen: list[str] = []
+
+    def boss_says(request: Any) -> str:
+        seen.extend(tool.description for tool in request.tools if tool.name == "clerk")
+        return "done"
+
+    boss = nt.Agent("boss", version="1.0.0", provider=scripted(boss_says), tools=[shop.agent])
+    with shop.host.process() as ledger:
+        boss.run("b", goal=GOAL, store=ledger)
+    (description,) = seen
+    assert description.startswith("Refunds orders below 100 euros.")
+    assert "Hands a task to clerk" in description
+    with pytest.raises(nt.UsageError, match="is no text"):
+        nt.Agent("a", version="1.0.0", provider=scripted(["x"]), description=7)  # type: ignore[arg-type]

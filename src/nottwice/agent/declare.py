@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from nottwice.agent import conversation, loop
+from nottwice.agent.answering import AnswerType
 from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, Summarise, default_context
 from nottwice.agent.effects import Effect, effects_of
@@ -59,15 +60,16 @@ class Agent(Graph[RunState]):
 
     ``provider``: the model. ``tools``: protected functions, and other agents to hand tasks to.
     ``budget``: what a run may take before a person is asked. ``instructions``: what the model is
-    told in every request. ``context``: a function from the run's state to what the model sees;
-    ``context_tokens`` bounds how much of the conversation it is shown. ``summarise``: a function
-    from messages of the user, of which there are too many to show, to a text that is shown instead.
-    ``checkpoints``: when
-    beats become durable, in the words of every graph; each beat is a step, and replies and effects
-    always are. ``done_when``: what must be true at the end of every run, in words or as a function
-    of the state; a run's own conditions add to it. ``policy``: a function, or several, that
-    see every call of its runs, and of the workers that it starts, before it is made, and may refuse
-    it. ``options`` go to the provider's SDK.
+    told in every request. ``description``: what the model of an agent that this one works for reads
+    about it. ``answer``: the type of its answer, a pydantic model, say; ``state.value`` has it, and
+    an answer that does not fit is asked for again. ``context``: a function from the run's state to
+    what the model sees; ``context_tokens`` bounds how much of the conversation it is shown.
+    ``summarise``: a function from messages of the user, of which there are too many to show, to a
+    text that is shown instead. ``checkpoints``: when beats become durable, in the words of every
+    graph; each beat is a step, and replies and effects always are. ``done_when``: what must be true
+    at the end of every run, in words or as a function of the state; a run's own conditions add to
+    it. ``policy``: a function, or several, that see every call of its runs, and of the workers that
+    it starts, before it is made, and may refuse it. ``options`` go to the provider's SDK.
     ``time_limit``: how long to wait for a reply; else as long as the provider does.
     """
 
@@ -82,6 +84,8 @@ class Agent(Graph[RunState]):
         tools: Iterable[Any] = (),
         budget: Budget | None = None,
         instructions: str = INSTRUCTIONS,
+        description: str = "",
+        answer: Any = None,
         context: Callable[[RunState], Context] | None = None,
         context_tokens: int = 100_000,
         summarise: Summarise | None = None,
@@ -99,7 +103,10 @@ class Agent(Graph[RunState]):
         functions = [each for each in offered if not isinstance(each, Graph)]
         self.toolbox = Toolbox(name, offered)
         super().__init__(name, version=version, checkpoints=checkpoints, tools=functions)
-        self.state = AgentState(agent=name)
+        self.description = _checked_description(name, description)
+        self.answer_type = None if answer is None else AnswerType(name, answer)
+        show = None if self.answer_type is None else self.answer_type.show
+        self.state = AgentState(agent=name, show=show)
         self.bonds = Bonds(read_policies(policy))
         self._workers = [each for each in offered if isinstance(each, Graph)]
         for worker in self._workers:
@@ -147,7 +154,10 @@ class Agent(Graph[RunState]):
 
     def default_context(self, state: RunState) -> Context:
         """The task, what was compacted, what was said lately, and where the plan stands."""
-        return default_context(state, self.instructions)
+        told = self.instructions
+        if self.answer_type is not None:
+            told = f"{told}\n\n{self.answer_type.instructions}"
+        return default_context(state, told)
 
     def run(
         self,
@@ -401,6 +411,14 @@ def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
             "give a budget in tokens."
         )
     return budget
+
+
+def _checked_description(name: str, description: Any) -> str:
+    if isinstance(description, str):
+        return description
+    raise UsageError(
+        f"Agent {name!r} has description={description!r}, which is no text. Nothing happened."
+    )
 
 
 def _checked_summarise(name: str, summarise: Any) -> Summarise | None:

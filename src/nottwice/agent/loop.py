@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from nottwice.agent import acting, own_tools, telling
+from nottwice.agent.answering import AnswerType, WrongAnswer
 from nottwice.agent.asking import Answered, Asking, ask_model
 from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, Summarise, move_window, summarise_heard
@@ -59,6 +60,7 @@ class Harness(Protocol):
     conditions: tuple[str, ...]
     """What must be true at the end of every run, whatever the run itself was told."""
     summarise: Summarise | None
+    answer_type: AnswerType | None
 
     def make_context(self, state: RunState) -> Context: ...
 
@@ -78,7 +80,7 @@ class Beats:
         turn = state.turn + 1
         update: dict[str, Any] = {"turn": turn}
         if state.answer is not None:
-            update["answer"] = None
+            update |= {"answer": None, "value": None}
         conditions = self._conditions(state)
         if len(conditions) > len(state.done_when):
             update["done_when"] = conditions
@@ -97,7 +99,7 @@ class Beats:
         window = move_window(state.plain, self._harness.context_tokens)
         if window == state.plain["window"]:
             return {}
-        seen = RunState({**state.plain, "window": window})
+        seen = state.changed(window=window)
         return {"window": window, **summarise_heard(seen, self._harness.summarise)}
 
     def reason(self, state: RunState) -> dict[str, Any]:
@@ -155,6 +157,13 @@ class Beats:
         if stop is StopReason.OTHER:
             # It paused, or was stopped; whatever it was, it did not say that it had finished.
             return Go("again", _remark(state, "You were interrupted. Go on."))
+        value = None
+        if self._harness.answer_type is not None:
+            try:
+                value = self._harness.answer_type.read(reply.text)
+            except WrongAnswer as error:
+                return Go("again", _remark(state, str(error)))
+            state = state.changed(value=value)
         evidence, missing = self._judge(scope.session.run_id, state)
         if missing:
             reminder = _reminder(self._conditions(state), missing)
@@ -162,7 +171,8 @@ class Beats:
         round_ = state.plain["round"]
         telling.finish(scope, reply.text)
         finished = {**round_, "number": round_["number"] + 1}
-        return Go("done", {"answer": reply.text, "evidence": evidence, "round": finished})
+        ended = {"answer": reply.text, "value": value, "evidence": evidence, "round": finished}
+        return Go("done", ended)
 
     def _conditions(self, state: RunState) -> list[str]:
         """What must be true at the end: what the run was told, and what its agent is done when.
@@ -207,7 +217,7 @@ class Beats:
         harness = self._harness
         if shrinks:
             window = move_window(state.plain, harness.context_tokens >> shrinks)
-            state = RunState({**state.plain, "window": window})
+            state = state.changed(window=window)
         context = harness.make_context(state)
         if not isinstance(context, Context):
             raise UsageError(
