@@ -14,8 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 import nottwice as nt
-from nottwice.agent.state import first_state
-from nottwice.cli.agent_task import agent_facts
 from nottwice.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -98,10 +96,3 @@ def test_what_is_no_task_is_refused(
     assert why in ended.output
     with contextlib.suppress(nt.NoLedger), nt.open("tiny.db", create=False) as ledger:
         assert ledger.store.runs() == []
-
-
-def test_what_a_model_costs_beyond_what_is_known_is_said() -> None:
-    plain = first_state({"goal": "g"})
-    assert dict(agent_facts(plain))["spent"] == "$0.0000, 0 tokens in 0 requests"
-    plain["spent"]["unpriced"] = 1
-    assert "and more" in str(dict(agent_facts(plain))["spent"])

@@ -18,7 +18,7 @@ from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.drivers import Seat
 from nottwice.engine.session import Session
-from nottwice.errors import CommitUnknown, UsageError
+from nottwice.errors import CommitUnknown, RunBusy, UsageError
 from nottwice.graphs.running import Runnable, fits
 from nottwice.guard import registry
 from nottwice.guard.sending import telling
@@ -48,6 +48,16 @@ def send_message(
         hashed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         message_id = f"message-{number}-{hashed}"
     yield from telling(seat, run_id, MESSAGE, {"text": text}, event_id=message_id, by=by)
+
+
+def is_on_record(busy: RunBusy) -> RunBusy:
+    """The error of a run that another process drives, for the caller who has just spoken to it."""
+    text = busy.message.replace(
+        "Nothing was done.",
+        "Your message is on record, and is heard before the next turn of the run. Nothing else was "
+        "done.",
+    )
+    return RunBusy(text, **busy.facts)
 
 
 def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:

@@ -25,7 +25,7 @@ from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Policy
-from nottwice.errors import NottwiceError, UsageError
+from nottwice.errors import NottwiceError, RunBusy, UsageError
 from nottwice.graphs import running
 from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.declare import Graph
@@ -347,8 +347,18 @@ def _conversing(
     # Whatever is wrong with the rest is said before the message is.
     yield Read(lambda store: check_unchanged(store, graph))
     yield from running.beginning(asked, known, now=seat.clock.now(), moves=over_elsewhere)
-    if message is not None:
-        yield from conversation.send_message(seat, run_id, message, message_id=message_id)
+    if message is None:
+        return (yield from _until_answered(seat, asked))
+    yield from conversation.send_message(seat, run_id, message, message_id=message_id)
+    try:
+        return (yield from _until_answered(seat, asked))
+    except RunBusy as busy:
+        raise conversation.is_on_record(busy) from None
+
+
+def _until_answered(seat: running.PolicedSeat, asked: running.Asked) -> Doing[Outcome[Any]]:
+    """Advance the run until nothing that was said to it is unheard, or it waits."""
+    graph, run_id = asked.graph, asked.run_id
     while True:
         if (yield conversation.is_spoken_to(run_id)):
             yield Read(lambda store: check_unchanged(store, graph))
