@@ -17,7 +17,7 @@ import nottwice as nt
 from nottwice.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-START = ("triage", "--goal", "Close ticket 7", "--done-when", "the customer was answered once")
+START = ("triage", "--goal", "Close ticket 7")
 
 
 def nottwice(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -44,7 +44,9 @@ def test_a_task_is_worked_on_live_and_can_be_spoken_to(tmp_path: Path) -> None:
     assert "  result  refunded" in lines
     assert "  replay  send_email: its receipt answers" in lines
     assert "answer      Ticket 7 is closed" in ended.stdout
-    assert "done when   the customer was answered once: one mail" in ended.stdout
+    assert "done when   refund_issued(): receipt " in ended.stdout
+    assert "the customer was answered [receipt: send_email]: one mail" in ended.stdout
+    assert "a model may refund up to 100.00" in ended.stderr
     assert "spent       $0.00" in ended.stdout
 
     again = nottwice(tmp_path, *START)
