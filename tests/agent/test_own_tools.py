@@ -147,3 +147,15 @@ def test_evidence_in_words_may_name_a_receipt_and_then_it_is_checked() -> None:
     outcome = shop.finish(done_when=["the order was looked up"])
     assert results(outcome)[1].startswith("Not noted: say which receipt")
     assert outcome.state.evidence == {"the order was looked up": "I did"}
+
+
+def test_a_receipt_of_a_tool_that_is_not_there_is_not_waited_for() -> None:
+    for where in ("agent", "run", "input"):
+        condition = ["Ann knows [receipt: send_post]"]
+        shop = Workshop(["done"], **({"done_when": condition} if where == "agent" else {}))
+        said: dict[str, Any] = {"done_when": condition} if where == "run" else {}
+        if where == "input":
+            said = {"goal": None, "input": {"goal": "tell Ann", "done_when": condition}}
+        with pytest.raises(nt.UsageError, match="has no tool 'send_post'"):
+            shop.finish(**said)
+        assert shop.host.data.runs == {}

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from nottwice.agent import conversation, loop
+from nottwice.agent import conversation, loop, own_tools
 from nottwice.agent.answering import AnswerType
 from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, Summarise, default_context
@@ -282,6 +282,7 @@ class Agent(Graph[RunState]):
                     "of it as one dict, input={'goal': ...}. Nothing was started."
                 )
             told = {"goal": goal, "done_when": list(conditions), "plan": steps}
+        self._check_receipts(told)
         if passed:
             self._passed[run_id] = passed
         try:
@@ -289,6 +290,19 @@ class Agent(Graph[RunState]):
         finally:
             if self._passed.get(run_id) is passed:
                 del self._passed[run_id]
+
+
+    def _check_receipts(self, told: Mapping[str, Any] | None) -> None:
+        """Refuse a condition that needs a receipt of a tool which the agent does not have."""
+        asked = (told or {}).get("done_when", ())
+        for condition in (*self.conditions, *(asked if isinstance(asked, list | tuple) else ())):
+            tool = own_tools.bound_to(condition) if isinstance(condition, str) else None
+            if tool is not None and tool not in self.toolbox.offered:
+                raise UsageError(
+                    f"Agent {self.name!r} is done when {condition!r}, and has no tool {tool!r}, so "
+                    "there could never be that receipt. Nothing was started. It has: "
+                    f"{', '.join(self.toolbox.offered) or 'none'}."
+                )
 
 
 def _read_conditions(

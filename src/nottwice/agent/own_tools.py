@@ -163,6 +163,12 @@ def _show_evidence(state: RunState, changes: Changes, call: ToolCall) -> str:
     return "Noted."
 
 
+def bound_to(condition: str) -> str | None:
+    """The tool of which a condition in words needs a receipt; None: of none in particular."""
+    found = _BOUND.search(condition)
+    return None if found is None else found["tool"]
+
+
 def _find_receipt(found: list[Receipt], number: int, tool: str | None, given: Any) -> Receipt:
     """The receipt that a model means; BadArguments tells it which there are."""
     fitting = found
