@@ -11,6 +11,7 @@ import pytest
 import nottwice as nt
 from nottwice import policy
 from nottwice.agent.messages import ToolResult
+from nottwice.guard.policies import NoneAsked
 from nottwice.model.review import Verb
 from tests.agent.workshop import Workshop
 
@@ -178,3 +179,21 @@ def test_a_worker_that_is_advanced_by_itself_is_bound_by_the_policy_of_its_boss(
     assert outcome.status == "completed"
     assert shop.world.effects == [("refund", 7, 40)]
     assert told(outcome)[1].is_error
+
+
+def test_where_a_ledger_stands_for_a_replay_no_policy_is_asked_or_missed() -> None:
+    def broken(call: policy.ProposedCall) -> policy.Ruling:
+        raise AssertionError(call.tool)
+
+    shop = Workshop([REFUND, "paid"], name="clerk", policy=broken)
+    boss = nt.Agent(
+        "boss",
+        version="1.0.0",
+        provider=nt.providers.scripted([{"clerk": {"goal": "pay"}}, "done"]),
+        tools=[shop.agent],
+        policy=broken,
+    )
+    nt.App(graphs=[boss], policy=broken)
+    with nt.open(":memory:", policy=NoneAsked()) as ledger:
+        boss.run("b", goal="have it paid", store=ledger)
+    assert shop.world.effects == [("refund", 7, 40)]
