@@ -1,7 +1,7 @@
 """An agent that closes a ticket: it looks, refunds, and writes to the customer, each of it once.
 
     python examples/agent.py kill           # it is killed right after the bank has paid
-    python examples/agent.py                # the same line again: it goes on where it was
+    python examples/agent.py                # the same line again: it continues where it was
     nottwice show ticket-7 --store agent.db
     nottwice talk ticket-7 'Sure?' --app examples/agent.py
 

@@ -288,7 +288,7 @@ def test_a_model_can_read_on_where_a_result_was_cut(tmp_path: Path) -> None:
         if not content:
             return [{"read_page": {"page": n}} for n in range(3)]
         found = re.search(r"first=(\d+),.* offset=(\d+)", content)
-        piece = content.partition("… (cut")[0].rpartition("\n(It goes on")
+        piece = content.partition("… (cut")[0].rpartition("\n(There is more")
         read.append(piece[0] or piece[2])
         if found is None:
             return "I have read all."

@@ -251,7 +251,7 @@ def deploy(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("dies_at", range(1, deploy_points() + 1))
-def test_a_move_that_is_killed_anywhere_ends_like_one_that_nobody_interrupts(dies_at: int) -> None:
+def test_a_move_that_is_killed_anywhere_ends_like_an_uninterrupted_one(dies_at: int) -> None:
     shop = Workshop(SCRIPT)
     shop.finish()
     deploy(shop)

@@ -284,7 +284,7 @@ def test_tools_of_an_agent_may_come_go_and_take_more_under_one_version(
     tools: tuple[ToolPrint, ...],
 ) -> None:
     assert what_bump(made(**OWN), made(tools=tools, **OWN)) == Bump(())
-    # What nottwice itself changes in the loop is nobody's new version either.
+    # What nottwice itself changes in the loop needs no new version of the user's agent.
     assert what_bump(made(**OWN), made(append=("heard",), state=state("note"), **OWN)) == Bump(())
     assert what_bump(made(), made(tools=tools)).part > Part.NONE
 

@@ -113,7 +113,7 @@ def recall(
         lines.append(text[:left])
         if len(text) > left:
             following = begin + left - len(f"[{number}] ")
-            lines.append(f"(It goes on: recall with first={number}, offset={following}.)")
+            lines.append(f"(There is more: recall with first={number}, offset={following}.)")
             break
         left -= len(text)
     return "\n".join(lines) or f"There are messages 0 to {len(state.transcript) - 1}."

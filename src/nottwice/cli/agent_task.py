@@ -1,4 +1,4 @@
-"""A run of an agent on the command line: its task, and what goes on in it."""
+"""A run of an agent on the command line: its task, and what happens in it."""
 
 from __future__ import annotations
 

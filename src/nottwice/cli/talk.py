@@ -50,8 +50,8 @@ def talk(
 
     With a MESSAGE it is said once: the same line again is the same message until something else was
     said. Without one every line that you type, or that stdin holds, is a message of its own; an
-    empty line is none, and the end of the input (Ctrl-D) ends the talk. A run that had ended goes
-    on, in the newest version of its agent that the app has.
+    empty line is none, and the end of the input (Ctrl-D) ends the talk. A run that had ended
+    continues, in the newest version of its agent that the app has.
 
     What the agent does meanwhile goes to stderr. Needs your agents, as `nottwice run` does.
 
@@ -68,7 +68,7 @@ def talk(
       nottwice talk ticket-7 --app agent:app
     """
     if message is None and message_id is not None:
-        raise click.UsageError("--id names one message; say it as well: talk RUN MESSAGE --id ID.")
+        raise click.UsageError("--id names one message: talk RUN MESSAGE --id ID.")
     deployed = need_app(settings, what_for="talk")
     with ledger_for(settings, deployed.app, create=False) as ledger:
         app = deployed.in_ledger(ledger)
@@ -110,7 +110,7 @@ def _find_agent(ledger: Ledger, app: App, run_id: str, settings: Settings) -> tu
 
 
 def _lines() -> Iterator[tuple[str, str]]:
-    """What somebody types, or what stdin holds; the same words twice are said twice."""
+    """What is typed, or what stdin holds; the same words twice are said twice."""
     while True:
         try:
             line = input("> ") if sys.stdin.isatty() else sys.stdin.readline()

@@ -196,7 +196,7 @@ class App:
             newest = max(versions, key=lambda graph: graph.version, default=None)
             converses = run.status is RunStatus.COMPLETED and newest is not None
             if newest is not None and converses and newest.converses:
-                # A conversation that had ended goes on in the newest version, if it goes on.
+                # A conversation that had ended continues in the newest version.
                 if fitting is None or options.get("message") is not None:
                     return newest
             return fitting or run

@@ -60,7 +60,7 @@ class Graph(Generic[S]):
     """
 
     converses = False
-    """Whether a run that is over goes on, in the newest version, when it is spoken to: an agent."""
+    """Whether a run that is over continues, in the newest version, when it is spoken to."""
 
     def __init__(
         self,

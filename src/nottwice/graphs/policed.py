@@ -1,4 +1,4 @@
-"""Which policies are asked about a run of a graph, and may it be run where nobody asks them? (L9)
+"""Which policies are asked about a run of a graph, and may it be run where they are not asked? (L9)
 
 A graph that belongs to an app with a policy is run through that app: opening its ledger by path
 would leave the policy out, and a call that it denies would be made. So that is refused. An agent's

@@ -149,7 +149,7 @@ def order_of(
     if graph is None:
         known = ", ".join(graph.id for graph in app.graphs) or "none"
         raise UsageError(f"The app has no graph {to!r}. Nothing was done. It has: {known}.")
-    # The beats of an agent are the same in all versions: a run goes on at the one that it is at.
+    # The beats of an agent are the same in all versions: a run continues at the one that it is at.
     same = {name: name for name in graph.code} if graph.converses else {}
     return Order(
         to=graph,
