@@ -49,6 +49,7 @@ def review(request: ModelRequest) -> Any:
 reviewer = nt.Agent(
     "reviewer",
     version="1.0.0",
+    description="Reviews one file and writes its comments to the tracker.",
     provider=nt.providers.scripted(review, log=REQUESTS),
     tools=[comment],
     budget=nt.Budget(usd=1.00),
@@ -61,6 +62,7 @@ lead = nt.Agent(
         log=REQUESTS,
     ),
     tools=[reviewer],
+    budget=nt.Budget(usd=5.00),
 )
 app = nt.App(graphs=[lead, reviewer], store=FOLDER / "fleet.db")
 
@@ -68,7 +70,7 @@ app = nt.App(graphs=[lead, reviewer], store=FOLDER / "fleet.db")
 def main() -> None:
     """Have everything reviewed, or what is left of it."""
     began = time.perf_counter()
-    outcome = lead.run("review-1", goal="Have all files reviewed", store=FOLDER / "fleet.db")
+    outcome = lead.run("review-1", goal="Have all files reviewed", store=app)
     lines = TRACKER.read_text().splitlines()
     twice = len(lines) - len({tuple(line.split()[:2]) for line in lines})
     reports = outcome.state.transcript[1].tool_results

@@ -52,7 +52,7 @@ agent = nt.Agent(
 app = nt.App(graphs=[agent], store=FOLDER / "night-shift.db")
 
 if __name__ == "__main__":
-    outcome = agent.run("night-shift", goal="Note every step", store=FOLDER / "night-shift.db")
+    outcome = agent.run("night-shift", goal="Note every step", store=app)
     steps = [line.split()[0] for line in TRACKER.read_text().splitlines()]
     asked = len(REQUESTS.read_text().splitlines())
     print(f"{outcome.run_id} is {outcome.status}: {outcome.state.answer}")

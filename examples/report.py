@@ -36,6 +36,7 @@ SCRIPT: list[Any] = [
         {"write_file": {"path": "2026/may.md", "text": "# May\n\n42 orders, 1,680.00 in all.\n"}},
     ],
     {"git_commit": {"message": "Report for May", "paths": ["2026/may.md"]}},
+    {"show_evidence": {"condition": 1, "evidence": "the commit's receipt"}},
     "The report for May is committed.",
 ]
 agent = nt.Agent(
@@ -43,6 +44,7 @@ agent = nt.Agent(
     version="1.0.0",
     provider=nt.providers.scripted(SCRIPT),
     tools=[get_sales, write_file, git_commit, *pad.tools],
+    done_when=["the report is committed [receipt: git_commit]"],
 )
 app = nt.App(graphs=[agent], store=str(FOLDER / "agent.db"))
 
@@ -51,7 +53,7 @@ def main() -> None:
     """Write the report, or the rest of it."""
     REPOSITORY.mkdir(parents=True, exist_ok=True)
     subprocess.run(["git", "init", "--quiet", str(REPOSITORY)], check=True)
-    outcome = agent.run("may", goal="Report on May", store=str(FOLDER / "agent.db"))
+    outcome = agent.run("may", goal="Report on May", store=app)
     print(f"{outcome.run_id} is {outcome.status}: {outcome.state.answer}")
     log = ["git", "-C", str(REPOSITORY), "log", "--format=%s, %(trailers:separator=%x20)"]
     print(subprocess.run(log, check=True, capture_output=True, text=True).stdout.strip())

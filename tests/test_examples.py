@@ -312,15 +312,34 @@ def test_a_hundred_letters_killed_in_the_middle_all_go_out_once(tmp_path: Path, 
     assert "100 letters, 0 of them twice" in run("hundred_items", tmp_path)
 
 
-def test_the_agent_closes_its_ticket_once_though_it_is_killed(tmp_path: Path) -> None:
-    kill_when("agent", tmp_path, tmp_path / "requests.txt", lines=3)
-    output = run("agent", tmp_path)
-    assert "ticket-7 is completed: Ticket 7 is closed" in output
+@pytest.mark.parametrize("requests", [1, 3, 5, 9])
+def test_the_agent_closes_its_ticket_once_though_it_is_killed(
+    tmp_path: Path, requests: int
+) -> None:
+    kill_when("agent", tmp_path, tmp_path / "requests.txt", lines=requests)
+    check_ticket_is_closed(tmp_path)
+
+
+def test_the_agent_that_is_killed_after_the_bank_has_paid_does_not_pay_again(
+    tmp_path: Path,
+) -> None:
+    killed = start("agent", tmp_path, "kill")
+    killed.communicate(timeout=LIMIT_SECONDS)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(lines_of(tmp_path / "bank.txt")) == 1
+    check_ticket_is_closed(tmp_path)
+
+
+def check_ticket_is_closed(folder: Path) -> None:
+    output = run("agent", folder)
+    assert "ticket-7 is completed: Ticket 7 is closed: 40.00 refunded" in output
     assert "plan: 3 of 3 steps; evidence: 2" in output
     assert "1 refund, 1 mail" in output
-    assert "6 replies" in output
-    assert len((tmp_path / "requests.txt").read_text().splitlines()) <= 7
-    assert run("agent", tmp_path) == output
+    assert "8 replies" in output
+    # Eight of the agent, two of the clerk, and the one that was under way.
+    assert len(lines_of(folder / "requests.txt")) <= 11
+    assert [" 4000 cents " in line for line in lines_of(folder / "bank.txt")] == [True]
+    assert run("agent", folder) == output
 
 
 @pytest.mark.parametrize("killed_by", [None, "notes/sales.md", "repository/2026/may.md"])

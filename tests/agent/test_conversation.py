@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 import nottwice as nt
 from nottwice.agent.conversation import reopen
 from nottwice.agent.messages import Role
+from nottwice.agent.provider import Price
 from nottwice.agent.providers.scripted import scripted
 from nottwice.engine.drivers import drive
-from tests.agent.workshop import GOAL, Workshop
+from nottwice.testing import forget_tools
+from tests.agent.workshop import GOAL, CountingProvider, Workshop
 from tests.fakes import another_program
 
 SCRIPT: list[Any] = [
@@ -138,7 +141,7 @@ def test_whoever_comes_second_to_a_message_finds_it_heard() -> None:
     shop.finish()
     outcome = shop.finish(goal=None, message="And again?")
     with shop.host.process() as ledger:
-        reopening = reopen(ledger, shop.agent.definition(), "ticket-7", wait_seconds=0)
+        reopening = reopen(ledger, shop.agent, "ticket-7", wait_seconds=0)
         drive(reopening, ledger)
         assert shop.agent.outcome("ticket-7", store=ledger) == outcome
     assert shop.finish() == outcome
@@ -155,3 +158,108 @@ def test_many_who_say_the_same_at_once_are_heard_once(tmp_path: Any) -> None:
         outcomes = list(pool.map(say, range(4)))
     assert {one.state.answer for one in outcomes} == {"I had written to Ann already."}
     assert len(shop.world.requests) == 4
+
+
+# After a deploy
+
+REFUND = {"refund": {"order_id": 7, "cents": 40}}
+
+
+def tool_results(outcome: nt.Outcome[nt.RunState]) -> list[str]:
+    transcript = outcome.state.transcript
+    return [one.content for message in transcript for one in message.tool_results]
+
+
+def test_a_conversation_outlives_tools_that_come_and_go_without_a_new_version() -> None:
+    """A tool is added, one takes more, one is taken away; then all of it the other way round."""
+    script = [REFUND, "I paid.", {"call_ann": {}}, REFUND, "I called Ann.", "Good bye."]
+    shop = Workshop(script)
+    before = shop.kept
+    shop.finish()
+    forget_tools()
+
+    @nt.tool("unsafe_on_replay", name="call_ann")
+    def call_ann(loud: bool = False) -> str:
+        return "called"
+
+    def deployed(*tools: Any) -> None:
+        provider = CountingProvider(shop.world, script, Price(1.0, 5.0))
+        shop.agent = nt.Agent("triage", version="1.0.0", provider=provider, tools=tools)
+
+    deployed(before[0], call_ann)
+    outcome = shop.finish(goal=None, message="Call her.")
+    assert outcome.state.answer == "I called Ann."
+    assert "The tool 'refund' is gone" in tool_results(outcome)[2]
+    assert shop.world.effects == [("refund", 7, 40)]
+    deployed(*before)
+    assert shop.finish(goal=None, message="Bye.").state.answer == "Good bye."
+
+
+@pytest.mark.parametrize("version", ["1.0.1", "1.1.0", "2.0.0", "0.9.0"])
+@pytest.mark.parametrize("by", ["agent", "app", "async", "event"])
+def test_a_conversation_that_had_ended_moves_to_the_version_that_is_spoken_to(
+    version: str, by: str
+) -> None:
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    provider = CountingProvider(shop.world, SCRIPT, Price(1.0, 5.0))
+    newest = nt.Agent("triage", version=version, provider=provider, tools=shop.kept)
+    with shop.host.process() as ledger:
+        app = nt.App(graphs=[newest], store=ledger)
+        if by == "agent":
+            outcome = newest.run("ticket-7", message="And again?", store=ledger)
+        elif by == "app":
+            outcome = app.run("triage", "ticket-7", message="And again?")
+        elif by == "async":
+            outcome = asyncio.run(newest.arun("ticket-7", message="And again?", store=ledger))
+        else:
+            ledger.send("ticket-7", "message", "And again?")
+            outcome = app.run("triage", "ticket-7")
+        assert outcome.state.answer == "I had written to Ann already."
+        moves = [one.subject for one in ledger.store.audit("ticket-7") if one.action == "migrate"]
+        patch = version == "1.0.1"
+        assert moves == ([] if patch else [f"triage@1.0.0 to triage@{version}"])
+        assert outcome.graph == ("triage@1.0.0" if patch else f"triage@{version}")
+        assert app.run("triage", "ticket-7") == outcome
+    assert shop.world.effects == [("mail", "ann", "hello")]
+
+
+def test_of_two_versions_side_by_side_a_message_goes_to_the_newest() -> None:
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    provider = CountingProvider(shop.world, SCRIPT, Price(1.0, 5.0))
+    newest = nt.Agent("triage", version="2.0.0", provider=provider, tools=shop.kept)
+    with shop.host.process() as ledger:
+        app = nt.App(graphs=[shop.agent, newest], store=ledger)
+        assert app.run("triage", "ticket-7").graph == "triage@1.0.0"
+        assert app.run("triage", "ticket-7", message="And again?").graph == "triage@2.0.0"
+
+
+def deploy_points() -> int:
+    with another_program():
+        shop = Workshop(SCRIPT)
+        shop.finish()
+        before = shop.host.points
+        deploy(shop)
+        shop.finish(goal=None, message="And again?")
+        return shop.host.points - before
+
+
+def deploy(shop: Workshop) -> None:
+    provider = CountingProvider(shop.world, SCRIPT, Price(1.0, 5.0))
+    shop.agent = nt.Agent("triage", version="2.0.0", provider=provider, tools=shop.kept)
+
+
+@pytest.mark.parametrize("dies_at", range(1, deploy_points() + 1))
+def test_a_move_that_is_killed_anywhere_ends_like_an_uninterrupted_one(dies_at: int) -> None:
+    shop = Workshop(SCRIPT)
+    shop.finish()
+    deploy(shop)
+    assert shop.run(dies_at=dies_at, goal=None, message="And again?") is None
+    outcome = shop.finish(goal=None, message="And again?")
+    assert outcome.state.answer == "I had written to Ann already."
+    assert outcome.graph == "triage@2.0.0"
+    assert shop.world.effects == [("mail", "ann", "hello")]
+    with shop.host.process() as ledger:
+        moves = [one for one in ledger.store.audit("ticket-7") if one.action == "migrate"]
+    assert len(moves) == 1

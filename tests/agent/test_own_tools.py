@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+import nottwice as nt
 from nottwice.agent.messages import ToolCall
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes, answer
 from nottwice.agent.state import RunState, first_state
+from tests.agent.workshop import Workshop
 
 
 def state(**given: Any) -> RunState:
@@ -74,4 +76,86 @@ def test_what_does_not_fit_changes_nothing(wrong: ToolCall) -> None:
 def test_each_says_what_it_takes() -> None:
     for name, schema in OWN_TOOLS.items():
         assert schema.name == name
-        assert schema.parameters["required"] == list(schema.parameters["properties"])
+        optional = {"receipt", "last", "offset"} & set(schema.parameters["properties"])
+        takes = [one for one in schema.parameters["properties"] if one not in optional]
+        assert schema.parameters["required"] == takes
+
+
+# Evidence that is bound to a receipt
+
+MAIL = {"send_mail": {"to": "ann", "text": "hello"}}
+OTHER = {"send_mail": {"to": "bob", "text": "hello"}}
+READ = {"get_order": {"order_id": 7}}
+
+
+def claim(**more: Any) -> dict[str, Any]:
+    return {"show_evidence": {"condition": 1, "evidence": "I did", **more}}
+
+
+def results(outcome: Any) -> list[str]:
+    transcript = outcome.state.transcript
+    return [one.content for message in transcript for one in message.tool_results]
+
+
+@pytest.mark.parametrize(
+    "condition", ["Ann knows [receipt: send_mail]", "Ann knows [receipt:send_mail] "]
+)
+def test_a_model_cannot_talk_its_way_through_a_condition_that_needs_a_receipt(
+    condition: str,
+) -> None:
+    shop = Workshop(
+        [claim(), READ, claim(), "done", claim(receipt="abcdef123456"), MAIL, claim(), "done"]
+    )
+    outcome = shop.finish(done_when=[condition])
+    told = [one for one in results(outcome) if "Noted" in one or "Not noted" in one]
+    assert ["there is none in this run" in one for one in told] == [True, True, True, False]
+    (receipt_id,) = [one.receipt_id for one in outcome.state.asked]
+    evidence = outcome.state.evidence[condition]
+    assert evidence == f"I did (receipt {receipt_id[:12]}: send_mail(to='ann', text='hello'))"
+    assert outcome.status == "completed"
+
+
+def test_of_several_receipts_the_model_must_say_which() -> None:
+    played: list[Any] = []
+    shop = Workshop(lambda request: next(played[0]))
+    condition = "Bob knows [receipt: send_mail]"
+
+    def play() -> Any:
+        yield [MAIL, OTHER]
+        yield claim()
+        listed = shop.world.requests[-1].messages[-1].tool_results[0].content
+        assert "say which receipt of send_mail" in listed
+        line = next(one for one in listed.splitlines() if "'bob'" in one)
+        yield claim(receipt=line.partition(":")[0])
+        yield "done"
+
+    played.append(play())
+    outcome = shop.finish(done_when=[condition])
+    assert "send_mail(to='bob'" in outcome.state.evidence[condition]
+
+
+def test_a_call_that_failed_is_no_receipt() -> None:
+    shop = Workshop([MAIL, claim(), MAIL, "done"], budget=nt.Budget(beats=3))
+    shop.world.trouble["send_mail"] = [nt.Poison("no such address")]
+    outcome = shop.finish(done_when=["Ann knows [receipt: send_mail]"])
+    assert outcome.state.evidence == {}
+    assert "there is none in this run" in results(outcome)[1]
+
+
+def test_evidence_in_words_may_name_a_receipt_and_then_it_is_checked() -> None:
+    shop = Workshop([READ, claim(receipt="feedfeed"), claim(), "done"])
+    outcome = shop.finish(done_when=["the order was looked up"])
+    assert results(outcome)[1].startswith("Not noted: say which receipt")
+    assert outcome.state.evidence == {"the order was looked up": "I did"}
+
+
+def test_a_receipt_of_a_tool_that_is_not_there_is_not_waited_for() -> None:
+    for where in ("agent", "run", "input"):
+        condition = ["Ann knows [receipt: send_post]"]
+        shop = Workshop(["done"], **({"done_when": condition} if where == "agent" else {}))
+        said: dict[str, Any] = {"done_when": condition} if where == "run" else {}
+        if where == "input":
+            said = {"goal": None, "input": {"goal": "tell Ann", "done_when": condition}}
+        with pytest.raises(nt.UsageError, match="has no tool 'send_post'"):
+            shop.finish(**said)
+        assert shop.host.data.runs == {}

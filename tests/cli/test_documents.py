@@ -44,7 +44,14 @@ SHAPES = {
     "migrations": "migration",
     "removed_runs": "removed run",
     "format": "format",
+    "agent": "agent",
 }
+CHAT = """
+import nottwice as nt
+
+agent = nt.Agent("chat", version="1.0.0", provider=nt.providers.scripted(["Hello.", "Bye."]))
+app = nt.App(graphs=[agent])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +135,12 @@ def _graph_documents(place: Workplace) -> dict[str, Any]:
         "lock": "lock --app flows",
         "cancel": "cancel told-1 --why x",
         "audit": "audit --action cancel",
+        "run, of an agent": "run chat --id chat-1 --goal greet --app chat",
+        "talk": "talk chat-1 bye --app chat",
+        "show, of an agent": "show chat-1",
         "migrate": "migrate order-1 nobody --to order@1.0.0 --by ann --why x --app flows",
     }
+    (place.folder / "chat.py").write_text(CHAT)
     place.lines("send told-1 news --data 7 --store agent.db")
     printed = place.lines(*(f"{line} --store agent.db --json" for line in lines.values()))
     return {name: json.loads(one.stdout) for name, one in zip(lines, printed, strict=True)}

@@ -57,6 +57,27 @@ def test_the_policy_of_an_app_holds_whichever_ledger_is_named(
     assert effects.done == []
 
 
+def test_a_graph_of_an_app_with_a_policy_does_not_run_past_it(
+    effects: Effects, tmp_path: Path
+) -> None:
+    made, path = flow(effects), tmp_path / "a.db"
+    app = nt.App(graphs=[made], store=path, policy=never)
+    with pytest.raises(nt.UsageError, match=r"would not ask the policy of the app .*never"):
+        made.run("r", store=path)
+    assert made.run("r", store=app).state["by"].endswith("in r")
+    assert effects.done == []
+
+
+def test_of_several_apps_that_a_graph_is_in_any_one_may_run_it(
+    effects: Effects, tmp_path: Path
+) -> None:
+    made = flow(effects)
+    strict = nt.App(graphs=[made], store=tmp_path / "a.db", policy=never)
+    mild = nt.App(graphs=[made], store=tmp_path / "b.db", policy=policy.only("act"))
+    assert made.run("r", store=strict).state["by"].endswith("in r")
+    assert made.run("r", store=mild).status == "completed"
+
+
 def test_a_child_run_has_the_policies_of_its_parent(host: Host, effects: Effects) -> None:
     child, parent = flow(effects, "child"), graph("parent")
 
@@ -73,22 +94,25 @@ def test_a_child_run_has_the_policies_of_its_parent(host: Host, effects: Effects
 def test_a_graph_that_was_stopped_has_failed_whatever_its_node_swallows(
     host: Host, effects: Effects
 ) -> None:
-    made = graph("careless")
+    def careless() -> nt.Graph[Any]:
+        made = graph("careless")
 
-    @made.node
-    def work(state: State) -> None:
-        with contextlib.suppress(nt.RunDenied):
-            effects.act("first")
+        @made.node
+        def work(state: State) -> None:
+            with contextlib.suppress(nt.RunDenied):
+                effects.act("first")
 
-    @made.node
-    def after(state: State) -> None:
-        effects.act("second")
+        @made.node
+        def after(state: State) -> None:
+            effects.act("second")
+
+        return made
 
     with host.process() as ledger, pytest.raises(nt.RunDenied, match="the office is closed"):
-        nt.App(graphs=[made], store=ledger, policy=halt).run("careless", "r")
+        nt.App(graphs=[careless()], store=ledger, policy=halt).run("careless", "r")
     assert host.data.runs["r"].status is RunStatus.FAILED
     with host.process() as ledger:
-        assert made.run("r", store=ledger).status == "completed"
+        assert careless().run("r", store=ledger).status == "completed"
     assert effects.done == ["first", "second"]
 
 

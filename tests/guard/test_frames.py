@@ -65,6 +65,10 @@ def open_nothing(store: MemoryStore) -> None:
     nt.open("mysql://somewhere")
 
 
+def run_no_task(store: MemoryStore) -> None:
+    nt.Agent("frames", version="1.0.0", provider=nt.providers.scripted([])).run("r", store=store)
+
+
 def open_again(store: MemoryStore) -> None:
     with pytest.raises(nt.ReplayUnsafeError):
         call(store)
@@ -105,6 +109,7 @@ def resume_another_version(store: MemoryStore) -> None:
         call_again,
         retry_wrongly,
         open_nothing,
+        run_no_task,
         open_again,
         call_later,
         name_no_run,

@@ -268,3 +268,34 @@ def test_only_the_first_drafts_may_be_edited_in_place() -> None:
     assert is_draft(Version(0, 0, 7))
     assert not is_draft(Version(0, 1, 0))
     assert not is_draft(Version(1, 0, 0))
+
+
+OWN: dict[str, Any] = dict.fromkeys(("plan", "pay", "notify"), "own:1")
+NOTE = {"note": {"type": "string", "default": ""}}
+WIDER = replace(
+    PAY,
+    arguments={"properties": {"cents": {"type": "integer"}, **NOTE}, "required": ["cents"]},
+)
+OTHER = replace(PAY, name="mail", key=None, replay_class=ReplayClass.UNSAFE_ON_REPLAY)
+
+
+@pytest.mark.parametrize("tools", [(PAY, OTHER), (), (WIDER,), (OTHER,)])
+def test_tools_of_an_agent_may_come_go_and_take_more_under_one_version(
+    tools: tuple[ToolPrint, ...],
+) -> None:
+    assert what_bump(made(**OWN), made(tools=tools, **OWN)) == Bump(())
+    # What nottwice itself changes in the loop needs no new version of the user's agent.
+    assert what_bump(made(**OWN), made(append=("heard",), state=state("note"), **OWN)) == Bump(())
+    assert what_bump(made(), made(tools=tools)).part > Part.NONE
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        replace(PAY, replay_class=ReplayClass.PURE),
+        replace(PAY, key="other-{cents}"),
+        replace(PAY, arguments={"properties": {}, "required": []}),
+    ],
+)
+def test_a_tool_of_an_agent_that_means_something_else_needs_a_bump(tool: ToolPrint) -> None:
+    assert what_bump(made(**OWN), made(tools=(tool,), **OWN)).part is Part.MAJOR

@@ -215,12 +215,13 @@ def test_an_agent_that_is_done_is_told_after_a_deploy(tmp_path: Path) -> None:
     store = str(tmp_path / "agent.db")
 
     def agent(version: str) -> nt.Agent:
-        provider = scripted(["The answer is 4."])
+        provider = scripted(["The answer is 4.", "The answer is 6."])
         return nt.Agent("helper", version=version, provider=provider, tools=[finished_mail])
 
     first = agent("1.0.0").run("sum", goal="2 + 2", store=store)
     assert first.status == "completed"
     later = agent("2.0.0").run("sum", store=store)
     assert (later.status, later.graph) == ("completed", "helper@1.0.0")
-    with pytest.raises(WorkflowVersionMismatch):
-        agent("2.0.0").run("sum", message="and 3 + 3?", store=store)
+    spoken_to = agent("2.0.0").run("sum", message="and 3 + 3?", store=store)
+    assert (spoken_to.state.answer, spoken_to.graph) == ("The answer is 6.", "helper@2.0.0")
+    assert agent("1.0.0").run("sum", store=store).state.answer == "The answer is 6."

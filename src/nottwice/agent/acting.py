@@ -271,7 +271,8 @@ def _prepared(
         return _answered(one, own_tools.answer(state, changes, call))
     offered = toolbox.offered.get(call.name)
     if offered is None:
-        raise BadArguments(wording.no_such_tool(call, [*toolbox.offered, *OWN_TOOLS]))
+        known, gone = [*toolbox.offered, *OWN_TOOLS], bool(own_tools.receipts(state, call.name))
+        raise BadArguments(wording.no_such_tool(call, known, gone=gone))
     if offered.worker is not None:
         return _worker(one, offered, asked)
     wanted = toolbox.want(one.scope, offered, call, state)

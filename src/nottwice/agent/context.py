@@ -7,23 +7,45 @@ A prompt only ever grows at its end, until the window moves: then providers read
 their cache, and take thoughts back. So the plan stands where it was told, at the beginning and in
 the results of the tools that change it, and is told anew when the window moves. Promise kept here:
 P205.
+
+What the user said is not compacted: it is pinned, word for word up to a share of the window, and
+the newest message always (P197). One message alone may not fill the window either: what is longer
+than its share is cut where it is shown, and says how to read on (P198).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nottwice.agent.files import File, tokens_in
-from nottwice.agent.messages import Message, Role, Text, ToolCall, block_from_plain, said
+from nottwice.agent.messages import (
+    Block,
+    Message,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    block_from_plain,
+    said,
+)
 from nottwice.agent.state import RunState
+from nottwice.errors import UsageError
 from nottwice.model.records import frozen_record
 
 BYTES_PER_TOKEN = 3
 """Most text has four; too small a number only compacts early and reserves too much."""
 MOST_LINES = 30
 MOST_LINE_CHARACTERS = 200
+PINNED_SHARE = 4
+"""One part in so many of the window is for what the user said before it begins."""
+MESSAGE_SHARE = 2
+"""One part in so many of it is for the results of one turn, or for one message of the user."""
+MOST_RECALLED_CHARACTERS = 20_000
+LEAST_RECALLED_CHARACTERS = 500
+Summarise = Callable[[Sequence[Message]], str]
 
 
 @frozen_record(frozen=True, slots=True)
@@ -38,7 +60,8 @@ def default_context(state: RunState, instructions: str) -> Context:
     """The task, what was compacted, where the plan stood then, and what was said lately."""
     opening = "\n\n".join(filter(None, (_task(state), _compacted(state), _standing(state))))
     files = map(block_from_plain, state.plain.get("files", ()))
-    messages = [Message(Role.USER, (Text(opening or "Go on."), *files)), *state.recent]
+    first = Message(Role.USER, (Text(opening or "Go on."), *files))
+    messages = [first, *_pinned(state), *_recent(state)]
     if messages[-1].role is Role.ASSISTANT:
         messages.append(said("Go on."))
     return Context(instructions, tuple(_merged(messages)))
@@ -59,30 +82,205 @@ def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, Any]:
     the same for many requests, and can be cached.
     """
     transcript, window = state["transcript"], state["window"]
-    first, tokens = window["first"], window["tokens"]
-    tokens += sum(estimate_tokens(message) for message in transcript[window["until"] :])
-    if tokens > most_tokens:
+    first, until, tokens = window["first"], window["until"], window["tokens"]
+    if window.get("most") != most_tokens:
+        until, tokens = first, 0
+    tokens += sum(_shown_tokens(message, most_tokens) for message in transcript[until:])
+    if tokens > most_tokens - _pinned_tokens(state, first, most_tokens // PINNED_SHARE):
         last_turn = _last_turn(transcript)
         while first < last_turn and (tokens > most_tokens // 2 or _is_answer(transcript[first])):
-            tokens -= estimate_tokens(transcript[first])
+            tokens -= _shown_tokens(transcript[first], most_tokens)
             first += 1
-    moved = {"first": first, "until": len(transcript), "tokens": tokens}
+    moved = {"first": first, "until": len(transcript), "tokens": tokens, "most": most_tokens}
     stays = first == window["first"] and "plan" in window
     return {**moved, "plan": window["plan"] if stays else _plan_text(RunState(state))}
 
 
-def recall(state: RunState, first: int, last: int, most_characters: int) -> str:
-    """Messages of the transcript, by their numbers, as text."""
+def summarise_heard(state: RunState, summarise: Summarise | None) -> dict[str, Any]:
+    """Have what the user said, and what is not shown word for word, summed up, once.
+
+    The summary is part of the state: a hook that asks a model is not asked for every request.
+    """
+    old, _ = _split_heard(state)
+    if summarise is None or not old or state.plain["summary"]["until"] >= old[-1]:
+        return {}
+    text = summarise([state.transcript[number] for number in old])
+    if not isinstance(text, str):
+        raise UsageError(
+            f"summarise returned {type(text).__name__} instead of a text. No model was asked."
+        )
+    return {"summary": {"until": old[-1], "text": text}}
+
+
+def recall(
+    state: RunState, first: int, last: int, offset: int = 0, *, most_characters: int | None = None
+) -> str:
+    """Messages of the transcript, by their numbers, as text; the first one from a character on."""
+    left = _most_recalled(state) if most_characters is None else most_characters
     lines: list[str] = []
-    left = most_characters
-    for number in range(max(0, first), min(last + 1, len(state.transcript))):
-        text = f"[{number}] {_written(state.transcript[number])}"
-        if len(text) > left:
+    first = max(0, first)
+    for number in range(first, min(last + 1, len(state.transcript))):
+        begin = max(0, offset) if number == first else 0
+        text = f"[{number}] {_written(state.transcript[number])[begin:]}"
+        if len(text) > left and lines:
             lines.append(f"[{number}] and later: ask for fewer messages at once")
             break
+        lines.append(text[:left])
+        if len(text) > left:
+            following = begin + left - len(f"[{number}] ")
+            lines.append(f"(There is more: recall with first={number}, offset={following}.)")
+            break
         left -= len(text)
-        lines.append(text)
     return "\n".join(lines) or f"There are messages 0 to {len(state.transcript) - 1}."
+
+
+def _most_recalled(state: RunState) -> int:
+    """As much as the window shows whole, and no more."""
+    most = state.plain["window"].get("most")
+    if most is None:
+        return MOST_RECALLED_CHARACTERS
+    fitting = int(most) // MESSAGE_SHARE * BYTES_PER_TOKEN * 3 // 4
+    return max(LEAST_RECALLED_CHARACTERS, min(MOST_RECALLED_CHARACTERS, fitting))
+
+
+# What the user said
+
+
+def _pinned_tokens(state: Mapping[str, Any], first: int, share: int) -> int:
+    """What the user's messages before the window take of it: their share at most."""
+    tokens = 0
+    for number in reversed(state["heard"]):
+        if number < first:
+            tokens += estimate_tokens(state["transcript"][number])
+        if tokens >= share:
+            return share
+    return tokens
+
+
+def _split_heard(state: RunState) -> tuple[list[int], list[int]]:
+    """The user's messages before the window: those that are only summed up, and those shown."""
+    before = [number for number in state.plain["heard"] if number < state.first_recent]
+    most = state.plain["window"].get("most")
+    if most is None or not before:
+        return [], before
+    left, shown = most // PINNED_SHARE, 0
+    for number in reversed(before):
+        left -= estimate_tokens(state.plain["transcript"][number])
+        if left < 0:
+            break
+        shown += 1
+    # The newest message of all is the task; if it is too long, it is shown in part.
+    if before[-1] == state.plain["heard"][-1]:
+        shown = max(1, shown)
+    return before[: len(before) - shown], before[len(before) - shown :]
+
+
+def _pinned(state: RunState) -> Iterator[Message]:
+    """What the user said before the window begins."""
+    old, shown = _split_heard(state)
+    if old:
+        yield said("\n".join(_summed_up(state, old)))
+    most = state.plain["window"].get("most")
+    share = None if most is None else most // PINNED_SHARE
+    for number in shown:
+        message = _bounded(state.transcript[number], number, share)
+        yield Message(Role.USER, (Text(f"The user said (message {number}):"), *message.blocks))
+
+
+def _summed_up(state: RunState, old: list[int]) -> Iterator[str]:
+    summary = state.plain["summary"]
+    if summary["until"] >= old[0]:
+        yield "What the user said before, summed up:"
+        most = state.plain["window"].get("most") or 0
+        yield _cut(summary["text"], most // PINNED_SHARE * BYTES_PER_TOKEN)
+        old = [number for number in old if number > summary["until"]]
+    if old:
+        more = len(old) - MOST_LINES
+        yield "The user also said" + (f", after {more} more messages:" if more > 0 else ":")
+    for number in old[-MOST_LINES:]:
+        yield f"- message {number}: {_shortened(' '.join(state.transcript[number].text.split()))}"
+    if old:
+        yield "Use the tool recall to read them word for word."
+
+
+# What is too long for one window
+
+
+def _recent(state: RunState) -> Iterator[Message]:
+    """What was said lately; of one message no more than its share of the window."""
+    most = state.plain["window"].get("most")
+    share = None if most is None else most // MESSAGE_SHARE
+    for number, message in enumerate(state.recent, start=state.first_recent):
+        yield _bounded(message, number, share)
+
+
+def _shown_tokens(plain: Mapping[str, Any], most_tokens: int) -> int:
+    """About how many tokens a message takes where it is shown."""
+    tokens = estimate_tokens(plain)
+    if plain["role"] == Role.ASSISTANT.value:
+        return tokens
+    return min(tokens, most_tokens // MESSAGE_SHARE)
+
+
+def _bounded(message: Message, number: int, most_tokens: int | None) -> Message:
+    """A message of the user or of tools, its long parts cut to one length so that all fit in.
+
+    What the model itself said is shown as it is: a provider may have signed it.
+    """
+    if most_tokens is None or message.role is Role.ASSISTANT:
+        return message
+    sizes = [_bytes(_content(block)) for block in message.blocks]
+    level = _level(sizes, most_tokens * BYTES_PER_TOKEN)
+    if level is None:
+        return message
+    places = _places(message)
+    return replace(
+        message,
+        blocks=tuple(
+            block if size <= level else _shown_part(block, size, level, number, place)
+            for block, size, place in zip(message.blocks, sizes, places, strict=True)
+        ),
+    )
+
+
+def _shown_part(block: Block, size: int, level: int, number: int, place: int) -> Block:
+    """The beginning of a block, and how to read on."""
+    content = _content(block)
+    kept = content[: len(content) * level // size]
+    text = (
+        f"{kept}… (cut: it has {len(content):,} characters. Read on with recall: first={number}, "
+        f"last={number}, offset={place + len(kept)})"
+    )
+    if isinstance(block, ToolResult):
+        return replace(block, content=text)
+    return replace(block, text=text) if isinstance(block, Text) else block
+
+
+def _content(block: Block) -> str:
+    if isinstance(block, ToolResult):
+        return block.content
+    return block.text if isinstance(block, Text) else ""
+
+
+def _level(sizes: Sequence[int], most: int) -> int | None:
+    """The length to which the longest are cut so that all are ``most`` together; None: they are."""
+    if sum(sizes) <= most:
+        return None
+    left = most
+    for index, size in enumerate(sorted(sizes)):
+        level = left // (len(sizes) - index)
+        if size > level:
+            return level
+        left -= size
+    return None
+
+
+def _bytes(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")) if text else 0
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… (cut)"
 
 
 def _last_turn(transcript: list[Any]) -> int:
@@ -102,6 +300,12 @@ def _task(state: RunState) -> str:
     if not state.goal:
         return ""
     text = f"Your task: {state.goal}"
+    if state.plain["heard"]:
+        text = (
+            f"Your task at first: {state.goal}\n\nThe user has said more since then. What the user "
+            "said last is your task now. What was said before holds as far as that does not change "
+            "it."
+        )
     if state.done_when:
         conditions = "\n".join(f"{n}. {one}" for n, one in enumerate(state.done_when, start=1))
         text += f"\n\nIt is done when all of this is true:\n{conditions}"
@@ -133,7 +337,12 @@ def _compacted(state: RunState) -> str:
 
 def _call_text(state: RunState, asked: Mapping[str, Any]) -> str:
     calls = state.transcript[asked["message"]].tool_calls
-    return _shortened(_call(calls[asked["index"]]))
+    return call_text(calls[asked["index"]])
+
+
+def call_text(call: ToolCall) -> str:
+    """A tool call in one short line."""
+    return _shortened(_call(call))
 
 
 def _call(call: ToolCall) -> str:
@@ -172,16 +381,36 @@ def _merged(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _written(message: Message) -> str:
-    parts: list[str] = []
-    for block in message.blocks:
-        if isinstance(block, Text):
-            parts.append(block.text)
-        elif isinstance(block, ToolCall):
-            parts.append(f"called {_call(block)}")
+    return "".join(text for text, _ in _pieces(message))
+
+
+def _places(message: Message) -> list[int]:
+    """Where the content of each block begins in what ``_written`` makes of the message."""
+    found, place = [0] * len(message.blocks), 0
+    for text, index in _pieces(message):
+        if index is not None:
+            found[index] = place
+        place += len(text)
+    return found
+
+
+def _pieces(message: Message) -> Iterator[tuple[str, int | None]]:
+    """A message as text, in pieces; a piece that is the content of a block comes with its index."""
+    separator = f"{message.role.value}: "
+    for index, block in enumerate(message.blocks):
+        if isinstance(block, ToolCall):
+            yield f"{separator}called {_call(block)}", None
+        elif isinstance(block, ToolResult):
+            yield f"{separator}result: ", None
+            yield block.content, index
+        elif isinstance(block, Text):
+            yield separator, None
+            yield block.text, index
         elif isinstance(block, File):
-            parts.append(f"[file {block.name}]")
-    parts += [f"result: {result.content}" for result in message.tool_results]
-    return f"{message.role.value}: " + "; ".join(parts)
+            yield f"{separator}[file {block.name}]", None
+        else:
+            continue
+        separator = "; "
 
 
 def _shortened(text: str) -> str:

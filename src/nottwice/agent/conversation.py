@@ -3,7 +3,10 @@
 A message is an event, so it is on record before anybody reacts to it, is taken in once, and may be
 sent by any process at any time. A run that had reached its end goes on from its beginning, with all
 it has: transcript, plan, receipts, money. The same line twice is one message as long as nobody has
-answered it, and tells the answer again when somebody has. Promise kept here: P72.
+answered it, and tells the answer again when somebody has. A conversation that had ended continues
+in the version that is spoken to, whatever version it was in: the beats are the same in all of them,
+and an effect that a model asked for is known by its arguments and not by the version. That it moved
+is in the audit trail. Promises kept here: P72, P199.
 """
 
 from __future__ import annotations
@@ -13,18 +16,21 @@ import hashlib
 from nottwice.agent.asking import MESSAGE
 from nottwice.agent.messages import Spoken, spoken, to_payload
 from nottwice.engine import ownership
-from nottwice.engine.asks import Doing, Read
+from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.host import Host, Seat
+from nottwice.engine.session import Session
+from nottwice.errors import CommitUnknown, RunBusy
+from nottwice.graphs.running import Runnable, fits
 from nottwice.guard import registry
 from nottwice.guard.sending import telling
 from nottwice.model import position as positions
 from nottwice.model.checkpoint import save
-from nottwice.model.graph import GraphDefinition
 from nottwice.model.image import load_image, resume_image
 from nottwice.model.position import Position
-from nottwice.model.run import CheckpointRecord, RunStatus
+from nottwice.model.review import MIGRATE, AuditEntry
+from nottwice.model.run import CheckpointRecord, GraphRecord, RunStatus
 from nottwice.model.shapes import not_believed
-from nottwice.store.interface import Store
+from nottwice.store.interface import Commit, RunUpdate, Store
 
 
 def send_message(
@@ -48,6 +54,16 @@ def send_message(
         hashed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         message_id = f"message-{number}-{hashed}"
     yield from telling(seat, run_id, MESSAGE, payload, event_id=message_id, by=by)
+
+
+def is_on_record(busy: RunBusy) -> RunBusy:
+    """The error of a run that another process drives, for the caller who has just spoken to it."""
+    text = busy.message.replace(
+        "Nothing was done.",
+        "Your message is on record, and is heard before the next turn of the run. Nothing else was "
+        "done.",
+    )
+    return RunBusy(text, **busy.facts)
 
 
 def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:
@@ -74,8 +90,8 @@ def is_spoken_to(run_id: str) -> Read:
     return Read(look)
 
 
-def reopen(seat: Host, graph: GraphDefinition, run_id: str, *, wait_seconds: float) -> Doing[None]:
-    """Let a run that has ended begin its next round.
+def reopen(seat: Host, graph: Runnable, run_id: str, *, wait_seconds: float) -> Doing[None]:
+    """Let a run that has ended begin its next round, in this version of its agent.
 
     Durable: when it returns. Whoever comes second finds that it has happened, and changes nothing.
     """
@@ -84,6 +100,8 @@ def reopen(seat: Host, graph: GraphDefinition, run_id: str, *, wait_seconds: flo
         run_id=run_id,
         find_tool=registry.find_tool,
         wait_seconds=wait_seconds,
+        # A process that is killed here leaves a run that has ended and can be spoken to again.
+        as_it_is=True,
     )
     session = yield from ownership.take(opening)
     chain: list[CheckpointRecord] = yield Read(lambda store: store.checkpoint_chain(run_id))
@@ -92,20 +110,55 @@ def reopen(seat: Host, graph: GraphDefinition, run_id: str, *, wait_seconds: flo
     position = Position.from_plain(image["position"])
     status = RunStatus.RUNNING
     if position.node is None and unheard:
-        again = positions.restart(graph, position)
+        again = positions.restart(graph.definition(), position)
+        moves = not fits(graph, session.run)
         record, _ = save(
             saved,
             workflow_id=run_id,
-            node_id="/",
+            node_id=f"/{graph.id}" if moves else "/",
             old=image,
             new={**image, "position": again.to_plain()},
             now=seat.clock.now(),
         )
+        if moves:
+            yield from _move(session, graph, record)
+            return
         session.riding.add_checkpoint(record)
     elif position.node is None:
         # Somebody else was faster: the message was heard, and answered.
         status = RunStatus.COMPLETED
     yield from ownership.release(session, None, status=status)
+
+
+def _move(session: Session, graph: Runnable, record: CheckpointRecord) -> Doing[None]:
+    """Bind the run to this version and begin the round, in one commit; then let it go."""
+    now, run = session.clock.now(), session.run
+    moved = AuditEntry(
+        run.workflow_id,
+        now,
+        "nottwice",
+        MIGRATE,
+        f"{run.graph_id} to {graph.id}",
+        "the run had ended and was spoken to",
+    )
+    commit = Commit(
+        workflow_id=run.workflow_id,
+        fence=session.fence,
+        run=RunUpdate(RunStatus.RUNNING, now, release=True, graph_id=graph.id),
+        audit=(moved,),
+        checkpoints=(record,),
+        graph=GraphRecord(graph.id, graph.record_json, now),
+    )
+    try:
+        yield Write(commit)
+    except CommitUnknown:
+        # It may be durable, so nothing may be put back. The next claim finds what there is.
+        ownership.let_go(session)
+        raise
+    except BaseException:
+        yield from ownership.put_back(session)
+        raise
+    ownership.let_go(session)
 
 
 def _has_unheard(store: Store, run_id: str) -> bool:

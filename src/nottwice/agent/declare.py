@@ -12,9 +12,10 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from nottwice.agent import conversation, loop
+from nottwice.agent import conversation, loop, own_tools
+from nottwice.agent.answering import AnswerType
 from nottwice.agent.budget import Budget
-from nottwice.agent.context import Context, default_context
+from nottwice.agent.context import Context, Summarise, default_context
 from nottwice.agent.effects import Effect, effects_of
 from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
 from nottwice.agent.messages import Spoken, spoken
@@ -24,16 +25,19 @@ from nottwice.agent.toolbox import Toolbox
 from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.engine.host import Host
-from nottwice.errors import UsageError
+from nottwice.engine.host import Host, Policy
+from nottwice.errors import RunBusy, UsageError
 from nottwice.graphs import running
 from nottwice.graphs.binding import check_unchanged
-from nottwice.graphs.declare import AnyStore, Graph
+from nottwice.graphs.declare import Graph
 from nottwice.graphs.fingerprint import print_tool
 from nottwice.graphs.outcome import Outcome
+from nottwice.graphs.policed import Bonds, check_policed
+from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.importing import check_not_importing
-from nottwice.guard.ledger import ledger_of
-from nottwice.model.body import hash_of_bytes
+from nottwice.guard.ledger import AnyStore, ledger_of
+from nottwice.guard.policies import Policies, read_policies
+from nottwice.model.body import OWN, hash_of_bytes
 from nottwice.model.cadence import Checkpoints
 from nottwice.model.call import check_id
 from nottwice.model.failure import RetryPolicy
@@ -57,13 +61,20 @@ class Agent(Graph[RunState]):
 
     ``provider``: the model. ``tools``: protected functions, and other agents to hand tasks to.
     ``budget``: what a run may take before a person is asked. ``instructions``: what the model is
-    told in every request. ``context``: a function from the run's state to what the model sees;
-    ``context_tokens`` bounds how much of the conversation it is shown. ``checkpoints``: when
-    beats become durable, in the words of every graph; each beat is a step, and replies and effects
-    always are. ``done_when``: functions that tell whether a task is done; a run
-    names them as ``"name()"``, beside conditions in words. ``options`` go to the provider's SDK.
+    told in every request. ``description``: what the model of an agent that this one works for reads
+    about it. ``answer``: the type of its answer, a pydantic model, say; ``state.value`` has it, and
+    an answer that does not fit is asked for again. ``context``: a function from the run's state to
+    what the model sees; ``context_tokens`` bounds how much of the conversation it is shown.
+    ``summarise``: a function from messages of the user, of which there are too many to show, to a
+    text that is shown instead. ``checkpoints``: when beats become durable, in the words of every
+    graph; each beat is a step, and replies and effects always are. ``done_when``: what must be true
+    at the end of every run, in words or as a function of the state; a run's own conditions add to
+    it. ``policy``: a function, or several, that see every call of its runs, and of the workers that
+    it starts, before it is made, and may refuse it. ``options`` go to the provider's SDK.
     ``time_limit``: how long to wait for a reply; else as long as the provider does.
     """
+
+    converses = True
 
     def __init__(
         self,
@@ -74,11 +85,15 @@ class Agent(Graph[RunState]):
         tools: Iterable[Any] = (),
         budget: Budget | None = None,
         instructions: str = INSTRUCTIONS,
+        description: str = "",
+        answer: Any = None,
         context: Callable[[RunState], Context] | None = None,
         context_tokens: int = 100_000,
+        summarise: Summarise | None = None,
         most_output_tokens: int = 4096,
         checkpoints: Checkpoints = "effects",
-        done_when: Iterable[Check] = (),
+        done_when: Iterable[str | Check] = (),
+        policy: Policies = None,
         retry: RetryPolicy | None = None,
         time_limit: Duration | None = None,
         options: Mapping[str, Any] | None = None,
@@ -89,7 +104,14 @@ class Agent(Graph[RunState]):
         functions = [each for each in offered if not isinstance(each, Graph)]
         self.toolbox = Toolbox(name, offered)
         super().__init__(name, version=version, checkpoints=checkpoints, tools=functions)
-        self.state = AgentState(agent=name)
+        self.description = _checked_description(name, description)
+        self.answer_type = None if answer is None else AnswerType(name, answer)
+        show = None if self.answer_type is None else self.answer_type.show
+        self.state = AgentState(agent=name, show=show)
+        self.bonds = Bonds(read_policies(policy))
+        self._workers = [each for each in offered if isinstance(each, Graph)]
+        for worker in self._workers:
+            worker.bonds.add_starter(self)
         self.provider = _checked_provider(name, provider)
         self.budget = _checked_budget(name, Budget() if budget is None else budget, provider)
         self.instructions = instructions
@@ -101,11 +123,18 @@ class Agent(Graph[RunState]):
             self.time_limit_seconds = parse_duration(time_limit, what=f"Agent {name!r}: time_limit")
         self.options = _checked_options(name, options)
         self._context = context
-        self._declared_checks = checks_by_name(name, done_when)
+        self.summarise = _checked_summarise(name, summarise)
+        self.conditions, self._declared_checks = _read_conditions(name, done_when)
         self._passed: dict[str, dict[str, Check]] = {}
         """The functions that runs which are being advanced were given, by run."""
         self.loop = Beats(self)
         loop.declare(self, self.loop)
+
+    def belong_to(self, policies: tuple[Policy, ...]) -> None:
+        """Be part of an app with these policies, as are the agents that work for this one."""
+        super().belong_to(policies)
+        for worker in self._workers:
+            worker.belong_to(policies)
 
     @property
     def hooks(self) -> dict[str, Callable[..., Any]]:
@@ -113,6 +142,8 @@ class Agent(Graph[RunState]):
         found: dict[str, Callable[..., Any]] = {}
         if self._context is not None:
             found["context"] = self._context
+        if self.summarise is not None:
+            found["summarise"] = self.summarise
         checks = self._declared_checks.items()
         return found | {f"done_when {name!r}": check for name, check in checks}
 
@@ -124,8 +155,12 @@ class Agent(Graph[RunState]):
 
     def default_context(self, state: RunState) -> Context:
         """The task, what was compacted, what was said lately, and where the plan stands."""
-        return default_context(state, self.instructions)
+        told = self.instructions
+        if self.answer_type is not None:
+            told = f"{told}\n\n{self.answer_type.instructions}"
+        return default_context(state, told)
 
+    @shows_one_frame
     def run(
         self,
         run_id: str,
@@ -148,8 +183,8 @@ class Agent(Graph[RunState]):
         or as a function of the state; one that is not known to be true sends the model back to
         work. ``plan``: steps to begin with. ``message``: say something to the run, which goes on
         even if it had ended; ``message_id`` tells two messages of the same words apart. Returns
-        when the run is finished or waits; ``stay`` as for graphs. ``input`` is all of it as one
-        dict.
+        when the run is finished or waits; ``store`` and ``stay`` as for graphs. ``input`` is all
+        of it as one dict.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         running.check_no_loop(self, "await agent.arun(...)")
@@ -158,6 +193,7 @@ class Agent(Graph[RunState]):
             asked = running.Asked(self, run_id, told, wait_seconds, patience, stay)
             return drive(_conversing(ledger, asked, message, message_id), ledger)
 
+    @shows_one_frame
     async def arun(
         self,
         run_id: str,
@@ -190,7 +226,7 @@ class Agent(Graph[RunState]):
         with self._guard:
             if self._fingerprint is None:
                 tools = sorted(self._tools, key=lambda tool: tool.name)
-                body = hash_of_bytes(BODY.encode(), kind="own")
+                body = hash_of_bytes(BODY.encode(), kind=OWN)
                 self._fingerprint = Fingerprint(
                     definition,
                     tuple(print_tool(tool) for tool in tools),
@@ -225,13 +261,17 @@ class Agent(Graph[RunState]):
 
         Functions that are passed to a run are known for as long as it is advanced.
         """
-        if isinstance(done_when, str) or isinstance(plan, str):
-            raise UsageError(
-                "done_when and plan take lists of texts. Nothing was started. Write ['...']."
-            )
-        asked, steps = list(done_when), list(plan)
-        passed = checks_by_name(self.name, [one for one in asked if not isinstance(one, str)])
-        conditions = [one if isinstance(one, str) else one.__name__ + CALLED for one in asked]
+        if isinstance(plan, str):
+            raise UsageError("plan takes a list of texts. Nothing was started. Write ['...'].")
+        conditions, passed = _read_conditions(self.name, done_when)
+        for name, check in passed.items():
+            if self._declared_checks.get(name, check) is not check:
+                raise UsageError(
+                    f"Run {run_id!r} was given a function {name!r}, and agent {self.name!r} is "
+                    "done when another one of that name says so. Nothing was started. A run adds "
+                    "to the conditions of its agent; give yours another name."
+                )
+        steps = list(plan)
         told = None if given is None else dict(given)
         if goal is not None or conditions or steps:
             if given is not None or goal is None:
@@ -239,7 +279,8 @@ class Agent(Graph[RunState]):
                     "A task is told with goal=..., and with it done_when=... and plan=...; or all "
                     "of it as one dict, input={'goal': ...}. Nothing was started."
                 )
-            told = {**_task(goal), "done_when": conditions, "plan": steps}
+            told = {**_task(goal), "done_when": list(conditions), "plan": steps}
+        self._check_receipts(told)
         if passed:
             self._passed[run_id] = passed
         try:
@@ -247,6 +288,18 @@ class Agent(Graph[RunState]):
         finally:
             if self._passed.get(run_id) is passed:
                 del self._passed[run_id]
+
+    def _check_receipts(self, told: Mapping[str, Any] | None) -> None:
+        """Refuse a condition that needs a receipt of a tool which the agent does not have."""
+        asked = (told or {}).get("done_when", ())
+        for condition in (*self.conditions, *(asked if isinstance(asked, list | tuple) else ())):
+            tool = own_tools.bound_to(condition) if isinstance(condition, str) else None
+            if tool is not None and tool not in self.toolbox.offered:
+                raise UsageError(
+                    f"Agent {self.name!r} is done when {condition!r}, and has no tool {tool!r}, so "
+                    "there could never be that receipt. Nothing was started. It has: "
+                    f"{', '.join(self.toolbox.offered) or 'none'}."
+                )
 
 
 def _task(goal: Spoken) -> dict[str, Any]:
@@ -257,6 +310,20 @@ def _task(goal: Spoken) -> dict[str, Any]:
     names = ", ".join(file.name for file in message.files)
     text = message.text or f"Look at {names}."
     return {"goal": text, "files": list(message.files)} if message.files else {"goal": text}
+
+
+def _read_conditions(
+    agent: str, given: Iterable[str | Check]
+) -> tuple[tuple[str, ...], dict[str, Check]]:
+    """What must be true at the end, as it is on record, and the functions that tell, by name."""
+    if isinstance(given, str):
+        raise UsageError("done_when takes a list. Nothing was started. Write done_when=['...'].")
+    asked = list(given)
+    if any(isinstance(one, str) and not one.strip() for one in asked):
+        raise UsageError("done_when has an empty text. Nothing was started. Say what must be true.")
+    checks = checks_by_name(agent, [one for one in asked if not isinstance(one, str)])
+    named = [one if isinstance(one, str) else one.__name__ + CALLED for one in asked]
+    return tuple(dict.fromkeys(named)), checks
 
 
 def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
@@ -287,24 +354,36 @@ def _conversing(
 ) -> Doing[Outcome[Any]]:
     """Take part in a conversation: say something, and advance the run until it has answered."""
     graph, run_id = asked.graph, check_id(asked.run_id, what="The run id")
+    check_policed(seat.policies, graph, run_id)
     known = yield running.load(run_id)
     if known is None and asked.input is None and message is None:
         raise UsageError(
             f"There is no run {run_id!r} in {seat.store.location}, and nothing says what is to be "
             f"done. Nothing was started. Say it: agent.run({run_id!r}, goal='...')."
         )
-    if known is not None and message is None and running.is_over_elsewhere(graph, known):
+    spoken_to = message is not None or (yield conversation.is_spoken_to(run_id))
+    over_elsewhere = known is not None and running.is_over_elsewhere(graph, known)
+    if known is not None and over_elsewhere and not spoken_to:
         return (yield from running.telling(seat, graph, known))
     # Whatever is wrong with the rest is said before the message is.
-    yield from running.beginning(asked, known, now=seat.clock.now())
-    if message is not None:
-        yield from conversation.send_message(seat, run_id, message, message_id=message_id)
+    yield Read(lambda store: check_unchanged(store, graph))
+    yield from running.beginning(asked, known, now=seat.clock.now(), moves=over_elsewhere)
+    if message is None:
+        return (yield from _until_answered(seat, asked))
+    yield from conversation.send_message(seat, run_id, message, message_id=message_id)
+    try:
+        return (yield from _until_answered(seat, asked))
+    except RunBusy as busy:
+        raise conversation.is_on_record(busy) from None
+
+
+def _until_answered(seat: Host, asked: running.Asked) -> Doing[Outcome[Any]]:
+    """Advance the run until nothing that was said to it is unheard, or it waits."""
+    graph, run_id = asked.graph, asked.run_id
     while True:
         if (yield conversation.is_spoken_to(run_id)):
             yield Read(lambda store: check_unchanged(store, graph))
-            yield from conversation.reopen(
-                seat, graph.definition(), run_id, wait_seconds=asked.wait_seconds
-            )
+            yield from conversation.reopen(seat, graph, run_id, wait_seconds=asked.wait_seconds)
         outcome = yield from running.running(seat, asked)
         if not (yield conversation.is_spoken_to(run_id)):
             return outcome
@@ -317,7 +396,7 @@ class _AsyncTwin:
         self._agent = agent
         self.name, self.version, self.place = agent.name, agent.version, agent.place
         self.state, self.cadence = agent.state, agent.cadence
-        self.found_whole = agent.found_whole
+        self.found_whole, self.bonds = agent.found_whole, agent.bonds
         self.id, self.record_json = agent.id, agent.record_json
         self.code: dict[str, NodeCode] = dict(agent.code)
         for name, method in ASYNC_BEATS.items():
@@ -363,6 +442,24 @@ def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
             "give a budget in tokens."
         )
     return budget
+
+
+def _checked_description(name: str, description: Any) -> str:
+    if isinstance(description, str):
+        return description
+    raise UsageError(
+        f"Agent {name!r} has description={description!r}, which is no text. Nothing happened."
+    )
+
+
+def _checked_summarise(name: str, summarise: Any) -> Summarise | None:
+    if summarise is None or (callable(summarise) and not inspect.iscoroutinefunction(summarise)):
+        found: Summarise | None = summarise
+        return found
+    raise UsageError(
+        f"Agent {name!r} has summarise={summarise!r}, which cannot be called. Nothing happened. "
+        "Give a plain function from a list of messages to a text."
+    )
 
 
 def _checked_options(name: str, options: Mapping[str, Any] | None) -> dict[str, Any]:

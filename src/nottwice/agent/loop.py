@@ -18,9 +18,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from nottwice.agent import acting, own_tools, telling
+from nottwice.agent.answering import AnswerType, WrongAnswer
 from nottwice.agent.asking import MESSAGE, Answered, Asking, ask_model
 from nottwice.agent.budget import Budget
-from nottwice.agent.context import Context, move_window
+from nottwice.agent.context import Context, Summarise, move_window, summarise_heard
 from nottwice.agent.messages import Message, described, from_payload, said
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.provider import ModelRequest, Provider, StopReason
@@ -55,6 +56,10 @@ class Harness(Protocol):
     options: dict[str, Any]
     retry: RetryPolicy
     time_limit_seconds: float | None
+    conditions: tuple[str, ...]
+    """What must be true at the end of every run, whatever the run itself was told."""
+    summarise: Summarise | None
+    answer_type: AnswerType | None
 
     def make_context(self, state: RunState) -> Context: ...
 
@@ -76,9 +81,14 @@ class Beats:
         turn = state.turn + 1
         update: dict[str, Any] = {"turn": turn}
         if state.answer is not None:
-            update["answer"] = None
+            update |= {"answer": None, "value": None}
+        conditions = self._conditions(state)
+        if len(conditions) > len(state.done_when):
+            update["done_when"] = conditions
         if heard:
             update["transcript"] = [message.to_plain() for message in messages]
+            first = len(state.plain["transcript"])
+            update["heard"] = list(range(first, first + len(messages)))
             update["repeats"] = {"of": None, "count": 0}
             number = state.plain["round"]["number"]
             update["round"] = {"number": number, "first_visit": turn, "last_message": heard[-1]}
@@ -88,7 +98,10 @@ class Beats:
     def context(self, state: RunState) -> dict[str, Any]:
         """Choose the part of the conversation that the model sees."""
         window = move_window(state.plain, self._harness.context_tokens)
-        return {} if window == state.plain["window"] else {"window": window}
+        if window == state.plain["window"]:
+            return {}
+        seen = state.changed(window=window)
+        return {"window": window, **summarise_heard(seen, self._harness.summarise)}
 
     def reason(self, state: RunState) -> dict[str, Any]:
         """Ask the model."""
@@ -145,18 +158,35 @@ class Beats:
         if stop is StopReason.OTHER:
             # It paused, or was stopped; whatever it was, it did not say that it had finished.
             return Go("again", _remark(state, "You were interrupted. Go on."))
+        value = None
+        if self._harness.answer_type is not None:
+            try:
+                value = self._harness.answer_type.read(reply.text)
+            except WrongAnswer as error:
+                return Go("again", _remark(state, str(error)))
+            state = state.changed(value=value)
         evidence, missing = self._judge(scope.session.run_id, state)
         if missing:
-            return Go("again", {**_remark(state, _reminder(state, missing)), "evidence": evidence})
+            reminder = _reminder(self._conditions(state), missing)
+            return Go("again", {**_remark(state, reminder), "evidence": evidence})
         round_ = state.plain["round"]
         telling.finish(scope, reply.text)
         finished = {**round_, "number": round_["number"] + 1}
-        return Go("done", {"answer": reply.text, "evidence": evidence, "round": finished})
+        ended = {"answer": reply.text, "value": value, "evidence": evidence, "round": finished}
+        return Go("done", ended)
+
+    def _conditions(self, state: RunState) -> list[str]:
+        """What must be true at the end: what the run was told, and what its agent is done when.
+
+        Also for a run that began before its agent had the condition.
+        """
+        added = [one for one in self._harness.conditions if one not in state.done_when]
+        return [*state.done_when, *added]
 
     def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
         """The evidence for what must be true at the end, and what there is none for."""
         evidence, missing = dict(state.evidence), list[str]()
-        for condition in state.done_when:
+        for condition in self._conditions(state):
             check = self._harness.check_for(run_id, condition)
             if check is None:
                 if condition not in evidence:
@@ -188,7 +218,7 @@ class Beats:
         harness = self._harness
         if shrinks:
             window = move_window(state.plain, harness.context_tokens >> shrinks)
-            state = RunState({**state.plain, "window": window})
+            state = state.changed(window=window)
         context = harness.make_context(state)
         if not isinstance(context, Context):
             raise UsageError(
@@ -278,12 +308,13 @@ def _remark(state: RunState, text: str) -> dict[str, Any]:
     return {"transcript": [said(text).to_plain()], "repeats": {"of": text, "count": count}}
 
 
-def _reminder(state: RunState, missing: list[str]) -> str:
-    numbers = {condition: n for n, condition in enumerate(state.done_when, start=1)}
+def _reminder(conditions: list[str], missing: list[str]) -> str:
+    numbers = {condition: n for n, condition in enumerate(conditions, start=1)}
     lines = "\n".join(f"{numbers[condition]}. {condition}" for condition in missing)
     return (
         f"You are not done yet. There is no evidence for:\n{lines}\n"
-        "Do what is missing; where you know that a condition is true, call show_evidence."
+        "Do what is missing; where you know that a condition is true, call show_evidence. "
+        "A condition that is checked by itself, named like_this(), needs no evidence of yours."
     )
 
 

@@ -2,20 +2,28 @@
 
 They change the run's state and nothing else, so they need no row in the ledger: the beat that
 answers them and the beat that applies them are both made from what is on record.
+
+What a model says is evidence for a condition in words, and it may be wrong. A condition that ends
+with ``[receipt: tool]`` counts only together with a receipt of that tool in this run. Promise kept
+here: P196.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nottwice.agent.context import recall
-from nottwice.agent.messages import ToolCall
+from nottwice.agent.context import call_text, recall
+from nottwice.agent.messages import Role, ToolCall
 from nottwice.agent.provider import ToolSchema
 from nottwice.agent.state import RunState
+from nottwice.model.records import frozen_record
 
-MOST_RECALLED_CHARACTERS = 20_000
+_MOST_RECEIPTS = 20
+_BOUND = re.compile(r"\[receipt(?:\s*:\s*(?P<tool>[^\]]*?))?\s*\]\s*$")
+"""What a condition in words ends with that only counts together with a receipt."""
 
 
 class BadArguments(Exception):
@@ -50,11 +58,17 @@ def _schema(name: str, description: str, /, **parameters: Any) -> ToolSchema:
     return ToolSchema(
         name,
         description,
-        {"type": "object", "properties": parameters, "required": list(parameters)},
+        {
+            "type": "object",
+            "properties": parameters,
+            "required": [name for name in parameters if name not in _OPTIONAL],
+        },
     )
 
 
 _TEXT = {"type": "string"}
+_OPTIONAL_TEXT = {"type": "string", "description": "The id of a receipt of this run."}
+_OPTIONAL = ("receipt", "last", "offset")
 OWN_TOOLS: dict[str, ToolSchema] = {
     schema.name: schema
     for schema in (
@@ -70,9 +84,12 @@ OWN_TOOLS: dict[str, ToolSchema] = {
         ),
         _schema(
             "show_evidence",
-            "One of the numbered conditions of your task is true. Say how you know.",
+            "One of the numbered conditions of your task is true. Say how you know. A condition "
+            "that ends with [receipt: tool] needs a receipt of that tool; leave receipt out if "
+            "there is only one.",
             condition={"type": "integer", "minimum": 1},
             evidence=_TEXT,
+            receipt=_OPTIONAL_TEXT,
         ),
         _schema(
             "remember",
@@ -83,9 +100,11 @@ OWN_TOOLS: dict[str, ToolSchema] = {
         ),
         _schema(
             "recall",
-            "Read earlier messages of this conversation word for word, by their numbers.",
+            "Read earlier messages of this conversation word for word, by their numbers. offset: "
+            "read the first of them from this character on, if it was too long.",
             first={"type": "integer", "minimum": 0},
             last={"type": "integer", "minimum": 0},
+            offset={"type": "integer", "minimum": 0},
         ),
     )
 }
@@ -94,8 +113,10 @@ OWN_TOOLS: dict[str, ToolSchema] = {
 def answer(state: RunState, changes: Changes, call: ToolCall) -> str:
     """What the model is told; BadArguments if it did not say what it wants."""
     if call.name == "recall":
-        first, last = (_number(call, name) for name in ("first", "last"))
-        return recall(state, first, last, MOST_RECALLED_CHARACTERS)
+        first = _number(call, "first")
+        last = first if call.arguments.get("last") is None else _number(call, "last")
+        offset = 0 if call.arguments.get("offset") is None else _number(call, "offset")
+        return recall(state, first, last, offset)
     return apply(state, changes, call)
 
 
@@ -134,7 +155,14 @@ def _show_evidence(state: RunState, changes: Changes, call: ToolCall) -> str:
     number = _number(call, "condition")
     if not 1 <= number <= len(state.done_when):
         raise BadArguments(_no_such_condition(len(state.done_when)))
-    changes.evidence[state.done_when[number - 1]] = _text(call, "evidence")
+    condition, evidence = state.done_when[number - 1], _text(call, "evidence")
+    wanted = _BOUND.search(condition)
+    given = call.arguments.get("receipt")
+    if wanted is not None or given is not None:
+        tool = None if wanted is None else wanted["tool"]
+        receipt = _find_receipt(receipts(state, tool), number, tool, given)
+        evidence = f"{evidence} (receipt {receipt.short_id}: {receipt.text})"
+    changes.evidence[condition] = evidence
     return "Noted."
 
 
@@ -146,6 +174,60 @@ def _no_such_condition(conditions: int) -> str:
 
 def _needs(call: ToolCall, name: str, what: str) -> str:
     return f"{call.name} needs {name}, {what}. Nothing was noted. Call it again with {name}."
+
+
+def bound_to(condition: str) -> str | None:
+    """The tool of which a condition in words needs a receipt; None: of none in particular."""
+    found = _BOUND.search(condition)
+    return None if found is None else found["tool"]
+
+
+def _find_receipt(found: list[Receipt], number: int, tool: str | None, given: Any) -> Receipt:
+    """The receipt that a model means; BadArguments tells it which there are."""
+    fitting = found
+    if given is not None:
+        named = given.strip() if isinstance(given, str) else ""
+        fitting = [one for one in found if len(named) >= 6 and one.receipt_id.startswith(named)]
+    if len(fitting) == 1:
+        return fitting[0]
+    of = f" of {tool}" if tool else ""
+    if not found:
+        raise BadArguments(
+            f"Not noted: condition {number} needs a receipt{of}, and there is none in this run. "
+            "Do it first; its result is the receipt."
+        )
+    which = "\n".join(f"{one.short_id}: {one.text}" for one in found[-_MOST_RECEIPTS:])
+    raise BadArguments(
+        f"Not noted: say which receipt{of} shows it, receipt='...'. There are:\n{which}"
+    )
+
+
+@frozen_record(frozen=True, slots=True)
+class Receipt:
+    """A call of this run that was done, as a model can point at it."""
+
+    receipt_id: str
+    text: str
+
+    @property
+    def short_id(self) -> str:
+        return self.receipt_id[:12]
+
+
+def receipts(state: RunState, tool: str | None) -> list[Receipt]:
+    """The receipts of a run, each once, oldest first; those of one tool if it is named."""
+    found: dict[str, Receipt] = {}
+    calls: dict[str, ToolCall] = {}
+    for message in state.transcript:
+        if message.role is Role.ASSISTANT:
+            calls = {call.id: call for call in message.tool_calls}
+        for result in message.tool_results:
+            call = calls.get(result.call_id)
+            if call is None or result.is_error or result.receipt_id is None:
+                continue
+            if tool in (None, call.name):
+                found.setdefault(result.receipt_id, Receipt(result.receipt_id, call_text(call)))
+    return list(found.values())
 
 
 def _text(call: ToolCall, name: str) -> str:

@@ -9,7 +9,7 @@ nobody who reads the state copies it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from nottwice.agent.files import File
@@ -18,9 +18,10 @@ from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidGraph, UsageError
 from nottwice.graphs.state import StateType
 from nottwice.model import values
+from nottwice.model.frozen import thaw
 from nottwice.model.records import frozen_record
 
-APPENDED = ("transcript", "asked", "completed", "memory")
+APPENDED = ("transcript", "heard", "asked", "completed", "memory")
 """Parts of the state to which beats only add."""
 _CONTRACT = ("goal", "done_when", "plan", "files")
 
@@ -102,11 +103,12 @@ class Spent:
 class RunState:
     """The state of an agent's run, to be read. Nobody changes it but the beats."""
 
-    __slots__ = ("plain",)
+    __slots__ = ("_show", "plain")
 
-    def __init__(self, plain: Mapping[str, Any]) -> None:
+    def __init__(self, plain: Mapping[str, Any], show: Callable[[Any], Any] | None = None) -> None:
         self.plain = plain
         """The same as plain data; do not change it."""
+        self._show = show
 
     @property
     def goal(self) -> str:
@@ -155,6 +157,11 @@ class RunState:
         return Transcript(self.plain["transcript"])
 
     @property
+    def heard(self) -> list[Message]:
+        """What the user said, in order; not what the harness said in the user's place."""
+        return [self.transcript[number] for number in self.plain["heard"]]
+
+    @property
     def first_recent(self) -> int:
         """The number of the first message that still fits into the model's window."""
         return int(self.plain["window"]["first"])
@@ -174,6 +181,19 @@ class RunState:
         """What the model said last when it had finished; None before that."""
         found: str | None = self.plain["answer"]
         return found
+
+    @property
+    def value(self) -> Any:
+        """The answer in the type that ``Agent(answer=...)`` says; None before there is one.
+
+        Plain, as it is stored, if the type of the deployed agent cannot hold it.
+        """
+        plain = thaw(self.plain["value"])
+        return plain if plain is None or self._show is None else self._show(plain)
+
+    def changed(self, **parts: Any) -> RunState:
+        """The same state with other parts, for those who look ahead; nothing is recorded."""
+        return RunState({**self.plain, **parts}, self._show)
 
     @property
     def spent(self) -> Spent:
@@ -215,14 +235,17 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
         "memory": [],
         "asked": [],
         "transcript": [],
+        "heard": [],
+        "summary": {"until": -1, "text": ""},
         "turn": 0,
         "round": {"number": 1, "first_visit": 1, "last_message": None},
-        "window": {"first": 0, "until": 0, "tokens": 0},
+        "window": {"first": 0, "until": 0, "tokens": 0, "most": None},
         "reply": None,
         "repeats": {"of": None, "count": 0},
         "spent": {"usd": 0.0, "tokens": 0, "requests": 0, "unpriced": 0},
         "raised": {},
         "answer": None,
+        "value": None,
     }
 
 
@@ -251,8 +274,9 @@ class AgentState(StateType):
     the longer the longer the conversation is.
     """
 
-    def __init__(self, *, agent: str) -> None:
+    def __init__(self, *, agent: str, show: Callable[[Any], Any] | None = None) -> None:
         super().__init__(dict, graph=agent, append=APPENDED)
+        self._show_value = show
 
     def first(self, given: Any) -> dict[str, Any]:
         if isinstance(given, RunState):
@@ -270,10 +294,10 @@ class AgentState(StateType):
         return self.first(given)
 
     def hand_out(self, state: Mapping[str, Any]) -> RunState:
-        return RunState(state)
+        return RunState(state, self._show_value)
 
     def lend(self, state: Mapping[str, Any]) -> RunState:
-        return RunState(state)
+        return RunState(state, self._show_value)
 
     def read(self, handed: Any, returned: Any, state: Mapping[str, Any], node: str) -> Ending:
         if node == "/" and returned is not None:
@@ -297,5 +321,5 @@ def envelope(state: RunState) -> dict[str, Any]:
     The words are in the ledger, under the child's own id.
     """
     plain = first_state({name: state.plain[name] for name in _CONTRACT if name in state.plain})
-    kept = ("cursor", "completed", "evidence", "turn", "spent", "raised", "answer")
+    kept = ("cursor", "completed", "evidence", "turn", "spent", "raised", "answer", "value")
     return {**plain, **{name: state.plain[name] for name in kept}}

@@ -239,9 +239,13 @@ def _offered(protected: Any) -> Offered:
 
 
 def _worker(graph: Graph[Any]) -> Offered:
+    about = getattr(graph, "description", "")
+    handing = (
+        f"Hands a task to {graph.name}, which works on it by itself and reports what came of it."
+    )
     schema = ToolSchema(
         graph.name,
-        f"Hands a task to {graph.name}, which works on it by itself and reports what came of it.",
+        f"{about}\n\n{handing}" if about else handing,
         {"type": "object", "properties": {"goal": {"type": "string"}}, "required": ["goal"]},
     )
     return Offered(schema, None, None, worker=graph)

@@ -43,8 +43,12 @@ def unreadable(call: ToolCall) -> str:
     )
 
 
-def no_such_tool(call: ToolCall, known: Sequence[str]) -> str:
-    return f"There is no tool {call.name!r}. {_NOT_CALLED} You have: {', '.join(known)}"
+def no_such_tool(call: ToolCall, known: Sequence[str], *, gone: bool = False) -> str:
+    """``gone``: this run has receipts of it, so it was there before."""
+    what = f"There is no tool {call.name!r}."
+    if gone:
+        what = f"The tool {call.name!r} is gone: it was there before, and was taken away."
+    return f"{what} {_NOT_CALLED} You have: {', '.join(known)}"
 
 
 def no_goal(call: ToolCall) -> str:

@@ -1,4 +1,4 @@
-"""A run of an agent on the command line: its task, what goes on in it, and how far it came."""
+"""A run of an agent on the command line: its task, and what happens in it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 
 from nottwice.agent import telling
 from nottwice.agent.declare import Agent
-from nottwice.agent.state import RunState
 from nottwice.agent.telling import Told
+from nottwice.cli.agent_view import MOST_CHARACTERS
 from nottwice.cli.output import shorten, show_progress
 from nottwice.cli.progress import Progress
 from nottwice.engine import said as words
@@ -19,8 +19,6 @@ from nottwice.graphs.app import App
 from nottwice.model.decision import Action
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import OWN_PREFIX
-
-MOST_CHARACTERS = 400
 
 
 @frozen_record(frozen=True, slots=True)
@@ -99,28 +97,6 @@ class AgentProgress(Progress):
                 _show_line("later", f"{text} is not begun: it waits for its turn", "yellow")
             case telling.FINISHED:
                 _show_line("done", text, "bold green")
-
-
-def agent_facts(plain: Any) -> list[tuple[str, object]]:
-    """How far an agent came, for people: not all that was said."""
-    state = RunState(plain)
-    spent = state.spent
-    cost = f"${spent.usd:.4f}, " if spent.unpriced == 0 else f"${spent.usd:.4f} and more, "
-    steps = [
-        f"[{'x' if number < state.cursor else ' '}] {step}"
-        for number, step in enumerate(state.plan)
-    ]
-    return [
-        ("goal", shorten(state.goal, MOST_CHARACTERS) or None),
-        ("answer", None if state.answer is None else shorten(state.answer, 2000)),
-        ("plan", " ".join(steps) or None),
-        *(
-            ("done when", shorten(f"{name}: {state.evidence.get(name, 'no evidence yet')}"))
-            for name in state.done_when
-        ),
-        ("turns", state.turn),
-        ("spent", f"{cost}{spent.tokens:,} tokens in {spent.requests} requests"),
-    ]
 
 
 def _show_line(what: str, text: str, style: str | None) -> None:

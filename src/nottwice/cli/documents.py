@@ -53,6 +53,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "checkpoints": "its saved versions, oldest first; see checkpoint",
         "events": "what it was told, in order of arrival; see told",
         "children": "the runs that it spawned, oldest first; see run",
+        "agent": "what an agent said and did; null if it is not a run of one; see agent",
     },
     "reviews": {
         "ledger": _LEDGER,

@@ -33,6 +33,13 @@ DOCUMENTS: dict[str, dict[str, str]] = {
         "ledger": _LEDGER,
         "enqueued": "the graph that the runs are bound to, and how many are new and were known",
     },
+    "talk": {
+        "ledger": _LEDGER,
+        "run": "see run",
+        "version": "the number of its last checkpoint",
+        "next": "what to type next; empty if it has answered",
+        "agent": "what it said and did; see agent. Without MESSAGE, a document for each message",
+    },
     "worker": {
         "ledger": _LEDGER,
         "worker": "what was done, in runs; see worker",
@@ -107,6 +114,17 @@ DOCUMENTS: dict[str, dict[str, str]] = {
 
 # What those documents are made of.
 FIELDS: dict[str, dict[str, str]] = {
+    "agent": {
+        "goal": "what it was to do at first",
+        "done_when": "what must be true at the end: `condition` and `evidence`, or null",
+        "plan": "the steps that were planned",
+        "cursor": "how many of them are done",
+        "turns": "how often the model was asked",
+        "answer": "what it said when it had finished, or null",
+        "value": "the answer as data, if the agent declares its type, or null",
+        "spent": "what the replies took: `usd`, `tokens`, `requests` and so on",
+        "conversation": "everything that was said, as plain data, oldest first",
+    },
     "trial": {
         "name": "what was tried",
         "finding": "what it found",

@@ -34,6 +34,7 @@ from nottwice.cli import (
     send,
     show,
     status,
+    talk,
     worker,
 )
 from nottwice.cli.output import show_error, show_json, show_note
@@ -130,6 +131,7 @@ for _command in (
     reviews.reviews,
     decide.decide,
     reviews.recheck,
+    talk.talk,
     send.send,
     cancel.cancel,
     fork.fork,

@@ -73,7 +73,8 @@ def migrate(
     """Move each RUN to another version of its graph; exit code 3 if any was refused.
 
     Needs your graphs (--app), of which GRAPH is one, and an admin: the app says who is one, with
-    nt.App(admins=...). Every node that a run is at must be mapped, also one that keeps its name.
+    nt.App(admins=...). Every node that a run is at must be mapped, also one that keeps its name; a
+    run of an agent needs no map.
     Runs go over one by one, each whole or not at all; one that is refused does not stop the
     others, and typing the same again takes those that are left. Children keep their own version.
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import click
 
-from nottwice.cli.agent_task import AgentProgress, Task, agent_facts, is_agent
+from nottwice.agent.state import RunState
+from nottwice.cli.agent_task import AgentProgress, Task, is_agent
+from nottwice.cli.agent_view import agent_facts
 from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.detach import enqueue_runs, read_batch
 from nottwice.cli.graph_documents import standing_document
@@ -189,10 +191,10 @@ def run(
             options=task.options(app, name),
         )
         try:
-            _advance(errand, settings)
+            advance(errand, settings)
         except (KeyboardInterrupt, SystemExit) as stop:
-            context.exit(_interrupted(errand, stop, settings))
-        exit_code = _tell(ledger, run_id, settings, of_agent=is_agent(app, name))
+            context.exit(interrupted(errand, stop, settings))
+        exit_code = tell(ledger, run_id, settings, of_agent=is_agent(app, name))
     context.exit(exit_code)
 
 
@@ -274,7 +276,7 @@ def _how_to_start(app: App, run_id: str) -> str:
     return f"To start run {run_id!r}, name its graph: {command}. The app has: {known}."
 
 
-def _advance(errand: Errand, settings: Settings) -> None:
+def advance(errand: Errand, settings: Settings) -> None:
     """Advance the run as far as it goes; a failure that is on record is shown, not raised."""
 
     def show_waits() -> None:
@@ -307,7 +309,7 @@ def _advance(errand: Errand, settings: Settings) -> None:
             show_failure(error)
 
 
-def _interrupted(errand: Errand, stop: BaseException, settings: Settings) -> int:
+def interrupted(errand: Errand, stop: BaseException, settings: Settings) -> int:
     """Tell how to resume a run whose process was asked to end."""
     ended = isinstance(stop, SystemExit)
     show_note(
@@ -317,16 +319,25 @@ def _interrupted(errand: Errand, stop: BaseException, settings: Settings) -> int
     return FAILED if ended else INTERRUPTED
 
 
-def _tell(ledger: Ledger, run_id: str, settings: Settings, *, of_agent: bool) -> int:
+def tell(
+    ledger: Ledger, run_id: str, settings: Settings, *, of_agent: bool, quiet: bool = False
+) -> int:
     """Say how the run stands and what to type next; return the exit code that says so, too."""
     standing = stand(ledger, run_id)
     reasons = reasons_of(ledger.store, standing.view.run, settings)
     commands = _commands(standing, reasons, settings)
+    if quiet:
+        return _exit_code(standing)
     if settings.as_json:
         show_json({"ledger": ledger.location, **standing_document(standing, commands)})
     else:
         _show_standing(ledger, standing, reasons, commands, of_agent=of_agent)
     return _exit_code(standing)
+
+
+def what_to_type(ledger: Ledger, standing: Standing, settings: Settings) -> list[str]:
+    """What to type next, for a run that is not over."""
+    return _commands(standing, reasons_of(ledger.store, standing.view.run, settings), settings)
 
 
 def _commands(standing: Standing, reasons: list[Reason], settings: Settings) -> list[str]:
@@ -355,7 +366,7 @@ def _show_standing(
             ("graph", run.graph_id),
             ("ledger", ledger.location),
             ("checkpoint", standing.version),
-            *(agent_facts(standing.state) if of_agent else state),
+            *(agent_facts(RunState(standing.state)) if of_agent else state),
             (
                 "failure",
                 None if failure is None else shorten(f"{failure.error_type}: {failure.message}"),

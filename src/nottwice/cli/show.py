@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import click
 
+from nottwice.agent.state import RunState
+from nottwice.cli.agent_view import agent_document, agent_facts, agent_state, show_conversation
 from nottwice.cli.deployed import named_ledger
 from nottwice.cli.documents import details_document, outcome_of
 from nottwice.cli.graph_documents import graph_parts
@@ -69,7 +71,8 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
 
     Of a run of a graph it also shows the nodes, each pending, in_progress, done or failed; how many
     checkpoints there are (see `nottwice history`), the runs it spawned, and the events it was told.
-    None of your code is needed for that.
+    None of your code is needed for that. Of a run of an agent it shows goal, plan, conditions with
+    their evidence, cost, answer, and the conversation.
 
     \b
     Examples:
@@ -79,21 +82,27 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
     with named_ledger(settings) as ledger:
         run = find_run(ledger, run_id, list_command=settings.command("runs"))
         details = look_into(ledger, run, limit=None if show_all else limit)
+        agent = agent_state(ledger.store, run)
         if settings.as_json:
             document = {**details_document(details), **graph_parts(details)}
+            document["agent"] = agent_document(agent)
             show_json({"ledger": ledger.location, **document})
             return
         reasons = reasons_of(ledger.store, run, settings)
-        _show_summary(details, ledger)
+        _show_summary(details, ledger, agent)
         _show_next(details, reasons, settings)
         show_line()
-        if details.nodes:
+        if agent is not None:
+            whole = settings.command("show --all", run.workflow_id)
+            show_conversation(agent, limit=None if show_all else limit, whole=whole)
+            show_line()
+        elif details.nodes:
             _show_nodes(details)
             show_line()
         _show_timeline(details, settings)
 
 
-def _show_summary(details: RunDetails, ledger: Ledger) -> None:
+def _show_summary(details: RunDetails, ledger: Ledger, agent: RunState | None) -> None:
     view = details.view
     run = view.run
     holder = None
@@ -117,6 +126,7 @@ def _show_summary(details: RunDetails, ledger: Ledger) -> None:
             ("parent", run.parent_id),
             ("forked from", run.origin),
             ("checkpoints", _checkpoints_text(details)),
+            *([] if agent is None else agent_facts(agent)),
             *(("child", f"{child.run.workflow_id}, {child.state}") for child in details.children),
             ("failure", failure),
             ("aborted", abort_text(ledger.store, run)),

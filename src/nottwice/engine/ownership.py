@@ -19,7 +19,7 @@ from nottwice.engine import cancelled, reconcile, restored, said, stops, tampere
 from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
-from nottwice.engine.host import Host
+from nottwice.engine.host import Host, Policy
 from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import FindTool, Session
 from nottwice.engine.watch import heed_variable
@@ -87,6 +87,8 @@ class Opening:
     find_tool: FindTool
     wait_seconds: float = 0.0
     patience_seconds: float = 60.0
+    policies: tuple[Policy, ...] | None = None
+    """Who is asked before every call; None: those of the host."""
     cadence: Cadence = AT_EFFECTS
     begins: Beginning | None = None
     """What a run of a graph is created with; a run that exists keeps what it has."""
@@ -207,6 +209,7 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             find_tool=opening.find_tool,
             patience_seconds=opening.patience_seconds,
             found=run,
+            policies=opening.policies,
             cadence=opening.cadence,
         )
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from nottwice.engine import events, said
 from nottwice.engine.asks import Ask, Doing, Write
 from nottwice.engine.hiding import hide
-from nottwice.engine.host import Host
+from nottwice.engine.host import Host, Policy
 from nottwice.engine.in_flight import InFlight, check_no_circle
 from nottwice.errors import Fenced, NotInRun, NottwiceError, RunDenied
 from nottwice.model.cadence import AT_EFFECTS, Cadence
@@ -269,12 +269,13 @@ class Session:
         find_tool: FindTool,
         patience_seconds: float,
         found: RunRecord | None = None,
+        policies: tuple[Policy, ...] | None = None,
         cadence: Cadence = AT_EFFECTS,
     ) -> None:
         self.store = host.store
         self.clock = host.clock
         self.driver = host.driver
-        self.policies = host.policies
+        self.policies = host.policies if policies is None else policies
         self.keys = host.keys
         self.run = run
         self.found = found

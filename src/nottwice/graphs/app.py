@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from nottwice.engine.asks import Doing
@@ -11,7 +12,7 @@ from nottwice.errors import InvalidGraph, UnknownRun, UsageError
 from nottwice.graphs.admins import Admins, read_admins
 from nottwice.graphs.binding import check_against_each_other
 from nottwice.graphs.cancel import cancel
-from nottwice.graphs.declare import AnyStore, Graph
+from nottwice.graphs.declare import Graph
 from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.running import load, outcome_of, telling
@@ -20,7 +21,8 @@ from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.guard.policies import Policies, joined, read_policies
 from nottwice.model.graph import split_graph_id
-from nottwice.model.run import RunRecord
+from nottwice.model.run import RunRecord, RunStatus
+from nottwice.store.interface import Store
 
 
 class App:
@@ -28,14 +30,15 @@ class App:
 
     ``admins``: who may migrate its runs (``nt.migrate``), as names or as a function of a name;
     without it nobody may. ``policy``: a function, or several, that see every call before it is
-    made, and may refuse it, wherever the app runs; those of its ledger are asked as well.
+    made, and may refuse it, wherever the app runs; those of its ledger are asked as well. Its
+    graphs refuse to run where it would not be asked: pass the app, ``graph.run(..., store=app)``.
     """
 
     def __init__(
         self,
         *,
         graphs: Iterable[Graph[Any]],
-        store: AnyStore = None,
+        store: str | Path | Ledger | Store | None = None,
         admins: Admins = None,
         policy: Policies = None,
     ) -> None:
@@ -61,17 +64,23 @@ class App:
                 )
             seen[graph.id] = graph
             graph.definition()
+        for graph in self.graphs:
+            graph.belong_to(self.policies)
 
     @property
     def ledger(self) -> Ledger:
         """The ledger of this app."""
-        return ledger_of(self.store).with_policies(self.policies)
+        return self.open_ledger()
+
+    def open_ledger(self, *, create: bool = True) -> Ledger:
+        """The same; with ``create=False`` one that is not there is NoLedger."""
+        return ledger_of(self.store, create=create).with_policies(self.policies)
 
     def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
         """Start a run, resume it, or return its finished result (see ``Graph.run``)."""
         check_not_importing(f"Run {run_id!r} is opened")
         ledger = self.ledger
-        chosen = self._choose(graph, ledger.store.load_run(run_id))
+        chosen = self._choose(graph, ledger.store.load_run(run_id), options)
         if isinstance(chosen, RunRecord):
             if chosen.status.is_final:
                 return drive(telling(ledger, self._reader(chosen), chosen), ledger)
@@ -84,7 +93,7 @@ class App:
         """The same without blocking the event loop."""
         check_not_importing(f"Run {run_id!r} is opened")
         ledger = self.ledger
-        chosen = self._choose(graph, await drive_async(_loading(run_id), ledger))
+        chosen = self._choose(graph, await drive_async(_loading(run_id), ledger), options)
         if isinstance(chosen, RunRecord):
             if chosen.status.is_final:
                 return await drive_async(telling(ledger, self._reader(chosen), chosen), ledger)
@@ -171,7 +180,9 @@ class App:
             check_against_each_other(self.graphs)
             self._versions_checked = True
 
-    def _choose(self, name: str, run: RunRecord | None) -> Graph[Any] | RunRecord:
+    def _choose(
+        self, name: str, run: RunRecord | None, options: Mapping[str, Any]
+    ) -> Graph[Any] | RunRecord:
         """The graph that takes a run; or the run itself, if it is there and none can."""
         bound = None if run is None or run.graph_id is None else split_graph_id(run.graph_id)[0]
         # A run keeps its graph, also when no version of that is deployed any more.
@@ -180,7 +191,15 @@ class App:
             # What is over is told by whatever code there is.
             self.check_versions()
         if run is not None and is_its_own:
-            return self.fitting(run) or run
+            fitting = self.fitting(run)
+            versions = [graph for graph in self.graphs if name in (graph.name, graph.id)]
+            newest = max(versions, key=lambda graph: graph.version, default=None)
+            converses = run.status is RunStatus.COMPLETED and newest is not None
+            if newest is not None and converses and newest.converses:
+                # A conversation that had ended continues in the newest version.
+                if fitting is None or options.get("message") is not None:
+                    return newest
+            return fitting or run
         return self.newest(name)
 
     def _reader(self, run: RunRecord) -> Graph[Any] | None:

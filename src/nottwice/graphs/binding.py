@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shlex
 import sys
 from collections.abc import Iterable, MutableSet
@@ -26,7 +27,7 @@ from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import Version, split_graph_id
 from nottwice.store.interface import Store
 
-_HERE = str(Path(__file__).parent)
+_OURS = f"{Path(__file__).parent.parent}{os.sep}"
 
 
 class Printed(Protocol):
@@ -108,7 +109,7 @@ def _refuse_unless_said(
 def find_place() -> str:
     """File and line of the user's code that declares something, while it does so."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

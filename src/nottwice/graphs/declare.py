@@ -7,7 +7,6 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet
-from pathlib import Path
 from typing import Any, Generic, overload
 
 from typing_extensions import TypeVar
@@ -15,16 +14,18 @@ from typing_extensions import TypeVar
 from nottwice.engine import history
 from nottwice.engine.advance import Ending, NodeCode
 from nottwice.engine.history import Version
+from nottwice.engine.host import Policy
 from nottwice.errors import InvalidGraph
 from nottwice.graphs import fork as forking
 from nottwice.graphs import running
 from nottwice.graphs.binding import find_place
 from nottwice.graphs.fingerprint import check_tools, take_fingerprint
 from nottwice.graphs.outcome import Outcome
+from nottwice.graphs.policed import Bonds
 from nottwice.graphs.state import StateType
 from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.importing import check_not_importing
-from nottwice.guard.ledger import Ledger, ledger_of
+from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.model import values
 from nottwice.model.cadence import Checkpoints, read_cadence
 from nottwice.model.call import check_id
@@ -45,7 +46,6 @@ from nottwice.store.interface import Store
 
 S = TypeVar("S", default=dict[str, Any])
 N = TypeVar("N", bound=Callable[..., Any])
-AnyStore = str | Path | Ledger | Store | None
 
 
 class Graph(Generic[S]):
@@ -58,6 +58,9 @@ class Graph(Generic[S]):
     number of steps, or a time such as ``"30s"``; effects and replies of models always are.
     ``tools`` names those that reading the nodes cannot find, because they are looked up or passed.
     """
+
+    converses = False
+    """Whether a run that is over continues, in the newest version, when it is spoken to."""
 
     def __init__(
         self,
@@ -85,6 +88,7 @@ class Graph(Generic[S]):
         self.place = find_place()
         """Where it was declared, for those who must change its version."""
         self.found_whole: MutableSet[Store] = weakref.WeakSet()
+        self.bonds = Bonds()
         self._guard = threading.Lock()
 
     @property
@@ -162,6 +166,10 @@ class Graph(Generic[S]):
         """What the ledger records of it, when it first sees it."""
         return values.encode(self.fingerprint().to_plain())
 
+    def belong_to(self, policies: tuple[Policy, ...]) -> None:
+        """Be part of an app with these policies: no run of this graph goes past them."""
+        self.bonds.add_app(policies)
+
     @property
     def code(self) -> Mapping[str, NodeCode]:
         return self._code
@@ -179,8 +187,9 @@ class Graph(Generic[S]):
     ) -> Outcome[S]:
         """Start a run, resume it, or return its finished result; there is no difference.
 
-        Returns when the run is finished or waits for something. ``stay``: how long to stay and go
-        on as soon as what it waits for has come. A node's own exception is raised, after it was
+        Returns when the run is finished or waits for something. ``store``: a path, a ledger, or the
+        app, whose policies are asked then. ``stay``: how long to stay and go on as soon as what it
+        waits for has come. A node's own exception is raised, after it was
         recorded as the failure of the run; the same call then tries that node again.
         """
         check_not_importing(f"Run {run_id!r} is opened")

@@ -24,6 +24,7 @@ from nottwice.errors import (
 from nottwice.graphs.binding import Printed, check_unchanged
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.outcome import NodeMark, Outcome
+from nottwice.graphs.policed import Bonds, check_policed, policies_of
 from nottwice.graphs.readiness import can_go_on, is_ready
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.state import StateType
@@ -61,6 +62,7 @@ class Runnable(Printed, Protocol):
 
     state: StateType
     cadence: Cadence
+    bonds: Bonds
 
     @property
     def code(self) -> Mapping[str, NodeCode]: ...
@@ -111,6 +113,7 @@ def running(seat: Host, asked: Asked) -> Doing[Outcome[Any]]:
     if asked.stay is not None:
         stay_seconds = parse_duration(asked.stay, what="stay")
     deadline = clock.now() + stay_seconds
+    check_policed(seat.policies, graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
         if known is not None and is_over_elsewhere(graph, known):
@@ -148,7 +151,7 @@ def is_over_elsewhere(graph: Runnable, run: RunRecord) -> bool:
     """
     if not run.status.is_final or run.graph_id is None:
         return False
-    return split_graph_id(run.graph_id)[0] == graph.name and not _fits(graph, run)
+    return split_graph_id(run.graph_id)[0] == graph.name and not fits(graph, run)
 
 
 def telling(seat: Host, graph: Runnable | None, run: RunRecord) -> Doing[Outcome[Any]]:
@@ -189,6 +192,7 @@ def advancing(seat: Host, asked: Asked) -> Doing[Left]:
     For whoever advances many and looks at none of them.
     """
     run_id, where = asked.run_id, seat.store.location
+    check_policed(seat.policies, asked.graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
         if known is None:
@@ -219,12 +223,14 @@ def _advance(
     if known is not None and known.origin is not None:
         yield _check_whole(known)
     bound = known.graph_id if known is not None and known.graph_id else graph.id
+    policies = yield from policies_of(seat.policies, graph, known)
     opening = ownership.Opening(
         host=seat,
         run_id=asked.run_id,
         find_tool=registry.find_tool,
         wait_seconds=asked.wait_seconds,
         patience_seconds=parse_duration(asked.patience, what="patience"),
+        policies=policies,
         cadence=graph.cadence,
         begins=begins,
         bound=bound,
@@ -248,15 +254,21 @@ def _abort_children(seat: Host, run_id: str) -> Doing[None]:
     yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
 
 
-def beginning(asked: Asked, known: RunRecord | None, *, now: float) -> Doing[ownership.Beginning]:
-    """What the run begins with, checked against what it began with if it is there already."""
+def beginning(
+    asked: Asked, known: RunRecord | None, *, now: float, moves: bool = False
+) -> Doing[ownership.Beginning]:
+    """What the run begins with, checked against what it began with if it is there already.
+
+    ``moves``: it is bound to another version now, and will be bound to this one.
+    """
     graph = asked.graph
     record = GraphRecord(graph.id, graph.record_json, now)
     if known is None:
         first = graph.state.first(asked.input)
         return ownership.Beginning(record, values.encode(first), asked.parent)
     check_not_removed(known)
-    yield Read(lambda store: check_bound(store, graph, known))
+    if not moves:
+        yield Read(lambda store: check_bound(store, graph, known))
     input_json = known.given_input()
     if asked.input is not None:
         same = graph.state.began_with(values.decode_object(input_json), asked.input)
@@ -276,11 +288,11 @@ def _was_migrated(run_id: str) -> Read:
 def check_bound(store: Store, graph: Runnable, run: RunRecord) -> None:
     """Refuse a run that is bound to another graph, or to a version that this code is not (V2)."""
     _check_name(graph, run)
-    if not _fits(graph, run):
+    if not fits(graph, run):
         raise version_mismatch(run, [graph.id], store=store)
 
 
-def _fits(graph: Runnable, run: RunRecord) -> bool:
+def fits(graph: Runnable, run: RunRecord) -> bool:
     """Whether this version may resume a run of its graph."""
     return split_graph_id(run.graph_id or "")[1][:2] == graph.version[:2]
 
@@ -376,7 +388,7 @@ def _look(store: Store, graph: Runnable | None, run_id: str, landing: Landing | 
 def _nodes(store: Store, graph: Runnable | None, run: RunRecord) -> Iterator[NodeMark]:
     """Where each node stands of the graph that the run is bound to."""
     visited = store.last_visits(run.workflow_id)
-    if graph is not None and _fits(graph, run):
+    if graph is not None and fits(graph, run):
         return marks(graph.definition(), visited, bound=run.graph_id)
     record = store.load_graph(run.graph_id or "")
     if record is None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.drivers import USUAL
@@ -281,6 +281,17 @@ class Ledger:
         self.close()
 
 
+@runtime_checkable
+class Home(Protocol):
+    """What has a ledger, and policies for all that runs in it: an app."""
+
+    def open_ledger(self, *, create: bool) -> Ledger: ...
+
+
+AnyStore = str | Path | Ledger | Store | Home | None
+"""Where runs are: a path or URL, a ledger, a store, an app; None: what settings say."""
+
+
 @shows_one_frame
 def open_ledger(
     store: str | Path | Store | None = None,
@@ -319,7 +330,7 @@ def open_ledger(
 def run(
     run_id: str,
     *,
-    store: str | Path | Ledger | Store | None = None,
+    store: AnyStore = None,
     wait_seconds: float = 0.0,
     patience: Duration = "60s",
     policy: Policies = None,
@@ -356,7 +367,7 @@ def send(
     name: str,
     payload: Any = None,
     *,
-    store: str | Path | Ledger | Store | None = None,
+    store: AnyStore = None,
     event_id: str | None = None,
     by: str = "a program",
 ) -> str:
@@ -370,7 +381,7 @@ def send(
     return ledger_of(store).send(run_id, name, payload, event_id=event_id, by=by)
 
 
-def ledger_of(store: str | Path | Ledger | Store | None, *, create: bool = True) -> Ledger:
+def ledger_of(store: AnyStore, *, create: bool = True) -> Ledger:
     """The ledger that somebody names; one that is named by its path is shared in this process.
 
     Whoever only looks does so with ``create=False``: a mistyped path is NoLedger then, and not an
@@ -380,6 +391,8 @@ def ledger_of(store: str | Path | Ledger | Store | None, *, create: bool = True)
         return store
     if store is None or isinstance(store, str | Path):
         return Ledger(_shared_store(store, create=create))
+    if isinstance(store, Home):
+        return store.open_ledger(create=create)
     return Ledger(store)
 
 

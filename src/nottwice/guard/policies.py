@@ -13,10 +13,18 @@ Policies = Callable[[ProposedCall], Any] | Iterable[Callable[[ProposedCall], Any
 """A function, sync or async, that returns a ruling; several: each must allow a call; None: none."""
 
 
+class NoneAsked(tuple[Policy, ...]):
+    """No policies, on purpose: where nothing is called, those of apps and agents are not asked."""
+
+    __slots__ = ()
+
+
 def read_policies(given: Policies) -> tuple[Policy, ...]:
     """One policy, several or none, as a tuple; UsageError for anything that cannot be asked."""
     if given is None:
         return ()
+    if isinstance(given, NoneAsked):
+        return given
     if callable(given):
         _refuse_class(given)
         return (given,)

@@ -13,6 +13,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+OWN = "own"
+"""The kind of what nottwice itself brings: the beats of an agent."""
 _DECLARING = ("node",)
 # What says where something stands, how it was spelt, or only what type it should have.
 _SILENT = ("ctx", "type_comment", "kind", "type_ignores", "returns", "annotation", "type_params")
@@ -32,6 +34,11 @@ def hash_of_source(source: str) -> str | None:
 def hash_of_bytes(code: bytes, *, kind: str) -> str:
     """The hash of something that has no source; ``kind`` says what can be compared with it."""
     return f"{kind}:{hashlib.sha256(code).hexdigest()[:16]}"
+
+
+def is_own(body: str) -> bool:
+    """Whether a hash stands for code of nottwice itself, which users do not change."""
+    return body.startswith(f"{OWN}:")
 
 
 def comparable(one: str, other: str) -> bool:

@@ -7,6 +7,9 @@ inside of a node's world: a tool, an optional field, an option. PATCH: bodies on
 Tools and types of the state are shared by all versions that are deployed together, so a version
 that runs are bound to cannot say what became of them. It need not where nothing that the run holds
 means anything else now: such a change is compatible with it (P155).
+
+The nodes of an agent are nottwice's own, and its runs ask for tools by name: a tool that was added
+or taken away, or takes more, needs no other version at all (P199).
 """
 
 from __future__ import annotations
@@ -67,7 +70,10 @@ def what_bump(old: Fingerprint, new: Fingerprint) -> Bump:
     """What changed from one fingerprint of a graph to another, and which bump that needs."""
     if old == new:
         return Bump(())
-    found = [*_nodes(old, new), *_state(old, new), *_tools(old, new), *_bodies(old, new)]
+    if old.is_agent and new.is_agent:
+        found = [reason for reason in _tools(old, new) if not reason.is_compatible]
+    else:
+        found = [*_nodes(old, new), *_state(old, new), *_tools(old, new), *_bodies(old, new)]
     return Bump(tuple(sorted(found, key=lambda reason: -reason.part)))
 
 
@@ -215,14 +221,16 @@ def _tools(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
         return
     before = {tool.name: tool for tool in old.tools}
     after = {tool.name: tool for tool in new.tools}
+    # A model is told which tools there are; the code of a node names those that it calls.
+    by_model = old.is_agent and new.is_agent
     for name in before:
         if name not in after:
-            yield Reason(Part.MAJOR, f'tool "{name}" removed')
+            yield Reason(Part.MAJOR, f'tool "{name}" removed', is_compatible=by_model)
         else:
             yield from _tool(before[name], after[name])
     for name in after:
         if name not in before:
-            yield Reason(Part.MINOR, f'tool "{name}" added')
+            yield Reason(Part.MINOR, f'tool "{name}" added', is_compatible=by_model)
 
 
 def _tool(old: ToolPrint, new: ToolPrint) -> Iterator[Reason]:

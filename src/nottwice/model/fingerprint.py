@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nottwice.model import schemas, values
+from nottwice.model.body import is_own
 from nottwice.model.call import ReplayClass
 from nottwice.model.graph import GraphDefinition, Version
 from nottwice.model.records import frozen_record
@@ -70,6 +71,11 @@ class Fingerprint:
     @property
     def version(self) -> Version:
         return self.graph.version
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether its nodes are the beats of an agent, which are nottwice's own."""
+        return bool(self.bodies) and all(is_own(body) for _, body in self.bodies or ())
 
     @property
     def structure(self) -> str:

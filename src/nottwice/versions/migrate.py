@@ -59,7 +59,8 @@ def migrate(
     """Bind a run to another version of its graph, at the nodes that ``mapping`` says.
 
     ``to``: the version, ``"refund@2.0.0"``, which the app has. ``mapping``: for every node that
-    the run is at, the node of the new version at which it goes on. ``by``: an admin of the app.
+    the run is at, the node of the new version at which it goes on; an agent needs none, ``{}``.
+    ``by``: an admin of the app.
     ``upgrade`` turns the state, a dict, into that of the new version. ``restart_steps`` lets
     timers, questions and answers of a step that is not over begin again. ``repeats`` names tools
     that may do once more what the run has done with them. With ``dry_run`` nothing changes.
@@ -148,9 +149,11 @@ def order_of(
     if graph is None:
         known = ", ".join(graph.id for graph in app.graphs) or "none"
         raise UsageError(f"The app has no graph {to!r}. Nothing was done. It has: {known}.")
+    # The beats of an agent are the same in all versions: a run continues at the one that it is at.
+    same = {name: name for name in graph.code} if graph.converses else {}
     return Order(
         to=graph,
-        mapping=dict(mapping),
+        mapping={**same, **mapping},
         by=by,
         why=why,
         upgrade=upgrade,

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice import policy
+from nottwice.testing import forget_tools
 from nottwice.testing.replay.fixture import fixture_paths
 from nottwice.testing.replay.gate import replay_folder
 from nottwice.testing.replay.recording import record
@@ -25,19 +27,22 @@ def tools(*, word: str = "mailed", strict: bool = False) -> list[Any]:
         """Find a customer."""
         return CUSTOMER
 
-    @nt.tool("unsafe_on_replay", name="gate_mail")
-    def send_mail(to: str, body: str, cents: int = 0) -> str:
-        """Send a mail."""
-        DONE.append(f"{word} {to}")
-        return word
-
     @nt.tool("unsafe_on_replay", name="gate_wire", approve=True)
     def wire(to: str) -> str:
         """Wire money."""
         DONE.append(f"wired {to}")
         return "wired"
 
-    return [find_customer, wire] if strict else [find_customer, send_mail, wire]
+    if strict:
+        return [find_customer, wire]
+
+    @nt.tool("unsafe_on_replay", name="gate_mail")
+    def send_mail(to: str, body: str, cents: int = 0) -> str:
+        """Send a mail."""
+        DONE.append(f"{word} {to}")
+        return word
+
+    return [find_customer, send_mail, wire]
 
 
 SCRIPT: list[Any] = [
@@ -109,8 +114,12 @@ def test_a_tool_that_an_agent_no_longer_has_is_missed(host: Host, tmp_path: Path
     worker = agent()
     advance(host, worker)
     keep(host, worker, tmp_path)
-    changed = agent("1.0.1", strict=True)
-    assert "tool missing" in causes(changed, tmp_path)
+    # The ledger would let this agent resume the run; the gate tells what it no longer does.
+    changed = agent(strict=True)
+    assert causes(changed, tmp_path) == {"effect no longer asked for"}
+    forget_tools()
+    changed = agent(strict=True)
+    assert causes(changed, tmp_path) == {"tool missing"}
 
 
 def test_wherever_an_agent_was_killed_its_own_code_resumes_it(host: Host, tmp_path: Path) -> None:
@@ -132,3 +141,26 @@ def test_wherever_an_agent_was_killed_its_own_code_resumes_it(host: Host, tmp_pa
             assert recorded.left_out == ()
             assert causes(worker, folder) == set()
     assert killed > 1
+
+
+def test_the_policy_of_an_agent_is_not_asked_in_a_replay(host: Host, tmp_path: Path) -> None:
+    worker = agent()
+    advance(host, worker)
+    keep(host, worker, tmp_path)
+    asked: list[str] = []
+
+    def careful(call: policy.ProposedCall) -> policy.Ruling:
+        asked.append(call.tool)
+        return policy.deny("never")
+
+    changed = nt.Agent(
+        "gate-agent",
+        version="1.0.0",
+        provider=nt.providers.scripted(SCRIPT),
+        tools=tools(),
+        budget=nt.Budget(tokens=200_000),
+        policy=careful,
+    )
+    nt.App(graphs=[changed], policy=careful)
+    assert causes(changed, tmp_path) == set()
+    assert asked == []

@@ -31,6 +31,7 @@ from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome as RunOutcome
 from nottwice.guard.ledger import Ledger, stand_in_here
+from nottwice.guard.policies import NoneAsked
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
 from nottwice.model.records import frozen_record
@@ -106,7 +107,8 @@ def run_fixture(
     """Resume a checkpoint as far as its record goes, and tell what happened. Never raises."""
     store = ReplayStore(fixture, answers or {})
     clock, keys = _StandingClock(fixture.at), BlindKeys(BlindKey())
-    ledger = Ledger(store, clock=clock, key=keys, driver=ReplayDriver(store))
+    driver = ReplayDriver(store)
+    ledger = Ledger(store, clock=clock, policy=NoneAsked(), key=keys, driver=driver)
     trace = store.trace
 
     def work() -> None:

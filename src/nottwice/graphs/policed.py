@@ -1,0 +1,93 @@
+"""Which policies are asked about a run of a graph, and may it be run where they are not asked? (L9)
+
+A graph that belongs to an app with a policy is run through that app: opening its ledger by path
+would leave the policy out, and a call that it denies would be made. So that is refused. An agent's
+own policies go wherever it runs, and to the runs of the workers that it starts, also when a process
+advances such a run by itself. Promise kept here: P195.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.gate import policy_name
+from nottwice.engine.host import Policy
+from nottwice.errors import UsageError
+from nottwice.guard.policies import NoneAsked, joined
+from nottwice.model.graph import split_graph_id
+from nottwice.model.run import RunRecord
+from nottwice.store.interface import Store
+
+
+class Bonds:
+    """What a graph is bound to: policies of its own, the apps it is in, and who starts it."""
+
+    def __init__(self, own: tuple[Policy, ...] = ()) -> None:
+        self.own = own
+        self._apps: list[tuple[Policy, ...]] = []
+        self._starters: list[Policed] = []
+
+    def add_app(self, policies: tuple[Policy, ...]) -> None:
+        """The graph belongs to an app with these policies."""
+        if policies and policies not in self._apps:
+            self._apps.append(policies)
+
+    def add_starter(self, starter: Policed) -> None:
+        """Another agent hands tasks to this one."""
+        self._starters.append(starter)
+
+    def find_missing(self, asked: Sequence[Policy]) -> list[Policy]:
+        """The policies of its app that are not asked; of several apps, any one is enough."""
+        missing = [[one for one in app if one not in asked] for app in self._apps]
+        return min(missing, key=len, default=[])
+
+    def starter_of(self, parent: RunRecord) -> Policed | None:
+        """The agent whose run has started one of this graph."""
+        name = split_graph_id(parent.graph_id)[0] if parent.graph_id else None
+        return next((one for one in self._starters if one.name == name), None)
+
+
+class Policed(Protocol):
+    """A graph, as far as policies are concerned."""
+
+    name: str
+    bonds: Bonds
+
+
+def check_policed(policies: tuple[Policy, ...], graph: Policed, run_id: str) -> None:
+    """Refuse to run a graph where a policy of its app would not be asked."""
+    missing = graph.bonds.find_missing(joined(policies, graph.bonds.own))
+    if not missing or isinstance(policies, NoneAsked):
+        return
+    names = ", ".join(policy_name(policy) for policy in missing)
+    raise UsageError(
+        f"Run {run_id!r} would not ask the policy of the app that {graph.name!r} belongs to "
+        f"({names}). Nothing was started. Run it through the app: "
+        f"app.run({graph.name!r}, {run_id!r}, ...), or name the app as the store: "
+        f"run({run_id!r}, ..., store=app)."
+    )
+
+
+def policies_of(
+    given: tuple[Policy, ...], graph: Policed, run: RunRecord | None
+) -> Doing[tuple[Policy, ...]]:
+    """Who is asked about the calls of a run: these, its graph's own, and those of its starters."""
+    if isinstance(given, NoneAsked):
+        return given
+    asked = joined(given, graph.bonds.own)
+    while run is not None and run.parent_id is not None:
+        parent: RunRecord | None = yield _load(run.parent_id)
+        starter = None if parent is None else graph.bonds.starter_of(parent)
+        if starter is None:
+            return asked
+        asked, graph, run = joined(asked, starter.bonds.own), starter, parent
+    return asked
+
+
+def _load(run_id: str) -> Read:
+    def load(store: Store) -> RunRecord | None:
+        return store.load_run(run_id)
+
+    return Read(load)
