@@ -83,7 +83,7 @@ def test_a_message_can_be_the_first_thing_that_is_said() -> None:
 
 def test_a_message_to_a_run_that_waits_is_heard_when_it_goes_on() -> None:
     script: list[Any] = [{"get_order": {"order_id": 1}}, {"get_order": {"order_id": 2}}, "done"]
-    shop = Workshop(script, budget=nt.Budget(beats=1))
+    shop = Workshop(script, budget=nt.Budget(turns=1))
     assert shop.finish().status == "waiting"
     assert shop.finish(goal=None, message="Hurry up!").status == "waiting"
     shop.agent = shop.make(script, tools=shop.kept)

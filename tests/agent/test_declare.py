@@ -120,7 +120,7 @@ def test_two_checks_of_one_name_are_refused() -> None:
 
 def test_a_check_that_the_next_process_does_not_know_is_not_left_to_the_model() -> None:
     claim = {"show_evidence": {"condition": 1, "evidence": "believe me"}}
-    shop = Workshop([claim, "done", "still done"], budget=nt.Budget(beats=2))
+    shop = Workshop([claim, "done", "still done"], budget=nt.Budget(turns=2))
     answers = [False, False, True]
 
     def paid(state: RunState) -> bool:

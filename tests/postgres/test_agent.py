@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import nottwice as nt
-from nottwice.agent.asking import RESERVATION
 from nottwice.agent.provider import ModelRequest
+from nottwice.agent.reserving import RESERVATION
 from nottwice.store.postgres import PostgresStore
 
 
@@ -36,7 +36,7 @@ def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> 
         version="1.0.0",
         provider=nt.providers.scripted(reply),  # type: ignore[arg-type]
         tools=[mail],
-        budget=nt.Budget(beats=2),
+        budget=nt.Budget(turns=2),
     )
     with pytest.raises(Crash):
         agent.run("ticket-7", goal="write", store=ledger)
@@ -45,7 +45,7 @@ def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> 
     assert sent == ["ann"]
     (review,) = outcome.reviews
     nt.Reviews(nt.open(ledger)).decide(
-        review.review_id, "raise", by="ann", why="worth it", result={"beats": 5}
+        review.review_id, "raise", by="ann", why="worth it", result={"turns": 5}
     )
     assert agent.run("ticket-7", store=ledger).state.answer == "reply 3"
     assert agent.run("ticket-7", message="And?", store=ledger).state.answer == "reply 4"

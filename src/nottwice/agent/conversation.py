@@ -14,7 +14,7 @@ from nottwice.agent.loop import MESSAGE
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import Seat
-from nottwice.errors import UsageError
+from nottwice.errors import RunBusy, UsageError
 from nottwice.guard import registry
 from nottwice.guard.sending import telling
 from nottwice.model import position as positions
@@ -43,6 +43,17 @@ def send_message(
         hashed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         message_id = f"message-{number}-{hashed}"
     yield from telling(seat, run_id, MESSAGE, {"text": text}, event_id=message_id, by=by)
+
+
+def busy_but_heard(busy: RunBusy) -> RunBusy:
+    """What is told to whoever said something to a run that another process drives."""
+    driven = busy.message.partition(" Nothing was done.")[0]
+    return RunBusy(
+        f"{driven} Your message is on record, and is taken in there at the beginning of the next "
+        "turn, or when the run is next opened; do not send it again. To wait for the answer: "
+        "agent.run(run_id, wait_seconds=...).",
+        **busy.facts,
+    )
 
 
 def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:

@@ -20,10 +20,11 @@ from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
 from nottwice.agent.provider import Provider
 from nottwice.agent.state import AgentState, RunState
 from nottwice.agent.toolbox import Toolbox
+from nottwice.agent.workers import costs_told, with_costs
 from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.errors import UsageError
+from nottwice.errors import RunBusy, UsageError
 from nottwice.graphs import running
 from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.declare import AnyStore, Graph
@@ -60,7 +61,9 @@ class Agent(Graph[RunState]):
     beats become durable, in the words of every graph; each beat is a step, and replies and effects
     always are. ``done_when``: functions that tell whether a task is done; a run
     names them as ``"name()"``, beside conditions in words. ``options`` go to the provider's SDK.
-    ``time_limit``: how long to wait for a reply; else as long as the provider does.
+    ``time_limit``: how long to wait for a reply; else as long as the provider does. ``retry``: how
+    often to ask at first when the model cannot answer; then the run waits on timers, and fails
+    after ``give_up_after``.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Agent(Graph[RunState]):
         checkpoints: Checkpoints = "effects",
         done_when: Iterable[Check] = (),
         retry: RetryPolicy | None = None,
+        give_up_after: Duration = "24h",
         time_limit: Duration | None = None,
         options: Mapping[str, Any] | None = None,
         cadence: None = None,
@@ -85,15 +89,18 @@ class Agent(Graph[RunState]):
         _refuse_old_word(name, cadence)
         offered = list(tools)
         functions = [each for each in offered if not isinstance(each, Graph)]
+        self.workers = tuple(each for each in offered if isinstance(each, Graph))
         self.toolbox = Toolbox(name, offered)
         super().__init__(name, version=version, checkpoints=checkpoints, tools=functions)
         self.state = AgentState(agent=name)
         self.provider = _checked_provider(name, provider)
         self.budget = _checked_budget(name, Budget() if budget is None else budget, provider)
+        _check_prices(name, self.budget, offered)
         self.instructions = instructions
         self.context_tokens = _above_zero(context_tokens, "context_tokens")
         self.most_output_tokens = _above_zero(most_output_tokens, "most_output_tokens")
         self.retry = retry or RetryPolicy(attempts=6, first_seconds=1.0, most_seconds=60.0)
+        self.give_up_seconds = parse_duration(give_up_after, what=f"Agent {name!r}: give_up_after")
         self.time_limit_seconds: float | None = None
         if time_limit is not None:
             self.time_limit_seconds = parse_duration(time_limit, what=f"Agent {name!r}: time_limit")
@@ -175,6 +182,11 @@ class Agent(Graph[RunState]):
             ledger = ledger_of(store)
             asked = running.Asked(_AsyncTwin(self), run_id, told, wait_seconds, patience, stay)
             return await drive_async(_conversing(ledger, asked, message, message_id), ledger)
+
+    def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[RunState]:
+        """How far a run came, as the ledger has it, and what it has cost; nothing is run."""
+        ledger = ledger_of(store, create=False)
+        return with_costs(ledger.store, super().outcome(run_id, store=ledger))
 
     def effects(self, run_id: str, *, store: AnyStore = None) -> list[Effect]:
         """What a run did to the world, as the ledger has it, oldest first."""
@@ -280,11 +292,21 @@ def _conversing(
             f"done. Nothing was started. Say it: agent.run({run_id!r}, goal='...')."
         )
     if known is not None and message is None and running.is_over_elsewhere(graph, known):
-        return (yield from running.telling(seat, graph, known))
+        return (yield from costs_told((yield from running.telling(seat, graph, known))))
     # Whatever is wrong with the rest is said before the message is.
     yield from running.beginning(asked, known, now=seat.clock.now())
-    if message is not None:
-        yield from conversation.send_message(seat, run_id, message, message_id=message_id)
+    if message is None:
+        return (yield from _advancing(seat, asked, run_id))
+    yield from conversation.send_message(seat, run_id, message, message_id=message_id)
+    try:
+        return (yield from _advancing(seat, asked, run_id))
+    except RunBusy as busy:
+        raise conversation.busy_but_heard(busy) from busy
+
+
+def _advancing(seat: running.PolicedSeat, asked: running.Asked, run_id: str) -> Doing[Outcome[Any]]:
+    """Advance the run until it has answered all that was said to it."""
+    graph = asked.graph
     while True:
         if (yield conversation.is_spoken_to(run_id)):
             yield Read(lambda store: check_unchanged(store, graph))
@@ -293,7 +315,7 @@ def _conversing(
             )
         outcome = yield from running.running(seat, asked)
         if not (yield conversation.is_spoken_to(run_id)):
-            return outcome
+            return (yield from costs_told(outcome))
 
 
 class _AsyncTwin:
@@ -349,6 +371,22 @@ def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
             "give a budget in tokens."
         )
     return budget
+
+
+def _check_prices(name: str, budget: Budget, offered: Iterable[Any]) -> None:
+    """Refuse a budget in dollars that covers workers of which nobody knows what they cost."""
+    if budget.usd is None:
+        return
+    for worker in offered:
+        if not isinstance(worker, Agent):
+            continue
+        if worker.provider.price is None:
+            raise UsageError(
+                f"Agent {name!r} has a budget in dollars, which covers its worker {worker.name!r}, "
+                f"and the price of {worker.provider.model!r} is not known. Nothing happened. Tell "
+                "the provider its price, or give a budget in tokens."
+            )
+        _check_prices(name, budget, worker.workers)
 
 
 def _checked_options(name: str, options: Mapping[str, Any] | None) -> dict[str, Any]:

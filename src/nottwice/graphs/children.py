@@ -34,7 +34,7 @@ from nottwice.model.call import (
     StoredResult,
     check_id,
 )
-from nottwice.model.failure import Failure, is_ledger_trouble
+from nottwice.model.failure import Failure, FailureClass, is_ledger_trouble
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.model.shapes import checked, not_believed
 from nottwice.store.interface import CallWrite
@@ -136,10 +136,18 @@ def _run_child(
     if error is not None and check:
         # Not on record: whoever resumes the parent resumes the child, which may succeed then.
         raise ChildFailed(f"Child run {child_id!r} failed: {error}", run_id=child_id) from error
+    if error is not None and may_be_resumed(outcome.failure):
+        # Nor is this: an outage may be over by the time the child is asked for again.
+        return outcome
     row = _row(scope, graph, mine, args, outcome)
     session.riding.add_call(CallWrite(row))
     yield from session.flush_if_heavy()
     return _recorded(graph, row, check=check)
+
+
+def may_be_resumed(failure: Failure | None) -> bool:
+    """Whether a child failed on something that may be over when it is asked for again."""
+    return failure is not None and failure.failure_class is not FailureClass.POISON
 
 
 def _admit(scope: Scope, identity: CallIdentity, args: str) -> Doing[None]:
