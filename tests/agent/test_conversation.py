@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -155,3 +156,29 @@ def test_many_who_say_the_same_at_once_are_heard_once(tmp_path: Any) -> None:
         outcomes = list(pool.map(say, range(4)))
     assert {one.state.answer for one in outcomes} == {"I had written to Ann already."}
     assert len(shop.world.requests) == 4
+
+
+def test_a_message_to_a_run_that_is_busy_is_on_record_and_the_error_says_so(tmp_path: Any) -> None:
+    store, errors = tmp_path / "agent.db", list[BaseException]()
+
+    def speak() -> None:
+        try:
+            agent.run("c", message="And tell Ann.", store=store)
+        except nt.RunBusy as error:
+            errors.append(error)
+
+    def script(request: Any) -> Any:
+        if request.turn == 1:
+            thread = threading.Thread(target=speak)
+            thread.start()
+            thread.join()
+            return {"remember": {"name": "a", "where": "b"}}
+        return "Ann knows."
+
+    agent = nt.Agent("chat", version="1.0.0", provider=nt.providers.scripted(script))
+    outcome = agent.run("c", goal="talk", store=store)
+    (busy,) = errors
+    assert "Your message is on record" in str(busy)
+    assert "Nothing was done" not in str(busy)
+    assert busy.run_id == "c"  # type: ignore[attr-defined]
+    assert [one.text for one in outcome.state.transcript].count("And tell Ann.") == 1

@@ -61,18 +61,20 @@ def test_an_outage_is_a_timer_and_the_run_goes_on_when_it_is_over() -> None:
     assert len(asked) < 25, "each timer is one request"
 
 
-def test_a_provider_that_says_when_to_come_back_is_not_asked_before() -> None:
+@pytest.mark.parametrize("seconds", [61, 600, 7200])
+def test_a_provider_that_says_when_to_come_back_is_not_asked_before(seconds: int) -> None:
     shop = Workshop(["done"])
-    trouble: list[BaseException] = [nt.Retryable("429", retry_after=600)]
+    trouble: list[BaseException] = [nt.Retryable("429", retry_after=seconds)]
     began = shop.host.clock.now()
     asked = fail(shop, lambda: trouble.pop() if trouble else None)
     outcome = shop.finish()
-    assert [wait.until for wait in outcome.waits] == [began + 600]
-    shop.host.clock.advance(599)
+    assert [wait.until for wait in outcome.waits] == [began + seconds]
+    assert shop.host.clock.pauses == [], "no process has to stay for it"
+    shop.host.clock.advance(seconds - 1)
     assert shop.finish().status == "waiting"
     shop.host.clock.advance(1)
     assert shop.finish().status == "completed"
-    assert asked == [began, began + 600]
+    assert asked == [began, began + seconds]
 
 
 def test_a_worker_takes_a_run_up_when_the_outage_may_be_over() -> None:
@@ -105,6 +107,15 @@ def test_a_model_that_stays_away_fails_the_run_which_can_be_run_again(error: Exc
     over = True
     shop.host.clock.advance(600)
     assert shop.finish().status == "completed"
+
+
+def test_another_model_does_not_wait_for_the_outage_of_the_first() -> None:
+    shop = Workshop(["done"])
+    fail(shop, lambda: nt.Retryable(OVERLOADED, retry_after=7200))
+    assert shop.finish().status == "waiting"
+    shop.agent = shop.make(["done by another"], tools=shop.kept)
+    shop.agent.provider.model = "scripted-2"  # type: ignore[misc]
+    assert shop.finish().state.answer == "done by another"
 
 
 def test_an_outage_takes_nothing_of_the_budget() -> None:

@@ -13,6 +13,8 @@ import pytest
 
 import nottwice as nt
 from nottwice.agent.provider import ModelReply, ModelRequest, Price
+from nottwice.store.interface import Commit
+from nottwice.store.memory import MemoryStore
 from nottwice.testing import forget_tools
 from tests.agent.workshop import GOAL, Workshop
 
@@ -173,12 +175,37 @@ def test_workers_that_other_processes_take_up_are_covered(tmp_path: Any) -> None
     assert office.run().status == "waiting"
 
 
-def test_many_threads_at_once_do_not_pass_the_limit(tmp_path: Any) -> None:
-    """Real threads and a real file: no two workers take the last of it."""
+@pytest.mark.parametrize("name", ["l.db", "file:runs"])
+def test_many_threads_at_once_do_not_pass_the_limit(tmp_path: Any, name: str) -> None:
+    """Real threads and real files: no two workers take the last of it."""
     office = Office(12, turns=2, budget=nt.Budget(usd=0.30))
-    outcome = office.boss.run("ticket-7", goal=GOAL, store=tmp_path / "l.db", patience="60s")
+    kind, _, path = name.rpartition(":")
+    store = tmp_path / path if not kind else f"{kind}:{tmp_path / path}"
+    outcome = office.boss.run("ticket-7", goal=GOAL, store=store)
     assert outcome.status == "waiting"
     assert outcome.state.spent.usd <= 0.30
+
+
+def test_two_workers_at_once_cannot_both_take_the_last_of_it() -> None:
+    """Both have looked and found room before either of them reserves."""
+    office = Office(2, turns=1, budget=nt.Budget(usd=0.06))
+    looked = threading.Barrier(2)
+    waits = 0
+
+    class Store(MemoryStore):
+        def commit(self, commit: Commit) -> None:
+            nonlocal waits
+            if any(one.at_most is not None for one in commit.charges) and waits < 2:
+                names = {one.charge.meter.split("/")[1] for one in commit.charges}
+                if "usd" in names:
+                    waits += 1
+                    looked.wait(10)
+            super().commit(commit)
+
+    ledger = nt.open(Store(office.shop.host.data), clock=office.shop.host.clock)
+    outcome = office.boss.run("ticket-7", goal=GOAL, store=ledger)
+    assert waits == 2
+    assert outcome.state.spent.usd <= 0.06
 
 
 def test_a_limit_of_workers_makes_the_run_wait_before_any_is_started() -> None:
@@ -237,6 +264,22 @@ def test_a_raise_of_the_number_of_workers_is_used_once(dies_at: int) -> None:
     outcome = office.run()
     assert outcome.status == "waiting"
     assert "may hand 2 tasks to workers" in outcome.reviews[0].summary
+
+
+def test_a_fork_begins_with_what_workers_took_before_it() -> None:
+    office = Office(3, budget=nt.Budget(usd=1.0))
+    spent = office.run().state.spent
+    office.shop.agent = office.agent(
+        "boss",
+        ["", "", "more"],
+        tools=[office.helper],
+        budget=nt.Budget(usd=round(spent.usd + 0.01, 6)),
+    )
+    with office.shop.host.process() as ledger:
+        office.shop.agent.fork("ticket-7", to="fork", store=ledger)
+        outcome = office.shop.agent.run("fork", message="And more.", store=ledger)
+    assert outcome.status == "waiting"
+    assert f"has spent {spent.usd:g}" in outcome.reviews[0].summary
 
 
 def test_a_worker_whose_price_is_not_known_is_refused_under_a_limit_in_dollars() -> None:

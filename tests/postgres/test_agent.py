@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import nottwice as nt
@@ -54,3 +56,28 @@ def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> 
     ]
     assert attempts == [1, 2, 1, 1]
     assert sent == ["ann"]
+
+
+def test_workers_at_once_stay_within_the_budget_of_their_boss(ledger: PostgresStore) -> None:
+    price = nt.Price(0.0, 100.0)
+
+    def work(request: ModelRequest) -> object:
+        if request.turn < 3:
+            return {"remember": {"name": f"n{request.turn}", "where": "x" * 900}}
+        return "y" * 900
+
+    def agent(name: str, script: object, **given: Any) -> nt.Agent:
+        provider = nt.providers.scripted(script, price=price)  # type: ignore[arg-type]
+        return nt.Agent(name, version="1.0.0", provider=provider, most_output_tokens=400, **given)
+
+    helper = agent("postgres-helper", work)
+    goals = [{"postgres-helper": {"goal": f"task {number}"}} for number in range(8)]
+    boss = agent("postgres-boss", [goals, "done"], tools=[helper], budget=nt.Budget(usd=0.40))
+    outcome = boss.run("tree", goal="all of it", store=ledger)
+    assert outcome.status == "waiting"
+    assert 0.2 < outcome.state.spent.usd <= 0.40
+    reviews = nt.Reviews(nt.open(ledger))
+    reviews.decide(outcome.reviews[0].review_id, "raise", by="ann", why="go on", result={"usd": 2})
+    outcome = boss.run("tree", store=ledger)
+    assert (outcome.status, outcome.state.spent.own.requests) == ("completed", 2)
+    assert outcome.state.spent.requests == 26

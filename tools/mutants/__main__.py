@@ -26,13 +26,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tools.mutants.agent import AGENT
 from tools.mutants.engine import ENGINE
 from tools.mutants.model import MODEL
 from tools.mutants.mutant import ROOT, Mutant
 from tools.mutants.store import STORE
 from tools.mutants.testing import TESTING
 
-MUTANTS: tuple[Mutant, ...] = (*MODEL, *ENGINE, *STORE, *TESTING)
+MUTANTS: tuple[Mutant, ...] = (*MODEL, *ENGINE, *AGENT, *STORE, *TESTING)
 COPIED = ("src", "tests", "tools", "docs", "examples", "bench", "README.md", "CHANGELOG.md")
 COPIED_TOO = ("CONTRIBUTING.md", "Makefile", "pyproject.toml")
 LIMIT_SECONDS = 600

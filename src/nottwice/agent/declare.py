@@ -99,7 +99,9 @@ class Agent(Graph[RunState]):
         self.instructions = instructions
         self.context_tokens = _above_zero(context_tokens, "context_tokens")
         self.most_output_tokens = _above_zero(most_output_tokens, "most_output_tokens")
-        self.retry = retry or RetryPolicy(attempts=6, first_seconds=1.0, most_seconds=60.0)
+        self.retry = retry or RetryPolicy(
+            attempts=6, first_seconds=1.0, most_seconds=60.0, most_retry_after_seconds=60.0
+        )
         self.give_up_seconds = parse_duration(give_up_after, what=f"Agent {name!r}: give_up_after")
         self.time_limit_seconds: float | None = None
         if time_limit is not None:

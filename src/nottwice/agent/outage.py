@@ -41,13 +41,15 @@ class Outage:
     """When the model is asked next."""
     timers: int
     why: str
+    model: str
+    """Which one did not answer: another one may."""
 
 
 def under_way(asking: Asking) -> Doing[bool]:
     """Whether this turn is in an outage, and its time has come; RunWaits until then."""
     request = _request(asking)
     known = yield from _known(request)
-    if known is None or known.since is None:
+    if known is None or known.since is None or known.model != asking.provider.model:
         return False
     if asking.session.clock.now() < known.due:
         raise waiting.until(request, known.due, _what(known))
@@ -62,8 +64,9 @@ def wait(asking: Asking, error: ToolFailure, row: CallRow | None) -> Doing[None]
     """
     session, request = asking.session, _request(asking)
     known, now = (yield from _known(request)), session.clock.now()
-    if known is None or known.since is None:
-        known = Outage(now, now, 0, "")
+    model = asking.provider.model
+    if known is None or known.since is None or known.model != model:
+        known = Outage(now, now, 0, "", model)
     assert known.since is not None
     last = known.since + asking.give_up_seconds
     failure = row.failure if row is not None else None
@@ -73,9 +76,8 @@ def wait(asking: Asking, error: ToolFailure, row: CallRow | None) -> Doing[None]
     pause *= 0.5 + session.clock.random_unit() / 2
     due = min(now + max(pause, asked_for or 0.0), max(now, last))
     over = now >= last
-    outage = Outage(
-        None if over else known.since, due, known.timers + 1, error.message[:MOST_WHY_CHARACTERS]
-    )
+    why = " ".join(error.message.split())[:MOST_WHY_CHARACTERS]
+    outage = Outage(None if over else known.since, due, known.timers + 1, why, model)
     yield from _note(asking, request, outage)
     if not over:
         raise waiting.until(request, due, _what(outage)) from error

@@ -208,6 +208,7 @@ def _within_budget(
     state, budget, session = asking.state, asking.budget, asking.session
     lost, of_workers, lent = yield from _on_meters(asking)
     own = Amount(state.spent.own.tokens, state.spent.own.usd) + lost + lost_here
+    own += workers.inherited(state, of_workers)
     began = yield from _round_began(asking)
     repeats, first = state.plain["repeats"], state.plain["round"]["first_visit"]
     number = 0
@@ -243,8 +244,6 @@ def _on_meters(asking: Asking) -> Doing[tuple[Amount, Amount, dict[str, float]]]
         if not limited and session.run.parent_id is None:
             return Amount(), Amount(), {}
         lost = shown(store, lost_by, run_id, besides=call_id)
-        if not limited:
-            return lost, Amount(), {}
         lent = shown(store, lent_to, run_id)
         taken = shown(store, workers.taken_for, run_id)
         return lost, taken, {name: getattr(lent, name) for name in MONEY if getattr(lent, name)}

@@ -91,18 +91,19 @@ class Boss:
     def at_most(self, name: str) -> int | None:
         """What the meter of its workers may show."""
         limit = self.limits.get(name)
-        return None if limit is None else units(name, limit - self.own.get(name, 0))
+        return None if limit is None else units(name, limit) - units(name, self.own.get(name, 0))
 
     def overrun(self, name: str, following: float, *, patient: bool = False) -> Overrun | None:
         """The limit, if this does not fit under it; ``patient``: nor would it fit later."""
         limit = self.limits.get(name)
         if limit is None:
             return None
-        so_far = round(self.own.get(name, 0) + self.taken.get(name, 0), 9)
-        waits_for = self.under_way.get(name, 0) if patient else 0
-        if units(name, so_far + following - waits_for) <= units(name, limit):
+        # In whole units, like the store that checks it again: both must come to the same.
+        so_far = units(name, self.own.get(name, 0)) + units(name, self.taken.get(name, 0))
+        waits_for = units(name, self.under_way.get(name, 0)) if patient else 0
+        if so_far + units(name, following) - waits_for <= units(name, limit):
             return None
-        return Overrun(name, limit, so_far, following, of=self.run_id)
+        return Overrun(name, limit, from_units(name, so_far), following, of=self.run_id)
 
 
 def bosses_of(session: Session, call_id: str) -> Doing[tuple[Boss, ...]]:
@@ -215,6 +216,15 @@ def allowance(
     return (CallWrite(row, before.state if before else None),)
 
 
+def inherited(state: RunState, taken: Amount) -> Amount:
+    """What workers took before this run was forked from another one, whose meters are not its own.
+
+    ``taken``: what the meters show of its own workers.
+    """
+    known = sum(map(cost_of, state.plain["workers"].values()), Cost())
+    return Amount(max(0, known.tokens - taken.tokens), max(0.0, round(known.usd - taken.usd, 9)))
+
+
 def has_workers(session: Session) -> Doing[bool]:
     """Whether this run has handed over a task."""
     row = yield from find_call(session, _allowance_of(session.run_id))
@@ -231,7 +241,8 @@ def admit_workers(
     session, asked = scope.session, Counter[str | None]()
     raised = dict(state.plain["raised"])
     lost: Amount = yield Read(lambda store: shown(store, lost_by, session.run_id))
-    own = Amount(state.spent.own.tokens, state.spent.own.usd) + lost
+    taken: Amount = yield Read(lambda store: shown(store, taken_for, session.run_id))
+    own = Amount(state.spent.own.tokens, state.spent.own.usd) + lost + inherited(state, taken)
     for identity in dict.fromkeys(wanted):
         while True:
             bosses = yield from bosses_of(session, identity.call_id)
