@@ -93,6 +93,15 @@ def test_a_person_says_something_to_the_model_that_refused() -> None:
     ] or "Really." in shop.world.requests[-1].messages[-1].text
 
 
+def test_a_person_and_the_user_are_both_heard() -> None:
+    shop = refusing(Workshop(["", "Then I will."]), 1)
+    shop.finish()
+    shop.host.decide(Verb.ANSWER, result="It is for her birthday.")
+    outcome = shop.finish(goal=None, message="Please.")
+    words = [message.text for message in outcome.state.transcript]
+    assert words == ["I must not.", "It is for her birthday.", "Please.", "Then I will."]
+
+
 def other(shop: Workshop, script: Any, model: str) -> nt.Agent:
     made = shop.make(script, tools=shop.kept)
     made.provider.model = model  # type: ignore[misc]
@@ -152,6 +161,21 @@ def test_a_provider_that_does_not_answer_a_conversation_is_a_refusal_too() -> No
     assert outcome.state.spent.own.tokens == 0
     shop.host.decide(Verb.ANSWER, result="ask again")
     assert shop.finish().state.answer == "done"
+
+
+@pytest.mark.parametrize("dies_at", range(1, 12))
+@pytest.mark.parametrize("checkpoints", ["effects", "every_step"])
+def test_what_a_person_said_is_not_lost_wherever_the_run_is_killed(
+    dies_at: int, checkpoints: Any
+) -> None:
+    shop = refusing(Workshop(["", "Then I will."], checkpoints=checkpoints), 1)
+    shop.finish()
+    shop.host.decide(Verb.ANSWER, result="It is for her birthday.")
+    shop.run(dies_at=dies_at)
+    outcome = shop.finish()
+    assert outcome.state.answer == "Then I will."
+    words = [message.text for message in outcome.state.transcript]
+    assert words == ["I must not.", "It is for her birthday.", "Then I will."]
 
 
 def points() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -105,6 +106,19 @@ def test_what_a_person_allows_one_worker_lets_all_go_on(tmp_path: Any) -> None:
     assert 0.25 < outcome.state.spent.usd < 2.25
     with nt.Reviews(store) as reviews:
         assert reviews.open() == []
+
+
+def test_the_same_holds_in_an_event_loop() -> None:
+    office = Office(15, budget=nt.Budget(usd=0.40, workers=15))
+
+    async def main() -> nt.Outcome[nt.RunState]:
+        with office.shop.host.process() as ledger:
+            return await office.boss.arun("ticket-7", goal=GOAL, store=ledger)
+        raise AssertionError
+
+    outcome = asyncio.run(main())
+    assert outcome.status == "waiting"
+    assert 0.20 < outcome.state.spent.usd <= 0.40
 
 
 def test_what_workers_took_is_missing_for_their_boss() -> None:

@@ -135,6 +135,8 @@ def _spawning(one: Act) -> Doing[Outcome[Any]]:
             {"goal": one.call.arguments["goal"]},
             None,
             check=False,
+            # What else the reply asks for does not depend on it, so a resume may find it well.
+            keeps_outage=False,
         )
     )
 

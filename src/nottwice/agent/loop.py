@@ -176,17 +176,17 @@ class Beats:
 
     def _refused(self, scope: Scope, state: RunState, reply: Message) -> dict[str, Any]:
         """What changes when a run goes on that its model refused to go on with."""
-        asked = state.plain["reply"]["asked"]
-        refused_by = [*state.plain["refused_by"], asked]
-        if drive(_untaken(scope), scope.session):
-            # The user has said something since: the next turn takes it in.
-            return {"partial": ""}
-        if self._harness.provider.model not in refused_by:
-            return {"refused_by": refused_by, "partial": ""}
-        said_ = drive(refusal.decide(scope, state.plain, reply, MESSAGE), scope.session)
+        refused_by = [*state.plain["refused_by"], state.plain["reply"]["asked"]]
+        if not drive(refusal.is_decided(scope, state.plain), scope.session):
+            if drive(_unheard(scope), scope.session):
+                # The user has said something since: the next turn takes it in.
+                return {"partial": ""}
+            if self._harness.provider.model not in refused_by:
+                return {"refused_by": refused_by, "partial": ""}
+        words = drive(refusal.decide(scope, state.plain, reply, MESSAGE), scope.session)
         update: dict[str, Any] = {"refused_by": [], "partial": ""}
-        if said_.strip().lower() != refusal.ASK_AGAIN:
-            update |= {"transcript": [said(said_).to_plain()], "repeats": dict(cycles.NONE)}
+        if words.strip().lower() != refusal.ASK_AGAIN:
+            update |= {"transcript": [said(words).to_plain()], "repeats": dict(cycles.NONE)}
         return update
 
     def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
@@ -271,11 +271,17 @@ def _here() -> Scope:
     return scope_of("a beat of an agent")
 
 
+def _unheard(scope: Scope) -> Doing[int]:
+    """How many messages of the user nobody has taken in."""
+    session = scope.session
+    events: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, MESSAGE))
+    return sum(event.received_by is None for event in events)
+
+
 def _untaken(scope: Scope) -> Doing[int]:
     """How many messages of the user nobody has taken in, or were taken in by this very beat."""
     session = scope.session
-    events: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, MESSAGE))
-    count = sum(event.received_by is None for event in events)
+    count = yield from _unheard(scope)
     if scope.steps[0].resumed:
         rows: list[CallRow] = yield Read(
             lambda store: store.calls_under(

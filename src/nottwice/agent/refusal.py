@@ -13,12 +13,15 @@ from typing import Any
 
 from nottwice.agent.messages import Message, Reasoning, Role, Text
 from nottwice.agent.provider import StopReason
+from nottwice.agent.raising import find_call
 from nottwice.engine import stops, waiting
 from nottwice.engine.asks import Doing
+from nottwice.engine.dispatch import Request
 from nottwice.engine.session import Scope
 from nottwice.errors import QuestionOpen
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model.asked import Question
+from nottwice.model.review import ReviewStatus
 from nottwice.model.run import Wait, WaitKind
 from nottwice.model.tool import Tool
 
@@ -56,6 +59,16 @@ def says_nothing(message: Message) -> bool:
     )
 
 
+def is_decided(scope: Scope, plain: Mapping[str, Any]) -> Doing[bool]:
+    """Whether a person has answered: then that counts, whatever else has come since."""
+    session, identity = scope.session, _request(scope, plain).identity
+    row = yield from find_call(session, identity)
+    if row is not None:
+        return True
+    review = yield from stops.pending_review(session, identity)
+    return review is not None and review.status is ReviewStatus.DECIDED
+
+
 def decide(scope: Scope, plain: Mapping[str, Any], message: Message, event: str) -> Doing[str]:
     """What a person says about a refusal: ``ask again``, or words for the model.
 
@@ -65,7 +78,7 @@ def decide(scope: Scope, plain: Mapping[str, Any], message: Message, event: str)
     session, reply = scope.session, plain["reply"]
     words = message.text.strip() or reply.get("why") or "it gave no reason"
     words = words if len(words) <= MOST_WORDS else words[: MOST_WORDS - 1] + "…"
-    request = request_for(scope, _REFUSAL, {"turn": plain["turn"]})
+    request = _request(scope, plain)
     run_id = shlex.quote(session.run_id)
     question = Question(
         text=f"{reply['asked']} does not go on with this conversation: {words}",
@@ -85,6 +98,10 @@ def decide(scope: Scope, plain: Mapping[str, Any], message: Message, event: str)
         stops.note(session, other, error, Wait(WaitKind.EVENT, event, scope.node_id))
         raise
     return said
+
+
+def _request(scope: Scope, plain: Mapping[str, Any]) -> Request:
+    return request_for(scope, _REFUSAL, {"turn": plain["turn"]})
 
 
 def _no_function(*args: Any) -> Any:

@@ -74,9 +74,19 @@ def _check_graph(given: object, name: str) -> None:
 
 
 def spawning(
-    scope: Scope, graph: Graph[S], given: Any, label: str | None, *, check: bool
+    scope: Scope,
+    graph: Graph[S],
+    given: Any,
+    label: str | None,
+    *,
+    check: bool,
+    keeps_outage: bool = True,
 ) -> Doing[Outcome[S]]:
-    """The same for the engine: of those who ask for the very same child, one at a time does so."""
+    """The same for the engine: of those who ask for the very same child, one at a time does so.
+
+    ``keeps_outage``: whether the failure of a child that may succeed later is put on record. If
+    not, the child is resumed when it is asked for again, also by a resume of this very step.
+    """
     session = scope.session
     identity, args = _identify(scope, graph, given, label)
     while True:
@@ -97,13 +107,15 @@ def spawning(
         told_to_stop=session.told_to_stop,
     )
     try:
-        return (yield from _run_child(scope, mine, args, asked, check=check))
+        return (
+            yield from _run_child(scope, mine, args, asked, check=check, keeps_outage=keeps_outage)
+        )
     finally:
         session.leave(mine)
 
 
 def _run_child(
-    scope: Scope, mine: InFlight, args: str, asked: Asked, *, check: bool
+    scope: Scope, mine: InFlight, args: str, asked: Asked, *, check: bool, keeps_outage: bool
 ) -> Doing[Outcome[Any]]:
     session, graph, child_id = scope.session, asked.graph, asked.run_id
     identity = mine.identity
@@ -136,7 +148,7 @@ def _run_child(
     if error is not None and check:
         # Not on record: whoever resumes the parent resumes the child, which may succeed then.
         raise ChildFailed(f"Child run {child_id!r} failed: {error}", run_id=child_id) from error
-    if error is not None and may_be_resumed(outcome.failure):
+    if error is not None and not keeps_outage and may_be_resumed(outcome.failure):
         # Nor is this: an outage may be over by the time the child is asked for again.
         return outcome
     row = _row(scope, graph, mine, args, outcome)
