@@ -101,7 +101,12 @@ def _agent(nt: Any, reply: Any) -> Any:
 
     provider = nt.providers.scripted(reply)
     agent = nt.Agent(
-        "reader", version="1.0.0", provider=provider, tools=[read], context_tokens=20_000
+        "reader",
+        version="1.0.0",
+        provider=provider,
+        tools=[read],
+        context_tokens=20_000,
+        budget=nt.Budget(turns=None),
     )
     agent.kept = read
     return agent

@@ -48,6 +48,8 @@ agent = nt.Agent(
     provider=nt.providers.scripted(reply, log=REQUESTS),
     tools=[comment],
     context_tokens=4000,
+    # A night is longer than the hundred turns that an agent may take by itself.
+    budget=nt.Budget(turns=400),
 )
 app = nt.App(graphs=[agent], store=FOLDER / "night-shift.db")
 

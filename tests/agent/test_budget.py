@@ -23,7 +23,7 @@ def taken(**given: Any) -> Taken:
     nothing: dict[str, Any] = {
         "spent": Amount(),
         "reserve": Amount(100, 0.01),
-        "beats": 0,
+        "turns": 0,
         "seconds": 0.0,
         "repeats": 0,
     }
@@ -38,8 +38,8 @@ def taken(**given: Any) -> Taken:
         (Budget(usd=1), {"spent": Amount(0, 0.991)}, "usd"),
         (Budget(tokens=1000), {"spent": Amount(900)}, None),
         (Budget(tokens=1000), {"spent": Amount(901)}, "tokens"),
-        (Budget(beats=3), {"beats": 2}, None),
-        (Budget(beats=3), {"beats": 3}, "beats"),
+        (Budget(turns=3), {"turns": 2}, None),
+        (Budget(turns=3), {"turns": 3}, "turns"),
         (Budget(seconds="1m"), {"seconds": 59.9}, None),
         (Budget(seconds=60), {"seconds": 60.0}, "seconds"),
         (Budget(repeats=3), {"repeats": 2}, None),
@@ -61,11 +61,11 @@ def test_a_raise_adds_to_the_limit() -> None:
     spent = taken(spent=Amount(0, 2.5))
     assert find_overrun(Budget(usd=1), {"usd": 1}, spent) is not None
     assert find_overrun(Budget(usd=1), {"usd": 2}, spent) is None
-    assert raised_by({"usd": 1}, {"usd": 0.5, "beats": 3}) == {"usd": 1.5, "beats": 3}
+    assert raised_by({"usd": 1}, {"usd": 0.5, "turns": 3}) == {"usd": 1.5, "turns": 3}
 
 
 @pytest.mark.parametrize(
-    "limits", [{"usd": 0}, {"tokens": -1}, {"usd": float("nan")}, {"beats": "3"}, {"repeats": True}]
+    "limits", [{"usd": 0}, {"tokens": -1}, {"usd": float("nan")}, {"turns": "3"}, {"repeats": True}]
 )
 def test_what_is_no_limit_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="is no limit"):

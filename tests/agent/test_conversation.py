@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_a_message_can_be_the_first_thing_that_is_said() -> None:
 
 def test_a_message_to_a_run_that_waits_is_heard_when_it_goes_on() -> None:
     script: list[Any] = [{"get_order": {"order_id": 1}}, {"get_order": {"order_id": 2}}, "done"]
-    shop = Workshop(script, budget=nt.Budget(beats=1))
+    shop = Workshop(script, budget=nt.Budget(turns=1))
     assert shop.finish().status == "waiting"
     assert shop.finish(goal=None, message="Hurry up!").status == "waiting"
     shop.agent = shop.make(script, tools=shop.kept)
@@ -263,3 +264,29 @@ def test_a_move_that_is_killed_anywhere_ends_like_an_uninterrupted_one(dies_at: 
     with shop.host.process() as ledger:
         moves = [one for one in ledger.store.audit("ticket-7") if one.action == "migrate"]
     assert len(moves) == 1
+
+
+def test_a_message_to_a_run_that_is_busy_is_on_record_and_the_error_says_so(tmp_path: Any) -> None:
+    store, errors = tmp_path / "agent.db", list[BaseException]()
+
+    def speak() -> None:
+        try:
+            agent.run("c", message="And tell Ann.", store=store)
+        except nt.RunBusy as error:
+            errors.append(error)
+
+    def script(request: Any) -> Any:
+        if request.turn == 1:
+            thread = threading.Thread(target=speak)
+            thread.start()
+            thread.join()
+            return {"remember": {"name": "a", "where": "b"}}
+        return "Ann knows."
+
+    agent = nt.Agent("chat", version="1.0.0", provider=nt.providers.scripted(script))
+    outcome = agent.run("c", goal="talk", store=store)
+    (busy,) = errors
+    assert "Your message is on record" in str(busy)
+    assert "Nothing was done" not in str(busy)
+    assert busy.run_id == "c"  # type: ignore[attr-defined]
+    assert [one.text for one in outcome.state.transcript].count("And tell Ann.") == 1

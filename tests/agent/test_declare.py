@@ -64,7 +64,7 @@ def test_a_tool_that_means_something_else_under_the_same_version_is_refused() ->
 
 
 def test_an_agent_that_is_under_way_is_migrated_without_a_map() -> None:
-    shop = Workshop([{"refund": {"order_id": 7, "cents": 40}}, "done"], budget=nt.Budget(beats=1))
+    shop = Workshop([{"refund": {"order_id": 7, "cents": 40}}, "done"], budget=nt.Budget(turns=1))
     assert shop.finish().status == "waiting"
     provider = scripted([{"refund": {"order_id": 7, "cents": 40}}, "done"])
     newest = nt.Agent("triage", version="2.0.0", provider=provider, tools=shop.kept)
@@ -158,7 +158,7 @@ def test_two_checks_of_one_name_are_refused() -> None:
 
 def test_a_check_that_the_next_process_does_not_know_is_not_left_to_the_model() -> None:
     claim = {"show_evidence": {"condition": 1, "evidence": "believe me"}}
-    shop = Workshop([claim, "done", "still done"], budget=nt.Budget(beats=2))
+    shop = Workshop([claim, "done", "still done"], budget=nt.Budget(turns=2))
     answers = [False, False, True]
 
     def paid(state: RunState) -> bool:
@@ -245,7 +245,7 @@ def test_what_an_agent_is_done_when_holds_in_every_run() -> None:
 
 def test_a_run_adds_to_the_conditions_of_its_agent_and_takes_none_away() -> None:
     shop = Workshop(
-        [CLAIM, REFUND, "done"], done_when=[paid, "all is quiet"], budget=nt.Budget(beats=3)
+        [CLAIM, REFUND, "done"], done_when=[paid, "all is quiet"], budget=nt.Budget(turns=3)
     )
     outcome = shop.finish(done_when=["the customer is happy"])
     assert outcome.state.done_when == ("the customer is happy", "paid()", "all is quiet")

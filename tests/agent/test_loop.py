@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.agent.messages import Message, Role, Text, ToolCall
-from nottwice.agent.provider import ModelReply, StopReason, Usage
+from nottwice.agent.messages import Message, Reasoning, Role, Text, ToolCall
+from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.state import RunState
 from nottwice.model.review import Verb
 from tests.agent.workshop import GOAL, Workshop
@@ -210,28 +210,82 @@ def test_a_reply_that_did_not_end_by_itself_is_gone_on_with(stop: StopReason, wh
         usage=Usage(10, 10),
         model="scripted-1",
     )
-    shop = Workshop(["", "refunded."])
+    shop = Workshop(["", " refunded."])
     complete = shop.agent.provider.complete
     replies = iter([cut])
     shop.agent.provider.complete = lambda request: next(replies, None) or complete(request)  # type: ignore[method-assign]
     outcome = shop.finish()
-    assert outcome.state.answer == "refunded."
+    assert outcome.state.answer == "Order 7 is refunded.", "each part of the answer is kept"
     assert why in outcome.state.transcript[1].text
 
 
-def test_a_model_that_refuses_fails_the_run_and_is_not_asked_again() -> None:
-    no = ModelReply(
-        message=Message(Role.ASSISTANT, (Text("I must not."),)),
-        stop=StopReason.REFUSED,
+def test_words_before_a_tool_call_are_no_part_of_the_answer() -> None:
+    cut = ModelReply(
+        message=Message(Role.ASSISTANT, (Text("I will now look at"),)),
+        stop=StopReason.TRUNCATED,
         usage=Usage(10, 10),
         model="scripted-1",
     )
-    shop = Workshop(["never"])
-    shop.agent.provider.complete = lambda request: no  # type: ignore[method-assign]
-    for _ in range(2):
-        with pytest.raises(nt.Refused, match="I must not"):
-            shop.finish()
-    assert shop.world.requests == []
+    shop = Workshop(["", ["the order.", {"get_order": {"order_id": 7}}], "It costs 40."])
+    complete = shop.agent.provider.complete
+    replies = iter([cut])
+    shop.agent.provider.complete = lambda request: next(replies, None) or complete(request)  # type: ignore[method-assign]
+    assert shop.finish().state.answer == "It costs 40."
+
+
+@pytest.mark.parametrize("empty", [[], [""], ["  \n"], [Reasoning("hm")], [Reasoning("hm"), ""]])
+def test_an_empty_reply_is_asked_for_again_and_not_shown_to_the_model(empty: list[Any]) -> None:
+    shop = Workshop([empty, "Order 7 is refunded."])
+    outcome = shop.finish()
+    assert (outcome.status, outcome.state.answer) == ("completed", "Order 7 is refunded.")
+    assert "was empty" in shop.world.requests[1].messages[-1].text
+    assert all(message.role is Role.USER for message in shop.world.requests[1].messages)
+
+
+def test_a_model_that_says_nothing_over_and_over_stops_the_run() -> None:
+    shop = Workshop(lambda request: [Reasoning("hm")])
+    outcome = shop.finish()
+    assert outcome.status == "waiting"
+    assert len(shop.world.requests) == 6
+
+
+@pytest.mark.parametrize("period", [2, 3])
+def test_a_model_that_goes_round_in_circles_stops_the_run(period: int) -> None:
+    def circle(request: ModelRequest) -> Any:
+        return {"get_order": {"order_id": request.turn % period}}
+
+    shop = Workshop(circle)
+    outcome = shop.finish()
+    assert outcome.status == "waiting"
+    assert f"the same {period} things in turn, 6 times over" in outcome.reviews[0].summary
+    assert len(shop.world.requests) == 6 * period
+
+
+def test_a_model_that_claims_and_looks_in_turn_stops_the_run() -> None:
+    """Its calls and what the harness says to it are one row of turns."""
+
+    def circle(request: ModelRequest) -> Any:
+        return "done" if request.turn % 2 else {"get_order": {"order_id": 7}}
+
+    shop = Workshop(circle)
+    outcome = shop.finish(done_when=["the customer was told"])
+    assert outcome.status == "waiting"
+    assert len(shop.world.requests) == 12
+
+
+def test_an_agent_has_a_limit_of_turns_that_nobody_has_to_set() -> None:
+    shop = Workshop(lambda request: {"get_order": {"order_id": request.turn}})
+    outcome = shop.finish()
+    assert outcome.status == "waiting"
+    assert "100 times in a row" in outcome.reviews[0].summary
+    assert len(shop.world.requests) == 100
+
+
+def test_turns_are_counted_from_the_users_last_message() -> None:
+    script: list[Any] = [{"get_order": {"order_id": 1}}, "first", {"get_order": {"order_id": 2}}]
+    shop = Workshop([*script, "second"], budget=nt.Budget(turns=2))
+    assert shop.finish().state.answer == "first"
+    assert shop.finish(goal=None, message="and now?").state.answer == "second"
 
 
 def test_it_runs_in_an_event_loop_with_async_tools_in_that_loop() -> None:

@@ -135,7 +135,7 @@ def test_of_several_receipts_the_model_must_say_which() -> None:
 
 
 def test_a_call_that_failed_is_no_receipt() -> None:
-    shop = Workshop([MAIL, claim(), MAIL, "done"], budget=nt.Budget(beats=3))
+    shop = Workshop([MAIL, claim(), MAIL, "done"], budget=nt.Budget(turns=3))
     shop.world.trouble["send_mail"] = [nt.Poison("no such address")]
     outcome = shop.finish(done_when=["Ann knows [receipt: send_mail]"])
     assert outcome.state.evidence == {}

@@ -34,7 +34,7 @@ FRUGAL = agent(
     "crash-frugal",
     [MAIL, {"crash_note": {"text": "more"}}, "Closed."],
     # Not in tokens: a request that was lost counts, so a killed run may need to be raised sooner.
-    budget=nt.Budget(beats=1),
+    budget=nt.Budget(turns=1),
     checkpoints="every_step",
 )
 CHAT = agent("crash-chat", [MAIL, "Written.", MAIL, {"crash_wire": {"cents": 9}}, "Paid."])

@@ -11,7 +11,7 @@ from nottwice.model.raises import check_raise
 
 
 def test_every_limit_can_be_raised() -> None:
-    raised = {"usd": 0.5, "tokens": 1, "beats": 1, "seconds": 60, "repeats": 2}
+    raised = {"usd": 0.5, "tokens": 1, "turns": 1, "seconds": 60, "repeats": 2}
     assert check_raise(raised) == raised
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import nottwice as nt
-from nottwice.agent.asking import RESERVATION
 from nottwice.agent.provider import ModelRequest
+from nottwice.agent.reserving import RESERVATION
 from nottwice.store.postgres import PostgresStore
 
 
@@ -36,7 +38,7 @@ def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> 
         version="1.0.0",
         provider=nt.providers.scripted(reply),  # type: ignore[arg-type]
         tools=[mail],
-        budget=nt.Budget(beats=2),
+        budget=nt.Budget(turns=2),
     )
     with pytest.raises(Crash):
         agent.run("ticket-7", goal="write", store=ledger)
@@ -45,7 +47,7 @@ def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> 
     assert sent == ["ann"]
     (review,) = outcome.reviews
     nt.Reviews(nt.open(ledger)).decide(
-        review.review_id, "raise", by="ann", why="worth it", result={"beats": 5}
+        review.review_id, "raise", by="ann", why="worth it", result={"turns": 5}
     )
     assert agent.run("ticket-7", store=ledger).state.answer == "reply 3"
     assert agent.run("ticket-7", message="And?", store=ledger).state.answer == "reply 4"
@@ -54,3 +56,28 @@ def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> 
     ]
     assert attempts == [1, 2, 1, 1]
     assert sent == ["ann"]
+
+
+def test_workers_at_once_stay_within_the_budget_of_their_boss(ledger: PostgresStore) -> None:
+    price = nt.Price(0.0, 100.0)
+
+    def work(request: ModelRequest) -> object:
+        if request.turn < 3:
+            return {"remember": {"name": f"n{request.turn}", "where": "x" * 900}}
+        return "y" * 900
+
+    def agent(name: str, script: object, **given: Any) -> nt.Agent:
+        provider = nt.providers.scripted(script, price=price)  # type: ignore[arg-type]
+        return nt.Agent(name, version="1.0.0", provider=provider, most_output_tokens=400, **given)
+
+    helper = agent("postgres-helper", work)
+    goals = [{"postgres-helper": {"goal": f"task {number}"}} for number in range(8)]
+    boss = agent("postgres-boss", [goals, "done"], tools=[helper], budget=nt.Budget(usd=0.40))
+    outcome = boss.run("tree", goal="all of it", store=ledger)
+    assert outcome.status == "waiting"
+    assert 0.2 < outcome.state.spent.usd <= 0.40
+    reviews = nt.Reviews(nt.open(ledger))
+    reviews.decide(outcome.reviews[0].review_id, "raise", by="ann", why="go on", result={"usd": 2})
+    outcome = boss.run("tree", store=ledger)
+    assert (outcome.status, outcome.state.spent.own.requests) == ("completed", 2)
+    assert outcome.state.spent.requests == 26

@@ -29,9 +29,10 @@ from nottwice.engine.dispatch import Receipt, perform
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import Retryable
-from nottwice.graphs.children import child_identity, spawning
+from nottwice.graphs.children import child_identity, may_be_resumed, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
+from nottwice.model.call import CallIdentity
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.tool import Tool
@@ -226,6 +227,8 @@ def _spawning(one: Act) -> Doing[Outcome[Any]]:
             {"goal": one.call.arguments["goal"]},
             None,
             check=False,
+            # What else the reply asks for does not depend on it, so a resume may find it well.
+            keeps_outage=False,
         )
     )
 
@@ -314,6 +317,19 @@ def _place_of(scope: Scope, offered: Offered, call: ToolCall) -> Scope:
     whole = run_wide(scope)
     identity = child_identity(whole, offered.worker, {"goal": call.arguments["goal"]}, None)
     return Scope(whole.session, own_branch(identity).node_id, whole.checkpoint_id)
+
+
+def hired(scope: Scope, toolbox: Toolbox, calls: Sequence[ToolCall]) -> list[CallIdentity]:
+    """The calls that hand a task to another agent, each under the identity of its child run."""
+    found: list[CallIdentity] = []
+    for call in calls:
+        offered, goal = toolbox.offered.get(call.name), call.arguments.get("goal")
+        if offered is None or offered.worker is None or not isinstance(goal, str):
+            continue
+        if call.unreadable is None and goal.strip():
+            place = _place_of(scope, offered, call)
+            found.append(child_identity(place, offered.worker, {"goal": goal}, None))
+    return found
 
 
 def _answered(one: Act, text: str, *, wrong: bool = False) -> Act:
@@ -415,6 +431,8 @@ def _asked(state: RunState, one: Act, outcome: Invoked) -> dict[str, Any]:
     how = "done"
     if outcome.error is not None:
         how = "unavailable" if isinstance(outcome.error, Retryable) else "failed"
+    elif isinstance(outcome.value, Outcome) and outcome.value.status != "completed":
+        how = "unavailable" if may_be_resumed(outcome.value.failure) else "failed"
     return {
         "receipt_id": one.receipt_id,
         "tool": one.call.name,

@@ -3,7 +3,8 @@
 Before a model is asked, what it may cost at most is reserved, durably; when it has answered, what
 it did cost is kept instead. A reservation whose answer never came stays counted, because the
 request may have been answered and billed: so a process that dies again and again while it waits for
-a model cannot spend past the budget. Promise kept here: P70.
+a model cannot spend past the budget. What workers take is counted with what their boss takes.
+Promises kept here: P70, P190.
 """
 
 from __future__ import annotations
@@ -21,18 +22,21 @@ from nottwice.model.tool import parse_duration
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a run may take: dollars, tokens, requests to a model, time, the same thing in a row.
+    """What a run may take: dollars, tokens, turns, time, the same thing in a row, workers.
 
-    None: as much as it likes. ``beats`` counts turns of the loop, each of which asks the model
-    once. ``seconds`` is the time since the user's last message (a number or ``"15m"``), waits
-    for people included. ``repeats``: how often the model may ask for the very same in a row.
+    None: as much as it likes. ``usd`` and ``tokens`` cover the run and all of its workers, and
+    theirs. ``turns`` counts requests to the model since the user's last message, ``seconds`` the
+    time since then (a number or ``"15m"``), waits for people included. ``repeats``: how often the
+    model may ask for the very same in a row, or for the same few things in turn. ``workers``: how
+    many tasks may be handed to other agents, by the run and by its workers.
     """
 
     usd: float | None = None
     tokens: int | None = None
-    beats: int | None = None
+    turns: int | None = 100
     seconds: float | str | None = None
     repeats: int | None = 6
+    workers: int | None = 50
 
     def __post_init__(self) -> None:
         if isinstance(self.seconds, str):
@@ -61,6 +65,9 @@ class Amount:
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.tokens + other.tokens, round(self.usd + other.usd, 9))
 
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.tokens - other.tokens, round(self.usd - other.usd, 9))
+
     def times(self, count: int) -> Amount:
         return Amount(self.tokens * count, round(self.usd * count, 9))
 
@@ -78,13 +85,15 @@ class Taken:
     """What a run has taken so far, and what its next request may take at most."""
 
     spent: Amount
-    """What was answered, and what may have been: reservations without an answer."""
+    """What was answered, what may have been, and what its workers took."""
     reserve: Amount
-    beats: int
+    turns: int
     seconds: float
     repeats: int
     unanswered: Amount = Amount(0, 0.0)
     """The part of ``spent`` that is only reserved: requests whose answer never came."""
+    period: int = 1
+    """How many things the model asks for in turn."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -98,14 +107,20 @@ class Overrun:
     """What the next request may take at most."""
     unanswered: float = 0
     """The part of ``taken`` that is only reserved: requests whose answer never came."""
+    of: str | None = None
+    """The run whose limit it is, if that is a boss of the one that asks."""
+    period: int = 1
 
     @property
     def text(self) -> str:
+        """What is used and what is needed, for a person."""
         limit, taken, following = (f"{amount:,.6g}" for amount in self._amounts())
         lost = ""
         if self.unanswered:
             lost = f", {self.unanswered:,.6g} of them reserved for requests that were not answered"
         match self.name:
+            case "usd" | "tokens" | "workers" if self.of is not None:
+                return self._text_of_boss(limit, taken, following)
             case "usd":
                 return (
                     f"it may spend {limit} dollars and has spent {taken}{lost}; its next request "
@@ -116,12 +131,35 @@ class Overrun:
                     f"it may use {limit} tokens and has used {taken}{lost}; its next request "
                     f"needs a reserve of {following}"
                 )
-            case "beats":
-                return f"it may ask its model {limit} times, and has done so"
+            case "turns":
+                return f"it may ask its model {limit} times in a row, and has done so"
+            case "workers":
+                return f"it may hand {limit} tasks to workers, and has handed over {taken}"
             case "seconds":
                 return f"it may take {limit} s, and has taken {taken} s"
+            case _ if self.period > 1:
+                return (
+                    f"its model has asked for the same {self.period} things in turn, {taken} times "
+                    "over"
+                )
             case _:
                 return f"its model has asked for the very same {taken} times in a row"
+
+    def _text_of_boss(self, limit: str, taken: str, following: str) -> str:
+        who = f"run {self.of!r}, which this one works for,"
+        match self.name:
+            case "usd":
+                return (
+                    f"{who} may spend {limit} dollars with all its workers, and {taken} are spent "
+                    f"or reserved; the next request needs a reserve of {following}"
+                )
+            case "tokens":
+                return (
+                    f"{who} may use {limit} tokens with all its workers, and {taken} are used or "
+                    f"reserved; the next request needs a reserve of {following}"
+                )
+            case _:
+                return f"{who} may have {limit} workers in all, and has {taken}"
 
     def _amounts(self) -> tuple[float, float, float]:
         return (self.limit, self.taken, self.following)
@@ -130,7 +168,7 @@ class Overrun:
     def suggested(self) -> dict[str, Any]:
         """A raise that lets the run go on for as long again."""
         short = max(self.limit, self.taken + self.following - self.limit)
-        whole = self.name in ("tokens", "beats", "repeats")
+        whole = self.name in ("tokens", "turns", "repeats", "workers")
         return {self.name: int(short) + 1 if whole else round(short, 6)}
 
     def to_plain(self) -> dict[str, Any]:
@@ -140,6 +178,7 @@ class Overrun:
             "taken": self.taken,
             "next": self.following,
             "suggested": self.suggested,
+            **({} if self.of is None else {"of": self.of}),
         }
 
 
@@ -148,7 +187,7 @@ def find_overrun(budget: Budget, raised: Mapping[str, float], taken: Taken) -> O
     rows = (
         ("usd", taken.spent.usd, taken.reserve.usd, taken.unanswered.usd),
         ("tokens", taken.spent.tokens, taken.reserve.tokens, taken.unanswered.tokens),
-        ("beats", taken.beats, 1, 0),
+        ("turns", taken.turns, 1, 0),
         ("seconds", taken.seconds, 0, 0),
         ("repeats", taken.repeats, 0, 0),
     )
@@ -159,7 +198,8 @@ def find_overrun(budget: Budget, raised: Mapping[str, float], taken: Taken) -> O
         limit += raised.get(name, 0)
         over = so_far + following > limit if following else so_far >= limit
         if over:
-            return Overrun(name, limit, so_far, following, unanswered)
+            period = taken.period if name == "repeats" else 1
+            return Overrun(name, limit, so_far, following, unanswered, period=period)
     return None
 
 

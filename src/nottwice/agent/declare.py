@@ -22,6 +22,7 @@ from nottwice.agent.messages import Spoken, spoken
 from nottwice.agent.provider import Provider, check_options
 from nottwice.agent.state import AgentState, RunState
 from nottwice.agent.toolbox import Toolbox
+from nottwice.agent.workers import costs_told, with_costs
 from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
@@ -71,7 +72,9 @@ class Agent(Graph[RunState]):
     at the end of every run, in words or as a function of the state; a run's own conditions add to
     it. ``policy``: a function, or several, that see every call of its runs, and of the workers that
     it starts, before it is made, and may refuse it. ``options`` go to the provider's SDK.
-    ``time_limit``: how long to wait for a reply; else as long as the provider does.
+    ``time_limit``: how long to wait for a reply; else as long as the provider does. ``retry``: how
+    often to ask at first when the model cannot answer; then the run waits on timers, and fails
+    after ``give_up_after``.
     """
 
     converses = True
@@ -95,6 +98,7 @@ class Agent(Graph[RunState]):
         done_when: Iterable[str | Check] = (),
         policy: Policies = None,
         retry: RetryPolicy | None = None,
+        give_up_after: Duration = "24h",
         time_limit: Duration | None = None,
         options: Mapping[str, Any] | None = None,
         cadence: None = None,
@@ -102,6 +106,7 @@ class Agent(Graph[RunState]):
         _refuse_old_word(name, cadence)
         offered = list(tools)
         functions = [each for each in offered if not isinstance(each, Graph)]
+        self.workers = tuple(each for each in offered if isinstance(each, Graph))
         self.toolbox = Toolbox(name, offered)
         super().__init__(name, version=version, checkpoints=checkpoints, tools=functions)
         self.description = _checked_description(name, description)
@@ -109,15 +114,18 @@ class Agent(Graph[RunState]):
         show = None if self.answer_type is None else self.answer_type.show
         self.state = AgentState(agent=name, show=show)
         self.bonds = Bonds(read_policies(policy))
-        self._workers = [each for each in offered if isinstance(each, Graph)]
-        for worker in self._workers:
+        for worker in self.workers:
             worker.bonds.add_starter(self)
         self.provider = _checked_provider(name, provider)
         self.budget = _checked_budget(name, Budget() if budget is None else budget, provider)
+        _check_prices(name, self.budget, offered)
         self.instructions = instructions
         self.context_tokens = _above_zero(context_tokens, "context_tokens")
         self.most_output_tokens = _above_zero(most_output_tokens, "most_output_tokens")
-        self.retry = retry or RetryPolicy(attempts=6, first_seconds=1.0, most_seconds=60.0)
+        self.retry = retry or RetryPolicy(
+            attempts=6, first_seconds=1.0, most_seconds=60.0, most_retry_after_seconds=60.0
+        )
+        self.give_up_seconds = parse_duration(give_up_after, what=f"Agent {name!r}: give_up_after")
         self.time_limit_seconds: float | None = None
         if time_limit is not None:
             self.time_limit_seconds = parse_duration(time_limit, what=f"Agent {name!r}: time_limit")
@@ -133,7 +141,7 @@ class Agent(Graph[RunState]):
     def belong_to(self, policies: tuple[Policy, ...]) -> None:
         """Be part of an app with these policies, as are the agents that work for this one."""
         super().belong_to(policies)
-        for worker in self._workers:
+        for worker in self.workers:
             worker.belong_to(policies)
 
     @property
@@ -215,6 +223,11 @@ class Agent(Graph[RunState]):
             ledger = ledger_of(store)
             asked = running.Asked(_AsyncTwin(self), run_id, told, wait_seconds, patience, stay)
             return await drive_async(_conversing(ledger, asked, message, message_id), ledger)
+
+    def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[RunState]:
+        """How far a run came, as the ledger has it, and what it has cost; nothing is run."""
+        ledger = ledger_of(store, create=False)
+        return with_costs(ledger.store, super().outcome(run_id, store=ledger))
 
     def effects(self, run_id: str, *, store: AnyStore = None) -> list[Effect]:
         """What a run did to the world, as the ledger has it, oldest first."""
@@ -364,7 +377,7 @@ def _conversing(
     spoken_to = message is not None or (yield conversation.is_spoken_to(run_id))
     over_elsewhere = known is not None and running.is_over_elsewhere(graph, known)
     if known is not None and over_elsewhere and not spoken_to:
-        return (yield from running.telling(seat, graph, known))
+        return (yield from costs_told((yield from running.telling(seat, graph, known))))
     # Whatever is wrong with the rest is said before the message is.
     yield Read(lambda store: check_unchanged(store, graph))
     yield from running.beginning(asked, known, now=seat.clock.now(), moves=over_elsewhere)
@@ -386,7 +399,7 @@ def _until_answered(seat: Host, asked: running.Asked) -> Doing[Outcome[Any]]:
             yield from conversation.reopen(seat, graph, run_id, wait_seconds=asked.wait_seconds)
         outcome = yield from running.running(seat, asked)
         if not (yield conversation.is_spoken_to(run_id)):
-            return outcome
+            return (yield from costs_told(outcome))
 
 
 class _AsyncTwin:
@@ -460,6 +473,22 @@ def _checked_summarise(name: str, summarise: Any) -> Summarise | None:
         f"Agent {name!r} has summarise={summarise!r}, which cannot be called. Nothing happened. "
         "Give a plain function from a list of messages to a text."
     )
+
+
+def _check_prices(name: str, budget: Budget, offered: Iterable[Any]) -> None:
+    """Refuse a budget in dollars that covers workers of which nobody knows what they cost."""
+    if budget.usd is None:
+        return
+    for worker in offered:
+        if not isinstance(worker, Agent):
+            continue
+        if worker.provider.price is None:
+            raise UsageError(
+                f"Agent {name!r} has a budget in dollars, which covers its worker {worker.name!r}, "
+                f"and the price of {worker.provider.model!r} is not known. Nothing happened. Tell "
+                "the provider its price, or give a budget in tokens."
+            )
+        _check_prices(name, budget, worker.workers)
 
 
 def _checked_options(name: str, options: Mapping[str, Any] | None) -> dict[str, Any]:

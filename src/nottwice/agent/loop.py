@@ -8,7 +8,7 @@
     learn    keeps plan, evidence and memory; decides whether the task is done
 
 Each is a node of a graph like any other: it is handed what is on record, and returns what changes.
-Promises kept here: P67, P68, P74.
+Promises kept here: P67, P68, P74, P192, P193.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from nottwice.agent import acting, own_tools, telling
+from nottwice.agent import acting, cycles, own_tools, refusal, telling, workers
 from nottwice.agent.answering import AnswerType, WrongAnswer
-from nottwice.agent.asking import MESSAGE, Answered, Asking, ask_model
+from nottwice.agent.asking import MESSAGE, Answered, ask_model
 from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, Summarise, move_window, summarise_heard
-from nottwice.agent.messages import Message, described, from_payload, said
+from nottwice.agent.messages import Message, ToolCall, described, from_payload, said
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.provider import ModelRequest, Provider, StopReason
+from nottwice.agent.reserving import Asking
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Toolbox
 from nottwice.agent.wire_ids import with_own_ids
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope
-from nottwice.errors import Refused, UsageError
+from nottwice.errors import UsageError
 from nottwice.graphs.state import Go
 from nottwice.guard.scopes import scope_of
 from nottwice.guard.waiting import receive
 from nottwice.model import values
-from nottwice.model.call import CallRow
+from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.failure import RetryPolicy
 from nottwice.model.graph import END
 from nottwice.model.run import EventRecord
@@ -55,6 +56,7 @@ class Harness(Protocol):
     most_output_tokens: int
     options: dict[str, Any]
     retry: RetryPolicy
+    give_up_seconds: float
     time_limit_seconds: float | None
     conditions: tuple[str, ...]
     """What must be true at the end of every run, whatever the run itself was told."""
@@ -89,7 +91,8 @@ class Beats:
             update["transcript"] = [message.to_plain() for message in messages]
             first = len(state.plain["transcript"])
             update["heard"] = list(range(first, first + len(messages)))
-            update["repeats"] = {"of": None, "count": 0}
+            update["repeats"] = dict(cycles.NONE)
+            update["refused_by"] = []
             number = state.plain["round"]["number"]
             update["round"] = {"number": number, "first_visit": turn, "last_message": heard[-1]}
         telling.begin_turn(scope, turn, heard)
@@ -117,63 +120,80 @@ class Beats:
 
     def act(self, state: RunState) -> dict[str, Any]:
         """Do what the model asked for."""
-        scope = _here()
-        calls = _reply(state).tool_calls
+        scope, toolbox, calls = _here(), self._harness.toolbox, _wanted(state)
         if not calls:
             return {}
-        return _acted(scope, acting.act(scope, self._harness.toolbox, state, calls))
+        hired = acting.hired(scope, toolbox, calls)
+        if hired:
+            raised = drive(self._admit(scope, state, hired), scope.session)
+        update = _acted(scope, acting.act(scope, toolbox, state, calls))
+        if hired:
+            update |= {"raised": raised, **drive(_paid(scope, state, hired), scope.session)}
+        return update
 
     async def act_async(self, state: RunState) -> dict[str, Any]:
         """The same without blocking the event loop."""
-        scope = _here()
-        calls = _reply(state).tool_calls
+        scope, toolbox, calls = _here(), self._harness.toolbox, _wanted(state)
         if not calls:
             return {}
-        toolbox = self._harness.toolbox
-        return _acted(scope, await acting.act_async(scope, toolbox, state, calls))
+        hired, session = acting.hired(scope, toolbox, calls), scope.session
+        if hired:
+            raised = await drive_async(self._admit(scope, state, hired), session)
+        update = _acted(scope, await acting.act_async(scope, toolbox, state, calls))
+        if hired:
+            paid = await drive_async(_paid(scope, state, hired), session)
+            update |= {"raised": raised, **paid}
+        return update
+
+    def _admit(
+        self, scope: Scope, state: RunState, hired: list[CallIdentity]
+    ) -> Doing[dict[str, float]]:
+        return workers.admit_workers(scope, state, self._harness.budget, hired)
 
     def observe(self, state: RunState) -> dict[str, Any]:
-        """Count how often the model has asked for the very same in a row."""
-        calls = _reply(state).tool_calls
+        """Count how often the model has asked for the very same, or the same few things in turn."""
+        calls = _wanted(state)
         if not calls:
             return {}
         of = values.hash_of([[call.name, dict(call.arguments)] for call in calls])
-        before = state.plain["repeats"]
-        return {"repeats": {"of": of, "count": before["count"] + 1 if before["of"] == of else 1}}
+        return {"repeats": cycles.follow(state.plain["repeats"], of)}
 
     def learn(self, state: RunState) -> dict[str, Any] | Go:
         """Keep what the model noted, and find out whether the task is done."""
         scope = _here()
         reply = _reply(state)
+        if refusal.is_refused(state.plain):
+            return Go("again", self._refused(scope, state, reply))
         if reply.tool_calls:
-            return Go("again", _noted(state, reply))
+            return Go("again", {**_noted(state, reply), "partial": ""})
+        partial = state.plain["partial"] + reply.text
         stop = StopReason(state.plain["reply"]["stop"])
-        if stop is StopReason.REFUSED:
-            raise Refused(
-                f"The model does not go on with run {scope.session.run_id!r}: "
-                f"{reply.text[:200] or 'it gave no reason'}. Nothing more was done."
-            )
         if stop is StopReason.TRUNCATED:
-            return Go("again", _remark(state, "Your reply was cut off. Go on where it ends."))
+            remark = _remark(state, "Your reply was cut off. Go on where it ends.")
+            return Go("again", {**remark, "partial": partial})
         if stop is StopReason.OTHER:
             # It paused, or was stopped; whatever it was, it did not say that it had finished.
-            return Go("again", _remark(state, "You were interrupted. Go on."))
+            remark = _remark(state, "You were interrupted. Go on.")
+            return Go("again", {**remark, "partial": partial})
+        if refusal.says_nothing(reply) and not partial.strip():
+            text = "Your reply was empty. Go on with the task, or say what came of it."
+            return Go("again", _remark(state, text))
         value = None
         if self._harness.answer_type is not None:
             try:
-                value = self._harness.answer_type.read(reply.text)
+                value = self._harness.answer_type.read(partial)
             except WrongAnswer as error:
-                return Go("again", _remark(state, str(error)))
+                return Go("again", {**_remark(state, str(error)), "partial": ""})
             state = state.changed(value=value)
         evidence, missing = self._judge(scope.session.run_id, state)
         if missing:
-            reminder = _reminder(self._conditions(state), missing)
-            return Go("again", {**_remark(state, reminder), "evidence": evidence})
+            remark = _remark(state, _reminder(self._conditions(state), missing))
+            return Go("again", {**remark, "evidence": evidence, "partial": ""})
         round_ = state.plain["round"]
-        telling.finish(scope, reply.text)
+        telling.finish(scope, partial)
         finished = {**round_, "number": round_["number"] + 1}
-        ended = {"answer": reply.text, "value": value, "evidence": evidence, "round": finished}
-        return Go("done", ended)
+        ended = {"answer": partial, "partial": "", "value": value, "evidence": evidence}
+        return Go("done", {**ended, "round": finished})
 
     def _conditions(self, state: RunState) -> list[str]:
         """What must be true at the end: what the run was told, and what its agent is done when.
@@ -182,6 +202,21 @@ class Beats:
         """
         added = [one for one in self._harness.conditions if one not in state.done_when]
         return [*state.done_when, *added]
+
+    def _refused(self, scope: Scope, state: RunState, reply: Message) -> dict[str, Any]:
+        """What changes when a run goes on that its model refused to go on with."""
+        refused_by = [*state.plain["refused_by"], state.plain["reply"]["asked"]]
+        if not drive(refusal.is_decided(scope, state.plain), scope.session):
+            if drive(_unheard(scope), scope.session):
+                # The user has said something since: the next turn takes it in.
+                return {"partial": ""}
+            if self._harness.provider.model not in refused_by:
+                return {"refused_by": refused_by, "partial": ""}
+        words = drive(refusal.decide(scope, state.plain, reply, MESSAGE), scope.session)
+        update: dict[str, Any] = {"refused_by": [], "partial": ""}
+        if words.strip().lower() != refusal.ASK_AGAIN:
+            update |= {"transcript": [said(words).to_plain()], "repeats": dict(cycles.NONE)}
+        return update
 
     def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
         """The evidence for what must be true at the end, and what there is none for."""
@@ -210,6 +245,7 @@ class Beats:
             budget=harness.budget,
             render=lambda shrinks: self._render(state, shrinks),
             retry=harness.retry,
+            give_up_seconds=harness.give_up_seconds,
             time_limit_seconds=harness.time_limit_seconds,
             is_async=is_async,
         )
@@ -226,7 +262,7 @@ class Beats:
                 "No model was asked."
             )
         return ModelRequest(
-            messages=with_own_ids(context.messages),
+            messages=with_own_ids(tuple(refusal.shown_to_model(context.messages))),
             system=context.system,
             tools=harness.toolbox.schemas,
             most_output_tokens=harness.most_output_tokens,
@@ -237,9 +273,17 @@ class Beats:
     def _reasoned(self, scope: Scope, state: RunState, answered: Answered) -> dict[str, Any]:
         reply, before = answered.reply, state.plain["spent"]
         telling.reply(scope, state.turn, answered)
+        message = reply.message
+        if reply.stop is StopReason.REFUSED:
+            message = refusal.marked(message)
         update: dict[str, Any] = {
-            "transcript": [reply.message.to_plain()],
-            "reply": {"stop": reply.stop.value, "model": reply.model},
+            "transcript": [message.to_plain()],
+            "reply": {
+                "stop": reply.stop.value,
+                "model": reply.model,
+                "asked": self._harness.provider.model,
+                "why": str(reply.extra.get("why", "")),
+            },
             "spent": {
                 "usd": round(before["usd"] + (answered.usd or 0.0), 9),
                 "tokens": before["tokens"] + reply.usage.tokens,
@@ -256,11 +300,17 @@ def _here() -> Scope:
     return scope_of("a beat of an agent")
 
 
+def _unheard(scope: Scope) -> Doing[int]:
+    """How many messages of the user nobody has taken in."""
+    session = scope.session
+    events: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, MESSAGE))
+    return sum(event.received_by is None for event in events)
+
+
 def _untaken(scope: Scope) -> Doing[int]:
     """How many messages of the user nobody has taken in, or were taken in by this very beat."""
     session = scope.session
-    events: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, MESSAGE))
-    count = sum(event.received_by is None for event in events)
+    count = yield from _unheard(scope)
     if scope.steps[0].resumed:
         rows: list[CallRow] = yield Read(
             lambda store: store.calls_under(
@@ -278,6 +328,17 @@ def _reply(state: RunState) -> Message:
         if plain["role"] == "assistant":
             return Message.from_plain(plain)
     raise UsageError("The run has no reply of a model yet. Nothing was done.")
+
+
+def _wanted(state: RunState) -> tuple[ToolCall, ...]:
+    """The tool calls that count of the reply of this turn."""
+    return () if refusal.is_refused(state.plain) else _reply(state).tool_calls
+
+
+def _paid(scope: Scope, state: RunState, hired: list[CallIdentity]) -> Doing[dict[str, Any]]:
+    """What the workers of this turn have cost by now."""
+    paid = yield workers.costs_of(workers.spawned_by(scope.session, hired))
+    return {"workers": {**state.plain["workers"], **paid}}
 
 
 def _acted(scope: Scope, acted: acting.Acted) -> dict[str, Any]:
@@ -303,9 +364,11 @@ def _noted(state: RunState, reply: Message) -> dict[str, Any]:
 
 def _remark(state: RunState, text: str) -> dict[str, Any]:
     """Something that the harness says to the model; said over and over, it stops the run."""
-    before = state.plain["repeats"]
-    count = before["count"] + 1 if before["of"] == text else 1
-    return {"transcript": [said(text).to_plain()], "repeats": {"of": text, "count": count}}
+    of = values.hash_of(text)
+    return {
+        "transcript": [said(text).to_plain()],
+        "repeats": cycles.follow(state.plain["repeats"], of),
+    }
 
 
 def _reminder(conditions: list[str], missing: list[str]) -> str:

@@ -20,6 +20,7 @@ from nottwice.graphs.state import StateType
 from nottwice.model import values
 from nottwice.model.frozen import thaw
 from nottwice.model.records import frozen_record
+from nottwice.model.shapes import checked, not_believed
 
 APPENDED = ("transcript", "heard", "asked", "completed", "memory")
 """Parts of the state to which beats only add."""
@@ -90,25 +91,90 @@ class AskedCall:
 
 
 @frozen_record(frozen=True, slots=True)
-class Spent:
-    """What the answers of the model took."""
+class Cost:
+    """What requests to a model took."""
 
-    usd: float
-    tokens: int
-    requests: int
+    usd: float = 0.0
+    tokens: int = 0
+    requests: int = 0
     unpriced: int = 0
     """How many of the requests were answered by a model whose price is not known."""
+    unanswered_usd: float = 0.0
+    """What was reserved for requests whose answer never came: they may have been billed."""
+    unanswered_tokens: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            round(self.usd + other.usd, 9),
+            self.tokens + other.tokens,
+            self.requests + other.requests,
+            self.unpriced + other.unpriced,
+            round(self.unanswered_usd + other.unanswered_usd, 9),
+            self.unanswered_tokens + other.unanswered_tokens,
+        )
+
+    def answered(self) -> dict[str, Any]:
+        """As plain data, without what was lost: that differs from one crash to another."""
+        return {name: getattr(self, name) for name in ("usd", "tokens", "requests", "unpriced")}
+
+
+def cost_of(plain: Mapping[str, Any]) -> Cost:
+    """What is on record of answers."""
+    with not_believed("What a run has spent"):
+        return checked(Cost(**plain))
+
+
+@frozen_record(frozen=True, slots=True)
+class Spent:
+    """What a run took: by itself, and together with its workers and theirs."""
+
+    own: Cost
+    with_workers: Cost
+
+    @property
+    def usd(self) -> float:
+        """Dollars, of the run and all its workers."""
+        return self.with_workers.usd
+
+    @property
+    def tokens(self) -> int:
+        """Tokens, of the run and all its workers."""
+        return self.with_workers.tokens
+
+    @property
+    def requests(self) -> int:
+        """How often a model answered the run and all its workers."""
+        return self.with_workers.requests
+
+    @property
+    def unpriced(self) -> int:
+        """How many of them were answered by a model whose price is not known."""
+        return self.with_workers.unpriced
+
+    @property
+    def unanswered_usd(self) -> float:
+        """Dollars reserved for requests whose answer never came: they may have been billed."""
+        return self.with_workers.unanswered_usd
 
 
 class RunState:
     """The state of an agent's run, to be read. Nobody changes it but the beats."""
 
-    __slots__ = ("_show", "plain")
+    __slots__ = ("_own", "_show", "_workers", "plain")
 
-    def __init__(self, plain: Mapping[str, Any], show: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        plain: Mapping[str, Any],
+        show: Callable[[Any], Any] | None = None,
+        *,
+        own: Cost | None = None,
+        workers: Cost | None = None,
+    ) -> None:
         self.plain = plain
         """The same as plain data; do not change it."""
         self._show = show
+        self._own = own
+        self._workers = workers
 
     @property
     def goal(self) -> str:
@@ -195,10 +261,19 @@ class RunState:
         """The same state with other parts, for those who look ahead; nothing is recorded."""
         return RunState({**self.plain, **parts}, self._show)
 
+    def costing(self, own: Cost, workers: Cost) -> RunState:
+        """The same state, which knows what the ledger tells of cost."""
+        return RunState(self.plain, self._show, own=own, workers=workers)
+
     @property
     def spent(self) -> Spent:
-        """What the answers of the model took."""
-        return Spent(**self.plain["spent"])
+        """What the requests to the model took; lost ones are known where the ledger was read."""
+        own, workers = self._own, self._workers
+        if own is None:
+            own = cost_of(self.plain["spent"])
+        if workers is None:
+            workers = sum(map(cost_of, self.plain["workers"].values()), Cost())
+        return Spent(own, own + workers)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunState) and self.plain == other.plain
@@ -241,12 +316,20 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
         "round": {"number": 1, "first_visit": 1, "last_message": None},
         "window": {"first": 0, "until": 0, "tokens": 0, "most": None},
         "reply": None,
-        "repeats": {"of": None, "count": 0},
+        "refused_by": [],
+        "repeats": {"of": [], "runs": [], "count": 0, "period": 1},
         "spent": {"usd": 0.0, "tokens": 0, "requests": 0, "unpriced": 0},
+        "workers": {},
         "raised": {},
+        "partial": "",
         "answer": None,
         "value": None,
     }
+
+
+def is_state(plain: Mapping[str, Any]) -> bool:
+    """Whether this is the state of an agent's run, and not of another graph's."""
+    return {"spent", "workers", "transcript", "round"} <= plain.keys()
 
 
 def texts(given: Any, name: str) -> list[str]:
@@ -321,5 +404,6 @@ def envelope(state: RunState) -> dict[str, Any]:
     The words are in the ledger, under the child's own id.
     """
     plain = first_state({name: state.plain[name] for name in _CONTRACT if name in state.plain})
-    kept = ("cursor", "completed", "evidence", "turn", "spent", "raised", "answer", "value")
+    counted = ("turn", "spent", "workers", "raised")
+    kept = ("cursor", "completed", "evidence", *counted, "answer", "value")
     return {**plain, **{name: state.plain[name] for name in kept}}

@@ -46,7 +46,7 @@ Verbs:
   answer          the answer to a question: --text or --result; an option is a verb of its own
   approve         the call may be made, with these arguments and no others
   reject          the call is not made; the code gets the reason
-  raise           the run may take that much more: --result '{"usd": 2}', tokens, beats, seconds
+  raise           the run may take that much more: --result '{"usd": 2}', tokens, turns, seconds
   abort           stop this run for good
   undo            take back a decision that has not been used yet
 

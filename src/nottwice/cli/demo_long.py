@@ -136,6 +136,8 @@ def main(folder: Path, steps: int, dies_at: int) -> None:
         provider=nt.providers.scripted(reply, log=folder / "requests.txt"),
         tools=[comment],
         context_tokens=4000,
+        # More than an agent may take by itself.
+        budget=nt.Budget(turns=400),
     )
     began = time.perf_counter()
     outcome = agent.run("night-shift", goal="Note every step", store=folder / "notes.db")

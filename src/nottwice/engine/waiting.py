@@ -37,19 +37,33 @@ from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import EventRecord, RunStatus, Wait, WaitKind
 from nottwice.model.shapes import not_believed
-from nottwice.store.interface import CallWrite, EventWrite, Outdated, ReviewWrite, RunUpdate
+from nottwice.store.interface import (
+    CallWrite,
+    ChargeWrite,
+    EventWrite,
+    Outdated,
+    ReviewWrite,
+    RunUpdate,
+)
 
 T = TypeVar("T")
+_Charges = Callable[[Any], tuple[ChargeWrite, ...]]
 DEADLINE = "nottwice.deadline"
 MOST_SUMMARY_CHARACTERS = 200
 
 
-def ask(request: Request, question: Question, parent: InFlight | None) -> Doing[Any]:
+def ask(
+    request: Request,
+    question: Question,
+    parent: InFlight | None,
+    charges: _Charges = lambda answer: (),
+) -> Doing[Any]:
     """The answer to a question; QuestionOpen as long as there is none.
 
-    Durable: the question before QuestionOpen is raised; the answer's row before it is returned.
+    ``charges``: what the answer changes on meters, in the commit that uses it up. Durable: the
+    question before QuestionOpen is raised; the answer's row before it is returned.
     """
-    return (yield from _alone(request, parent, lambda: _ask(request, question)))
+    return (yield from _alone(request, parent, lambda: _ask(request, question, charges)))
 
 
 def sleep(request: Request, seconds: float, parent: InFlight | None) -> Doing[None]:
@@ -92,7 +106,7 @@ def _alone(request: Request, parent: InFlight | None, work: Callable[[], Doing[T
 # Questions
 
 
-def _ask(request: Request, question: Question) -> Doing[Any]:
+def _ask(request: Request, question: Question, charges: _Charges) -> Doing[Any]:
     session, identity = request.scope.session, request.identity
     unfit: NottwiceError | None = None
     while True:
@@ -105,7 +119,7 @@ def _ask(request: Request, question: Question) -> Doing[Any]:
                 _check_may_begin(request, "asks a new question")
                 review = yield from _open_question(request, question)
             elif review.status is ReviewStatus.DECIDED:
-                unfit = yield from _use(request, question, review)
+                unfit = yield from _use(request, question, review, charges)
                 continue
         except Outdated:
             # A person decided, or took a decision back, at this very moment: look again.
@@ -161,7 +175,9 @@ def _outdone(request: Request, review: Review) -> Doing[tuple[ReviewWrite, ...]]
     return tuple(writes)
 
 
-def _use(request: Request, question: Question, review: Review) -> Doing[NottwiceError | None]:
+def _use(
+    request: Request, question: Question, review: Review, charges: _Charges
+) -> Doing[NottwiceError | None]:
     """Make an answer the row, and mark it used, in one commit; one that does not fit is undone."""
     session, decision, now = request.scope.session, review.decision, request.scope.session.clock
     assert decision is not None
@@ -181,7 +197,10 @@ def _use(request: Request, question: Question, review: Review) -> Doing[Nottwice
     row = recorded(request, stored, settled_by=f"decision by {decision.by}")
     used = ReviewWrite(review.used(now=now.now()), review.version)
     yield from session.commit(
-        calls=(CallWrite(row),), reviews=(used,), run=waiting_update(session, None)
+        calls=(CallWrite(row),),
+        reviews=(used,),
+        run=waiting_update(session, None),
+        charges=charges(plain),
     )
     stops.lift(session, request.identity)
     session.say("use the answer", row, f"review={review.review_id}")
@@ -212,6 +231,11 @@ def _sleep(request: Request, seconds: float) -> Doing[None]:
         stops.lift(session, request.identity)
         return
     raise _stopped(request, _timer(request, due), f"the timer {_label(request)}")
+
+
+def until(request: Request, due: float, what: str) -> RunWaits:
+    """The exception of a run that waits for a time which its caller has put on record."""
+    return _stopped(request, Wait(WaitKind.TIMER, what, request.scope.node_id, due), what)
 
 
 def _timer(request: Request, due: float) -> Wait:

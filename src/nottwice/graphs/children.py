@@ -34,7 +34,7 @@ from nottwice.model.call import (
     StoredResult,
     check_id,
 )
-from nottwice.model.failure import Failure, is_ledger_trouble
+from nottwice.model.failure import Failure, FailureClass, is_ledger_trouble
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.model.shapes import checked, not_believed
 from nottwice.store.interface import CallWrite
@@ -74,9 +74,19 @@ def _check_graph(given: object, name: str) -> None:
 
 
 def spawning(
-    scope: Scope, graph: Graph[S], given: Any, label: str | None, *, check: bool
+    scope: Scope,
+    graph: Graph[S],
+    given: Any,
+    label: str | None,
+    *,
+    check: bool,
+    keeps_outage: bool = True,
 ) -> Doing[Outcome[S]]:
-    """The same for the engine: of those who ask for the very same child, one at a time does so."""
+    """The same for the engine: of those who ask for the very same child, one at a time does so.
+
+    ``keeps_outage``: whether the failure of a child that may succeed later is put on record. If
+    not, the child is resumed when it is asked for again, also by a resume of this very step.
+    """
     session = scope.session
     identity, args = _identify(scope, graph, given, label)
     while True:
@@ -97,13 +107,15 @@ def spawning(
         told_to_stop=session.told_to_stop,
     )
     try:
-        return (yield from _run_child(scope, mine, args, asked, check=check))
+        return (
+            yield from _run_child(scope, mine, args, asked, check=check, keeps_outage=keeps_outage)
+        )
     finally:
         session.leave(mine)
 
 
 def _run_child(
-    scope: Scope, mine: InFlight, args: str, asked: Asked, *, check: bool
+    scope: Scope, mine: InFlight, args: str, asked: Asked, *, check: bool, keeps_outage: bool
 ) -> Doing[Outcome[Any]]:
     session, graph, child_id = scope.session, asked.graph, asked.run_id
     identity = mine.identity
@@ -136,10 +148,18 @@ def _run_child(
     if error is not None and check:
         # Not on record: whoever resumes the parent resumes the child, which may succeed then.
         raise ChildFailed(f"Child run {child_id!r} failed: {error}", run_id=child_id) from error
+    if error is not None and not keeps_outage and may_be_resumed(outcome.failure):
+        # Nor is this: an outage may be over by the time the child is asked for again.
+        return outcome
     row = _row(scope, graph, mine, args, outcome)
     session.riding.add_call(CallWrite(row))
     yield from session.flush_if_heavy()
     return _recorded(graph, row, check=check)
+
+
+def may_be_resumed(failure: Failure | None) -> bool:
+    """Whether a child failed on something that may be over when it is asked for again."""
+    return failure is not None and failure.failure_class is not FailureClass.POISON
 
 
 def _admit(scope: Scope, identity: CallIdentity, args: str) -> Doing[None]:

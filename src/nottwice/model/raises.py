@@ -6,7 +6,7 @@ from typing import Any
 
 from nottwice.errors import InvalidArguments
 
-NAMES = ("usd", "tokens", "beats", "seconds", "repeats")
+NAMES = ("usd", "tokens", "turns", "seconds", "repeats", "workers")
 """What budgets have limits of."""
 
 

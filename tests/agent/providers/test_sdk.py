@@ -226,7 +226,7 @@ def test_output_is_limited_by_the_smaller_limit(
 ) -> None:
     wire.will_answer({"body": says(api)})
     request = ModelRequest(messages=HELLO.messages, most_output_tokens=500)
-    provider(api, wire.url, max_tokens=most).complete(request)
+    provider(api, wire.url, most_output_tokens=most).complete(request)
     word = "max_tokens" if api == "anthropic" else "max_output_tokens"
     assert wire.requests[0]["body"][word] == sent
 
@@ -257,7 +257,9 @@ def test_an_sdk_that_is_not_installed_is_told_with_what_to_type(
 
 
 @both
-@pytest.mark.parametrize("words", [{"max_tokens": 0}, {"max_tokens": True}, {"time_limit": "soon"}])
+@pytest.mark.parametrize(
+    "words", [{"most_output_tokens": 0}, {"most_output_tokens": True}, {"time_limit": "soon"}]
+)
 def test_settings_that_cannot_work_are_refused(api: str, words: dict[str, Any]) -> None:
     with pytest.raises(nt.UsageError):
         provider(api, "http://localhost", **words)

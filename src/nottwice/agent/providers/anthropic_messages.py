@@ -58,7 +58,7 @@ def anthropic(
     *,
     api_key: str | None = None,
     base_url: str | None = None,
-    max_tokens: int | None = None,
+    most_output_tokens: int | None = None,
     prices: Prices | None = None,
     time_limit: Duration = "10m",
     binds_thinking: bool | None = None,
@@ -66,8 +66,8 @@ def anthropic(
 ) -> SdkProvider:
     """A model of Anthropic: ``nt.providers.anthropic("claude-sonnet-5-5")``.
 
-    ``api_key``: else what the SDK finds, usually in ANTHROPIC_API_KEY. ``max_tokens``: never more
-    output tokens than this, whatever is asked for. ``prices``: by model, where the list here is
+    ``api_key``: else what the SDK finds, usually in ANTHROPIC_API_KEY. ``most_output_tokens``: no
+    more of them than this, whatever is asked for. ``prices``: by model, where the list here is
     silent or out of date. ``binds_thinking``: whether the model takes a thought back only where
     nothing before it has changed; None: by its name. ``cache``: mark the prompt so that the API
     keeps its beginning from turn to turn (P205). Needs ``pip install 'nottwice[anthropic]'``.
@@ -78,7 +78,7 @@ def anthropic(
         model,
         api_key=api_key,
         base_url=base_url,
-        max_tokens=max_tokens,
+        max_tokens=most_output_tokens,
         time_limit=time_limit,
         prices=prices,
     )

@@ -52,15 +52,15 @@ def openai(
     *,
     api_key: str | None = None,
     base_url: str | None = None,
-    max_tokens: int | None = None,
+    most_output_tokens: int | None = None,
     prices: Prices | None = None,
     time_limit: Duration = "10m",
     cache: bool = True,
 ) -> SdkProvider:
     """A model of OpenAI: ``nt.providers.openai("gpt-5.4-mini")``.
 
-    ``api_key``: else what the SDK finds, usually in OPENAI_API_KEY. ``max_tokens``: never more
-    output tokens than this, whatever is asked for. ``prices``: by model, where the list here is
+    ``api_key``: else what the SDK finds, usually in OPENAI_API_KEY. ``most_output_tokens``: never
+    more of them than this, whatever is asked for. ``prices``: by model, where the list here is
     silent or out of date. ``cache``: have requests of one conversation routed to where its
     beginning is cached (P205). Needs ``pip install 'nottwice[openai]'``.
     """
@@ -69,7 +69,7 @@ def openai(
         model,
         api_key=api_key,
         base_url=base_url,
-        max_tokens=max_tokens,
+        max_tokens=most_output_tokens,
         time_limit=time_limit,
         prices=prices,
     )

@@ -252,8 +252,8 @@ def _check(api: Api, model: object, max_tokens: object) -> None:
     whole = isinstance(max_tokens, int) and not isinstance(max_tokens, bool)
     if max_tokens is not None and not (whole and max_tokens > 0):  # type: ignore[operator]
         raise UsageError(
-            f"max_tokens={max_tokens!r} is not possible. Nothing happened. Give a whole number "
-            "above 0."
+            f"most_output_tokens={max_tokens!r} is not possible. Nothing happened. Give a whole "
+            "number above 0."
         )
 
 

@@ -1,0 +1,111 @@
+"""What happens when a model does not go on with a conversation (A4)?
+
+The run waits, and a person may say something to it, let the same model be asked again, or deploy
+the agent with another one. Neither the refused reply nor what it asked for counts: its tools are
+not called, and no later request shows it. Promise kept here: P192.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from nottwice.agent.messages import Message, Reasoning, Role, Text
+from nottwice.agent.provider import StopReason
+from nottwice.agent.raising import find_call
+from nottwice.engine import stops, waiting
+from nottwice.engine.asks import Doing
+from nottwice.engine.dispatch import Request
+from nottwice.engine.session import Scope
+from nottwice.errors import QuestionOpen
+from nottwice.guard.recorded import own_tool, request_for
+from nottwice.model.asked import Question
+from nottwice.model.review import ReviewStatus
+from nottwice.model.run import Wait, WaitKind
+from nottwice.model.tool import Tool
+
+REFUSED = "nottwice.refused"
+"""What marks a reply in the transcript that counts for nothing."""
+ASK_AGAIN = "ask again"
+MOST_WORDS = 500
+
+
+def is_refused(plain: Mapping[str, Any]) -> bool:
+    """Whether the reply of this turn is a refusal."""
+    return bool(plain["reply"]["stop"] == StopReason.REFUSED.value)
+
+
+def marked(message: Message) -> Message:
+    """A refused reply as the transcript keeps it."""
+    return Message(message.role, message.blocks, {**message.extra, REFUSED: True})
+
+
+def shown_to_model(messages: Iterable[Message]) -> Iterator[Message]:
+    """What a model may be shown of what was said: not what it refused, nor what says nothing.
+
+    Providers turn a conversation away that has a reply without words or tools in it.
+    """
+    for message in messages:
+        if message.role is Role.USER or not (REFUSED in message.extra or says_nothing(message)):
+            yield message
+
+
+def says_nothing(message: Message) -> bool:
+    """Whether a reply has neither words nor anything to be done."""
+    return all(
+        isinstance(block, Reasoning) or (isinstance(block, Text) and not block.text.strip())
+        for block in message.blocks
+    )
+
+
+def is_decided(scope: Scope, plain: Mapping[str, Any]) -> Doing[bool]:
+    """Whether a person has answered: then that counts, whatever else has come since."""
+    session, identity = scope.session, _request(scope, plain).identity
+    row = yield from find_call(session, identity)
+    if row is not None:
+        return True
+    review = yield from stops.pending_review(session, identity)
+    return review is not None and review.status is ReviewStatus.DECIDED
+
+
+def decide(scope: Scope, plain: Mapping[str, Any], message: Message, event: str) -> Doing[str]:
+    """What a person says about a refusal: ``ask again``, or words for the model.
+
+    Durable: the question, before QuestionOpen is raised. A message wakes the run as well, so that
+    is noted as another reason to wait.
+    """
+    session, reply = scope.session, plain["reply"]
+    words = message.text.strip() or reply.get("why") or "it gave no reason"
+    words = words if len(words) <= MOST_WORDS else words[: MOST_WORDS - 1] + "…"
+    request = _request(scope, plain)
+    run_id = shlex.quote(session.run_id)
+    question = Question(
+        text=f"{reply['asked']} does not go on with this conversation: {words}",
+        about={
+            "model": reply["asked"],
+            "said": words,
+            "to ask the same model again": f"answer with the words: {ASK_AGAIN}",
+            "to say something": "answer with any other words, or send a message: nottwice run "
+            f"--id {run_id} --message TEXT",
+            "to ask another model": "deploy the agent with another provider, and run it",
+        },
+    )
+    try:
+        said: str = yield from waiting.ask(request, question, None)
+    except QuestionOpen as error:
+        other = request_for(scope, _REFUSAL, {"turn": plain["turn"], "or": event}).identity
+        stops.note(session, other, error, Wait(WaitKind.EVENT, event, scope.node_id))
+        raise
+    return said
+
+
+def _request(scope: Scope, plain: Mapping[str, Any]) -> Request:
+    return request_for(scope, _REFUSAL, {"turn": plain["turn"]})
+
+
+def _no_function(*args: Any) -> Any:
+    raise AssertionError("a person answers, and nobody calls it")
+
+
+_REFUSAL: Tool = own_tool("refusal", _no_function, str, what="what to do about a refusal")
