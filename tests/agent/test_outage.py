@@ -11,6 +11,7 @@ import nottwice as nt
 from nottwice.agent.provider import ModelReply, ModelRequest
 from nottwice.agent.reserving import RESERVATION
 from tests.agent.workshop import Workshop
+from tests.fakes import another_program
 
 OVERLOADED = "529 overloaded"
 
@@ -133,7 +134,8 @@ def test_an_outage_takes_nothing_of_the_budget() -> None:
 
 
 def points() -> int:
-    return outage(Workshop(["done"]), dies_at=None).host.points
+    with another_program():
+        return outage(Workshop(["done"]), dies_at=None).host.points
 
 
 def outage(shop: Workshop, *, dies_at: int | None) -> Workshop:

@@ -11,6 +11,7 @@ from nottwice.agent.messages import Message, Role, Text, ToolCall
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.model.review import Verb
 from tests.agent.workshop import GOAL, Workshop
+from tests.fakes import another_program
 
 MAIL = {"send_mail": {"to": "ann", "text": "hello"}}
 
@@ -179,10 +180,11 @@ def test_what_a_person_said_is_not_lost_wherever_the_run_is_killed(
 
 
 def points() -> int:
-    shop = refusing(Workshop(["", "Then I will."]), 1)
-    shop.finish()
-    shop.finish(goal=None, message="Please.")
-    return shop.host.points
+    with another_program():
+        shop = refusing(Workshop(["", "Then I will."]), 1)
+        shop.finish()
+        shop.finish(goal=None, message="Please.")
+        return shop.host.points
 
 
 @pytest.mark.parametrize("dies_at", range(1, points() + 1))
