@@ -78,21 +78,21 @@ import nottwice as nt
 def search(words: str) -> str:
     return f"found {words}"
 
-@nt.tool("unsafe_on_replay", name="cli_crash_mail")
-def mail(to: str) -> str:
+@nt.tool("unsafe_on_replay", name="cli_crash_letter")
+def letter(to: str) -> str:
     raise SystemExit("a crash test runs no effectful tool")
 
 def handle():
     with nt.run("ticket", store="agent.db"):
         for words in ("one", "two", "three"):
             search(words)
-        mail(to="ann")
+        letter(to="ann")
 """
 
 
 def test_what_may_be_made_again_is_judged_by_the_number_that_is_given(agent: str) -> None:
     Path("asking_agent.py").write_text(ASKING)
-    words = ["asking_agent.py:handle", "--tools", TOOLS]
+    words = ["asking_agent.py:handle", "--tools", '{"cli_crash_letter": "sent"}']
     assert crash(*words).exit_code == 0
     assert crash(*words, "--at-most-repeated", "3").exit_code == 0
     result = crash(*words, "--at-most-repeated", "2")
