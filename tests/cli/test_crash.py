@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,39 @@ def test_something_wrong_is_exit_code_3_and_a_command_that_shows_it_again(
     assert again in result.output
     words = result.output.partition("again: nottwice crash ")[2].splitlines()[0].split()
     assert crash(*words).exit_code == 3
+
+
+ASKING = """
+import nottwice as nt
+
+@nt.tool("pure", name="cli_crash_search")
+def search(words: str) -> str:
+    return f"found {words}"
+
+@nt.tool("unsafe_on_replay", name="cli_crash_letter")
+def letter(to: str) -> str:
+    raise SystemExit("a crash test runs no effectful tool")
+
+def handle():
+    with nt.run("ticket", store="agent.db"):
+        for words in ("one", "two", "three"):
+            search(words)
+        letter(to="ann")
+"""
+
+
+def test_what_may_be_made_again_is_judged_by_the_number_that_is_given(agent: str) -> None:
+    Path("asking_agent.py").write_text(ASKING)
+    words = ["asking_agent.py:handle", "--tools", '{"cli_crash_letter": "sent"}']
+    assert crash(*words).exit_code == 0
+    assert crash(*words, "--at-most-repeated", "3").exit_code == 0
+    result = crash(*words, "--at-most-repeated", "2")
+    assert result.exit_code == 3
+    assert "3 calls were made again (cli_crash_search ×3), and at most 2 may be" in result.output
+    again = shlex.split(result.output.partition("again: nottwice crash ")[2].splitlines()[0])
+    assert again[again.index("--at-most-repeated") :][:2] == ["--at-most-repeated", "2"]
+    assert crash(*again).exit_code == 3
+    assert crash(*words, "--at-most-repeated", "-1").exit_code == 2
 
 
 def test_a_program_reads_one_document(agent: str) -> None:

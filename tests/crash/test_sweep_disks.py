@@ -6,9 +6,12 @@ import sqlite3
 
 import pytest
 
+import nottwice as nt
 from nottwice.store.sqlite_connections import Connections, Slot
+from nottwice.testing import crash_test
 from tests.crash.scenarios import GRAPHS, GUARD
 from tests.crash.sweeping import assert_nothing_wrong
+from tests.testing.crash.tools import ANSWERS, mail
 from tests.testing.crash.watching import needs_strace
 
 pytestmark = needs_strace
@@ -48,3 +51,16 @@ def test_power_cuts_while_the_log_is_moved_into_the_ledger_lose_nothing(
     for level in ("power", "io"):
         name = "all classes"
         assert_nothing_wrong(name, AGENTS[name], store="sqlite", level=level, budget_seconds=0.7)
+
+
+def test_a_power_cut_while_a_ledger_is_made_never_looks_like_a_deleted_ledger() -> None:
+    """What lies beside a ledger must not be durable before the ledger's own name is (P116)."""
+
+    def work() -> str:
+        with nt.run("ticket", store="agent.db"):
+            return mail(to="ann")
+
+    points = [(step, kept, 1) for step in range(1, 11) for kept in range(1, 17, 2)]
+    verdict = crash_test(work, tools=ANSWERS, levels=["power"], points=points)
+    assert verdict.failures == (), "\n".join(verdict.lines())
+    assert verdict.examined > 0

@@ -39,6 +39,7 @@ from nottwice.model.run import (
 from nottwice.model.seal import Seals
 from nottwice.model.tally import Tally
 from nottwice.store import graph_rows, leftovers, locks, rows, tally, whereabouts
+from nottwice.store import jsonfile_disk as disk
 from nottwice.store import sqlite_reads as reads
 from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import LEDGER, Commit
@@ -400,6 +401,8 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits):
                 raise self._no_ledger()
             leftovers.refuse_to_begin_anew(self._path, left)
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            # Before anything lies beside it, which would tell of a ledger that was deleted (P116).
+            disk.sync_folder(self._path.parent)
         except FileExistsError:
             pass
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -135,6 +136,84 @@ def test_an_effect_that_is_sent_again_with_its_key_counts() -> None:
         "after the effect of kit_pay",
         "before recording the receipt of kit_pay",
     }
+
+
+@nt.tool("unsafe_on_replay", name="kit_comment")
+def comment(step: int) -> str:
+    raise AssertionError("A crash test runs no effectful tool.")
+
+
+def agent_of(turns: int, *, alike: bool) -> Callable[[], Any]:
+    """An agent that comments turn by turn; ``alike``: its model says the same at every turn."""
+
+    def reply(request: Any) -> Any:
+        if request.turn > turns:
+            return "done"
+        return {"kit_comment": {"step": 1 if alike else request.turn}}
+
+    def work() -> Any:
+        agent = nt.Agent(
+            "commenting",
+            version="1.0.0",
+            provider=nt.providers.scripted(reply),
+            tools=[comment],
+        )
+        return agent.run("night", goal="comment", store="agent.db").status
+
+    return work
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["different", "alike"])
+def test_the_model_calls_of_an_agent_are_counted_each_by_its_identity(alike: bool) -> None:
+    """Each turn asks the model once: none is a repetition of another, and a kill repeats one."""
+    verdict = crash_test(
+        agent_of(2, alike=alike),
+        tools={"kit_comment": "noted"},
+        budget=None,
+        at_most_repeated=0,
+    )
+    assert verdict.repeated == 1
+    texts = [one.text for failure in verdict.failures for one in failure.violations]
+    assert texts
+    wanted = "1 calls were made again (nottwice.model ×1), and at most 0 may be"
+    assert set(texts) == {wanted}
+
+
+FAULTS: dict[str, dict[str, Any]] = {
+    # From this write on every write fails; from this step on nothing that was not synced is kept.
+    # Between the first question to the model and the mail there are several of each.
+    "io": {"points": [(1, 2, number) for number in range(90, 180, 3)]},
+    "power": {"points": [(number, 1, 1) for number in range(100, 260, 8)]},
+    "takeover": {"budget": "20s"},
+}
+
+
+@pytest.mark.parametrize("level", FAULTS)
+def test_a_fault_of_another_level_repeats_at_most_one_model_call(level: str) -> None:
+    needs_strace(level)
+    verdict = crash_test(
+        asks(ask_model), tools=ANSWERS, levels=[level], at_most_repeated=1, **FAULTS[level]
+    )
+    assert verdict.failures == (), "\n".join(verdict.lines())
+    assert verdict.examined > 0
+
+
+@pytest.mark.parametrize("level", FAULTS)
+def test_what_a_fault_of_another_level_repeats_too_often_is_found(
+    level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_strace(level)
+    forgetful(monkeypatch)
+    verdict = crash_test(
+        asks(ask_model), tools=ANSWERS, levels=[level], at_most_repeated=1, **FAULTS[level]
+    )
+    found = {one.invariant for failure in verdict.failures for one in failure.violations}
+    assert found == {"little is done again"}, "\n".join(verdict.lines())
+
+
+def needs_strace(level: str) -> None:
+    if level != "takeover" and shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
 
 
 @pytest.mark.parametrize("given", [-1, "1", 0.5, True])

@@ -65,7 +65,7 @@ class Recording:
 
 @dataclass(slots=True)
 class Remembering(Upstream):
-    """A world that remembers what it was like at every question."""
+    """A world that remembers what it was like at every question and every call of a pure tool."""
 
     moments: list[Upstream] = field(default_factory=list)
 
@@ -259,6 +259,9 @@ class _Follower:
             if "ask" in message:
                 self._asked += 1
                 yield f"the world was asked: {message['ask']} {message.get('tool', '')}".strip()
+            elif message["tell"] == "invoking":
+                self._asked += 1
+                yield f"{message['tool']} was called"
             elif message["tell"] == "ended":
                 self._reported = self._last
                 yield "the work had ended"

@@ -240,6 +240,8 @@ class Stage:
                 setattr(child, message["moment"], view.from_plain(message["view"]))
             case "invoking":
                 _count(child, Invocation(message["call_id"], message["tool"], kept=message["kept"]))
+                # Work that is lost in a power cut was done before it, too (P160).
+                upstream.mark()
             case "over":
                 child.under_way.discard(message["call_id"])
             case "dying":
