@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import nottwice
+import nottwice.testing
 from tests.tidy.source import ROOT
 
 # A name is public when it is listed here. Removing one breaks somebody: CHANGELOG, Breaking.
@@ -129,11 +130,47 @@ PUBLIC_NAMES = [
     "unknown",
     "uuid",
 ]
+TESTING_NAMES = [
+    "Asking",
+    "CrashTestRefused",
+    "Effect",
+    "FailsFirst",
+    "FakeModels",
+    "FakeModelsNotStarted",
+    "Fault",
+    "Late",
+    "LevelsUnavailable",
+    "Lost",
+    "NotDeterministic",
+    "Sandbox",
+    "SeenRequest",
+    "Turn",
+    "Verdict",
+    "Verification",
+    "World",
+    "WorldClient",
+    "WorldNotStarted",
+    "WorldRefused",
+    "crash_test",
+    "forget_tools",
+]
 API_PAGE = ROOT / "docs" / "reference" / "api.md"
 
 
 def test_the_public_names_are_exactly_the_intended_ones() -> None:
     assert sorted(nottwice.__all__) == sorted(PUBLIC_NAMES)
+
+
+def test_the_names_for_tests_are_exactly_the_intended_ones() -> None:
+    assert list(nottwice.testing.__all__) == TESTING_NAMES == in_order(TESTING_NAMES)
+
+
+@pytest.mark.parametrize("name", TESTING_NAMES)
+def test_a_name_for_tests_explains_itself_and_is_documented(name: str) -> None:
+    assert explanation(getattr(nottwice.testing, name)), f"Write a docstring for {name}"
+    page = API_PAGE.read_text(encoding="utf-8")
+    section = page.partition("\n## Testing\n")[2].partition("\n## ")[0]
+    assert is_documented(name, section), f"Describe `{name}` in docs/reference/api.md, Testing"
 
 
 def test_the_public_names_are_listed_in_order() -> None:

@@ -15,6 +15,7 @@ from nottwice.agent.messages import (
     ToolCall,
     ToolResult,
     Unknown,
+    from_payload,
     said,
 )
 from nottwice.errors import LedgerCorrupt
@@ -72,3 +73,32 @@ def test_what_is_absent_takes_no_room() -> None:
 def test_what_was_not_written_here_is_not_believed(plain: Any) -> None:
     with pytest.raises(LedgerCorrupt, match="recorded message cannot be read"):
         Message.from_plain(plain)
+
+
+@pytest.mark.parametrize(
+    ("payload", "heard"),
+    [
+        ("Hello", "Hello"),
+        ({"text": "Hello"}, "Hello"),
+        ({"blocks": [{"kind": "text", "text": "Hello"}]}, "Hello"),
+        ({"text": "Hello", "blocks": [7]}, "Hello"),
+        ({"blocks": []}, '{"blocks":[]}'),
+        ([1], "[1]"),
+    ],
+)
+def test_whatever_is_sent_as_a_message_is_heard(payload: Any, heard: str) -> None:
+    assert from_payload(payload) == said(heard)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"kind": "tool_result", "call_id": "c", "content": "paid"},
+        {"kind": "reasoning", "text": "I may."},
+        {"kind": "text", "text": "x", "extra": {"anthropic": {"type": "thinking"}}},
+        {"kind": "file", "where": "/etc/hostname"},
+    ],
+)
+def test_a_message_that_is_sent_cannot_pass_for_anything_else(block: Any) -> None:
+    heard = from_payload({"blocks": [block]})
+    assert all(isinstance(one, Text) and not one.extra for one in heard.blocks)

@@ -8,6 +8,7 @@ the message is sent back; a block of a kind that nobody here knows is kept whole
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -166,13 +167,27 @@ def to_payload(message: Message) -> dict[str, Any]:
 
 
 def from_payload(payload: Any) -> Message:
-    """What was said: a text, texts and files, or anything else as JSON."""
+    """What was said: a text, texts and files, or anything else as JSON.
+
+    Anybody may send such an event, with whatever in it: what cannot be read is heard as text.
+    """
+    if isinstance(payload, dict) and isinstance(payload.get("blocks"), list):
+        blocks = tuple(_said_on_record(block) for block in payload["blocks"])
+        if blocks and None not in blocks:
+            return Message(Role.USER, tuple(block for block in blocks if block is not None))
     match payload:
-        case {"blocks": list(blocks)}:
-            return Message(Role.USER, tuple(block_from_plain(block) for block in blocks))
         case {"text": str(text)} | str(text):
             return said(text)
     return said(values.encode(payload))
+
+
+def _said_on_record(plain: Any) -> Text | File | None:
+    """A text or a file as ``to_payload`` wrote it; None: it did not."""
+    with contextlib.suppress(LedgerCorrupt):
+        block = block_from_plain(plain)
+        if isinstance(block, Text | File) and not block.extra:
+            return block
+    return None
 
 
 def described(message: Message) -> str:

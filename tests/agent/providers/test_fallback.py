@@ -125,10 +125,13 @@ def test_after_an_answer_that_may_be_billed_the_next_attempt_begins_with_the_sec
     fake_models.will_say("unused", model=FIRST)
     fake_models.will_say("I am the second.", model=SECOND)
     fake_models.will_fail(*[Fault.server_error()] * 5, model=FIRST)
+    # Not in one attempt: each that may be billed has a reservation of its own.
+    with pytest.raises(nt.Ambiguous):
+        ask(two(fake_models))
+    assert [one.model for one in fake_models.requests] == [FIRST]
     outcome = agent(two(fake_models)).run("t", goal="x", store=nt.open(":memory:"))
     assert outcome.state.answer == "I am the second."
-    # Not in one attempt: each that may be billed has a reservation of its own.
-    assert [one.model for one in fake_models.requests] == [FIRST, SECOND]
+    assert [one.model for one in fake_models.requests] == [FIRST, FIRST, SECOND]
 
 
 @is_async

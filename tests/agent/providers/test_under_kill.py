@@ -75,7 +75,9 @@ class Shop:
         save = nt.recipes.write_file(folder / "files", name="save", settles="10ms")
         make = providers.anthropic if api == "anthropic" else providers.openai
         url = wire.url if api == "anthropic" else f"{wire.url}/v1"
-        model = make("some-model", base_url=url, api_key=KEY, prices={"some-model": PRICE})
+        # The answers say who gave them, and that is what they are paid for.
+        prices = dict.fromkeys(("claude-sonnet-5-5", "gpt-5.4-mini", "some-model"), PRICE)
+        model = make("some-model", base_url=url, api_key=KEY, prices=prices)
         self.agent = nt.Agent(
             "shop", version="1.0.0", provider=model, tools=[save, *self.pad.tools]
         )
