@@ -139,6 +139,16 @@ def test_what_was_not_to_be_had_is_tried_again_when_the_model_asks_again() -> No
     assert shop.world.effects == [("mail", "ann", "hello")]
 
 
+def test_a_label_on_what_was_not_to_be_had_is_no_repeat() -> None:
+    """Else it would be done under the label, and once more when it is asked for without."""
+    shop = Workshop([MAIL, repeated("try again"), MAIL, "done"])
+    shop.world.trouble["send_mail"] = [nt.Retryable("busy")] * 4
+    _, second, third = results(shop)
+    assert second.content == "mail 1"
+    assert "turn 2 already" in third.content
+    assert shop.world.effects == [("mail", "ann", "hello")]
+
+
 def test_one_key_with_other_arguments_is_told_to_the_model() -> None:
     sent: list[str] = []
 

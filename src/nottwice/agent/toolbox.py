@@ -132,7 +132,9 @@ class Toolbox:
         known = {one["receipt_id"]: one for one in state.plain["asked"]}
         request = self._run_wide(scope, offered.make, arguments, None)
         earlier = known.get(request.identity.call_id)
-        if earlier is not None and isinstance(label, str) and label.strip():
+        # What never happened is not repeated but tried again, under whatever label.
+        was_there = earlier is not None and earlier["outcome"] != "unavailable"
+        if earlier is not None and was_there and isinstance(label, str) and label.strip():
             label = check_id(label.strip(), what=f"The label in {offered.repeat!r}")
             request = self._run_wide(scope, offered.make, arguments, label)
             if request.tool.repeat == "ask":
