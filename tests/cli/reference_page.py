@@ -29,8 +29,8 @@ INTRODUCTION = """\
 <!-- Made by `python -m tests.cli.reference_page`; change the commands, not this page. -->
 
 `nottwice` runs graphs, looks at a ledger, takes decisions, and checks declarations. Only `run`,
-`worker`, `crash` and `check --smoke` run tools of yours, and only `run` and `worker` create a
-ledger that is not there.
+`talk`, `worker`, `crash` and `check --smoke` run tools of yours, and only `run` and `worker` create
+a ledger that is not there.
 
 On a terminal it prints tables, in a pipe plain lines that are never cut; `--json` prints exactly
 one JSON document to stdout, in pure ASCII, and its fields are only ever added to. Remarks and

@@ -27,6 +27,7 @@ COMMANDS = [
     "reviews",
     "decide",
     "recheck",
+    "talk",
     "send",
     "cancel",
     "fork",

@@ -46,7 +46,7 @@ Exit codes:
   0  done
   1  an error that has a name: its text says what happened and what to do
   2  the command line was wrong, or nothing was decided
-  3  something needs somebody: `run` that waits, `check`, `migrate` that was refused,
+  3  something needs somebody: `run` or `talk` that waits, `check`, `migrate` that was refused,
      `reviews --fail-if-open`"""
 
 
@@ -112,9 +112,9 @@ def main(context: click.Context, settings: Settings) -> None:
 
     Without a command: the state of the ledger, and what to type next.
 
-    Ids can be shortened to a beginning that fits only one. Only `run`, `worker`,
-    `crash` and `check --smoke` run tools of yours, and only `run` and `worker` create a ledger that
-    is not there.
+    Ids can be shortened to a beginning that fits only one. Only `run`, `talk`, `worker`, `crash`
+    and `check --smoke` run tools of yours, and only `run` and `worker` create a ledger that is not
+    there.
     """
     if context.invoked_subcommand is None:
         show_log(context, settings)
