@@ -239,7 +239,7 @@ def test_an_empty_reply_is_asked_for_again_and_not_shown_to_the_model(empty: lis
     outcome = shop.finish()
     assert (outcome.status, outcome.state.answer) == ("completed", "Order 7 is refunded.")
     assert "was empty" in shop.world.requests[1].messages[-1].text
-    assert all(message.role is Role.USER for message in shop.world.requests[1].messages)
+    assert [message.role for message in shop.world.requests[1].messages] == [Role.USER]
 
 
 def test_a_model_that_says_nothing_over_and_over_stops_the_run() -> None:

@@ -247,7 +247,7 @@ def test_workers_of_workers_count_against_the_limit_of_the_first() -> None:
     office.shop.agent = boss
     outcome = office.run()
     assert outcome.status == "waiting"
-    assert "may have 3 workers in all, and has 3" in outcome.reviews[0].summary
+    assert "may have 3 workers in all, and this would be one more" in outcome.reviews[0].summary
     assert office.made == 2
 
 

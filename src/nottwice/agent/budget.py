@@ -134,7 +134,7 @@ class Overrun:
             case "turns":
                 return f"it may ask its model {limit} times in a row, and has done so"
             case "workers":
-                return f"it may hand {limit} tasks to workers, and has handed over {taken}"
+                return f"it may hand {limit} tasks to workers, and wants to hand over more"
             case "seconds":
                 return f"it may take {limit} s, and has taken {taken} s"
             case _ if self.period > 1:
@@ -159,7 +159,7 @@ class Overrun:
                     f"reserved; the next request needs a reserve of {following}"
                 )
             case _:
-                return f"{who} may have {limit} workers in all, and has {taken}"
+                return f"{who} may have {limit} workers in all, and this would be one more"
 
     def _amounts(self) -> tuple[float, float, float]:
         return (self.limit, self.taken, self.following)

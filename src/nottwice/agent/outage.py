@@ -76,7 +76,8 @@ def wait(asking: Asking, error: ToolFailure, row: CallRow | None) -> Doing[None]
     pause *= 0.5 + session.clock.random_unit() / 2
     due = min(now + max(pause, asked_for or 0.0), max(now, last))
     over = now >= last
-    why = " ".join(error.message.split())[:MOST_WHY_CHARACTERS]
+    why = " ".join((failure.message if failure else error.message).split())
+    why = why[:MOST_WHY_CHARACTERS]
     outage = Outage(None if over else known.since, due, known.timers + 1, why, model)
     yield from _note(asking, request, outage)
     if not over:

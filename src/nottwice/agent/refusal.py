@@ -44,11 +44,23 @@ def marked(message: Message) -> Message:
 def shown_to_model(messages: Iterable[Message]) -> Iterator[Message]:
     """What a model may be shown of what was said: not what it refused, nor what says nothing.
 
-    Providers turn a conversation away that has a reply without words or tools in it.
+    Providers turn a conversation away that has a reply without words or tools in it, and some of
+    them one in which the same side speaks twice: what was around such a reply becomes one message.
     """
+    held: Message | None = None
+    gap = False
     for message in messages:
-        if message.role is Role.USER or not (REFUSED in message.extra or says_nothing(message)):
-            yield message
+        if message.role is Role.ASSISTANT and (REFUSED in message.extra or says_nothing(message)):
+            gap = True
+            continue
+        if held is not None:
+            if gap and held.role is message.role and not (held.extra or message.extra):
+                held = Message(held.role, (*held.blocks, *message.blocks))
+                continue
+            yield held
+        held, gap = message, False
+    if held is not None:
+        yield held
 
 
 def says_nothing(message: Message) -> bool:
