@@ -300,4 +300,4 @@ def test_a_file_can_be_recalled_by_its_name(tmp_path: Path) -> None:
     recalling = agent(nt.providers.scripted(["Hi"]))
     shown = [nt.File(str(picture(tmp_path)))]
     state = recalling.run("t", goal="x", message=shown, store=nt.open(":memory:")).state
-    assert "[file cat.png]" in recall(state, 0, 5, 1000)
+    assert "[file cat.png]" in recall(state, 0, 5, most_characters=1000)
