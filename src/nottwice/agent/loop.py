@@ -215,7 +215,9 @@ class Beats:
         words = drive(refusal.decide(scope, state.plain, reply, MESSAGE), scope.session)
         update: dict[str, Any] = {"refused_by": [], "partial": ""}
         if words.strip().lower() != refusal.ASK_AGAIN:
-            update |= {"transcript": [said(words).to_plain()], "repeats": dict(cycles.NONE)}
+            heard = len(state.plain["transcript"])
+            update |= {"transcript": [said(words).to_plain()], "heard": [heard]}
+            update["repeats"] = dict(cycles.NONE)
         return update
 
     def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
