@@ -121,7 +121,9 @@ def test_an_error_names_the_tool_the_parameter_and_the_way_out(
 ) -> None:
     with pytest.raises(InvalidArguments, match=text) as caught:
         parameters_of(function).assign(args, kwargs)
-    assert caught.value.facts == {"tool": "tool", "parameter": parameter, "path": parameter}
+    facts = dict(caught.value.facts)
+    assert text in facts.pop("why")
+    assert facts == {"tool": "tool", "parameter": parameter, "path": parameter}
     assert "Tool 'tool' was not run" in caught.value.message
     assert "Its parameters are: a, b" in caught.value.message
 
