@@ -202,6 +202,47 @@ def test_a_type_of_independent_parts_is_validated_part_by_part(kind: Any) -> Non
     assert parts_of(state.annotation, state.fields or {}) is not None
 
 
+class FrozenLine(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    text: str
+    at: tuple[int, datetime.date] = (1, datetime.date(2026, 1, 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenData:
+    text: str
+
+
+class FrozenWithList(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    text: str
+    words: list[str] = []
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_shared"),
+    [(FrozenLine, True), (FrozenData, True), (Line, False), (FrozenWithList, False)],
+)
+def test_a_list_of_models_that_nothing_can_change_is_lent_again(
+    host: Host, kind: Any, is_shared: bool
+) -> None:
+    state = TypedDict("state", {"step": int, "lines": list[kind]})  # noqa: UP013
+    seen: list[list[Any]] = []
+
+    flow = graph(state=state)
+
+    @flow.node(then={"again": "add", "end": nt.END})
+    def add(now: Any) -> Any:
+        seen.append(list(now["lines"]))
+        step, lines = now["step"] + 1, [*now["lines"], kind(text=f"{now['step']}")]
+        return nt.go("again" if step < 3 else "end", {"step": step, "lines": lines})
+
+    outcome = run(host, flow, {"step": 0, "lines": []})
+    assert [one.text for one in outcome.state["lines"]] == ["0", "1", "2"]
+    assert [type(one) for one in outcome.state["lines"]] == [kind] * 3
+    assert (seen[2][0] is seen[1][0]) == is_shared
+
+
 def test_a_list_does_not_keep_all_those_before_it() -> None:
     state = StateType(Model, graph="flow", append=())
     notes = freeze(["a"])

@@ -1,9 +1,9 @@
 """How are the parts of a typed state validated one by one, and lent without a copy?
 
 A state of megabytes in which one number changed is not validated as a whole. Each part has a
-validator of its own, and a part that nothing can change (text, numbers, dates, lists and dicts of
-these) keeps its validated twin for as long as it stays the same. Of a list that grew, only the
-new items are validated.
+validator of its own, and a part that nothing can change (text, numbers, dates, frozen models and
+dataclasses, lists and dicts of these) keeps its validated twin for as long as it stays the same. Of
+a list that grew, only the new items are validated.
 
 That is right only where a type says nothing about its parts together. A model with validators of
 its own, a dataclass with ``__post_init__`` and the like are validated as a whole, as ever.
@@ -201,4 +201,27 @@ def _unchangeable(value: Any) -> Any:
         return FrozenDict({_unchangeable(key): _unchangeable(each) for key, each in value.items()})
     if type(value) is tuple:
         return tuple(map(_unchangeable, value))
+    if _is_unchangeable(value):
+        return value
     raise Changeable(type(value).__name__)
+
+
+def _is_unchangeable(value: Any) -> bool:
+    """Whether nothing in a value can be changed, as it is: frozen models of texts, say."""
+    if isinstance(value, _ATOMS) or type(value) in FROZEN:
+        return True
+    if type(value) is tuple:
+        return all(map(_is_unchangeable, value))
+    if isinstance(value, BaseModel):
+        frozen = value.model_config.get("frozen") and not value.__private_attributes__
+        return bool(frozen) and not value.__pydantic_extra__ and _has_unchangeable_parts(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        frozen = getattr(type(value), "__dataclass_params__").frozen  # noqa: B009
+        return bool(frozen) and _has_unchangeable_parts(value)
+    return False
+
+
+def _has_unchangeable_parts(value: Any) -> bool:
+    names = type(value).model_fields if isinstance(value, BaseModel) else dataclasses.fields(value)
+    found = (name if isinstance(name, str) else name.name for name in names)
+    return all(_is_unchangeable(getattr(value, name)) for name in found)
