@@ -98,11 +98,11 @@ def test_what_was_left_in_doubt_is_settled_outside_of_any_node(
     identity = CallIdentity("r", "pay", "g@1.0.0/1", "refund", "0" * 64)
     run = SimpleNamespace(store=MemoryStore(), run_id="r")
     with watched("r", title="", on_wait=lambda: None):
-        said.say(said.about_step(run, node))
-        said.say(said.about_call(run, identity, "run", ""))
-        said.say(said.about_run(run, RunStatus.WAITING, ()))
+        said.say(said.about_step(run, node), run.store)
+        said.say(said.about_call(run, identity, "run", ""), run.store)
+        said.say(said.about_run(run, RunStatus.WAITING, ()), run.store)
         # The run is opened again: its node is not under way any more.
-        said.say(said.about_call(run, identity, "ask verify", ""))
+        said.say(said.about_call(run, identity, "ask verify", ""), run.store)
     assert shown(capsys) == ["  begin   pay", "  settle  refund: ask verify"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -165,10 +166,74 @@ def test_a_listener_that_fails_harms_neither_the_run_nor_other_listeners(
     assert "a listener failed with RunClaimed" in caplog.text
 
 
+def test_an_attempt_that_outlives_its_time_limit_is_in_doubt_until_it_ends(
+    tmp_path: Path, told: list[events.Event]
+) -> None:
+    go_on = threading.Event()
+
+    @nt.tool("unsafe_on_replay", time_limit="50ms")
+    def events_hang(to: str) -> str:
+        go_on.wait(30)
+        return "sent"
+
+    with pytest.raises(nt.ReplayUnsafeError), nt.run("r", store=tmp_path / "a.db"):
+        try:
+            events_hang("ann")
+        finally:
+            (call,) = of_kind(told, events.CallEnded)
+            assert (call.outcome, call.attempts) == ("in doubt", 1)
+            assert of_kind(told, events.AttemptEnded) == []
+            go_on.set()
+    assert [one.outcome for one in of_kind(told, events.AttemptEnded)] == ["done"]
+
+
+def test_each_attempt_of_a_pure_tool_tells_its_own_time(
+    host: Host, told: list[events.Event]
+) -> None:
+    errors = [nt.Retryable("busy"), None]
+
+    @nt.tool("pure", retry=nt.RetryPolicy(2))
+    def events_look(x: int) -> int:
+        host.clock.advance(2)
+        error = errors.pop(0)
+        if error is not None:
+            raise error
+        return x
+
+    with host.process() as ledger, ledger.run("r"):
+        events_look(1)
+    assert [one.seconds for one in of_kind(told, events.AttemptEnded)] == [2.0, 2.0]
+
+
+def test_ledgers_in_memory_are_not_taken_for_one() -> None:
+    heard: list[events.Event] = []
+    ours, theirs = nt.open(":memory:"), nt.open(":memory:")
+    stop = ours.on(heard.append)
+    stop_again = ours.on(heard.append)
+    stop_again()
+    for name, ledger in (("ours", ours), ("theirs", theirs)):
+        with ledger.run(name, policy=lambda call: nt.policy.allow()):
+            pass
+    stop()
+    assert [type(event) for event in heard if type(event).__module__ == events.__name__] == [
+        events.RunClaimed,
+        events.RunLeft,
+    ]
+    assert {event.run_id for event in heard} == {"ours"}
+
+
+def test_what_cannot_listen_is_refused() -> None:
+    async def later(event: events.Event) -> None: ...
+
+    for wrong in (later, "print"):
+        with pytest.raises(nt.UsageError, match="cannot listen"):
+            nt.events.listen(wrong)
+
+
 def test_while_nothing_listens_nothing_is_put_together(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(event: events.Event) -> None:
+    def refuse(*_: object) -> None:
         raise AssertionError("nothing listens")
 
     monkeypatch.setattr(events, "tell", refuse)

@@ -98,5 +98,6 @@ def _tell(
                 replayed=replayed,
                 is_error=is_error,
                 detail=f"turn={turn}" if turn else "",
-            )
+            ),
+            scope.session.store,
         )

@@ -101,6 +101,7 @@ def attempt(
     ends_doubt = intent.ambiguous and row.status is CallStatus.DONE
     closes_as = "a new attempt" if ends_doubt else None
     yield from _record(session, intent, row, outcome, closes_as=closes_as)
+    mine.row = row
     if row.failure is not None or events.listeners:
         session.tell_attempt(row)
     if outcome.interrupt is not None:
@@ -189,6 +190,7 @@ def _record_late(
         session.say("record the late outcome", row)
         closes_as = None if row.status.in_doubt else "the late outcome"
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
+        session.tell_attempt(row)
     finally:
         session.leave(mine)
 

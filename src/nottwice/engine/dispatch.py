@@ -461,8 +461,10 @@ class _Dispatch:
                 break
             session.tell_attempt(intent.failed(failure, now=now, retry_at=now + delay))
             yield Pause(delay)
-            intent = intent._replace(attempt=intent.attempt + 1)
+            began = session.clock.now()
+            intent = intent._replace(attempt=intent.attempt + 1, started_at=began)
         session.riding.add_call(CallWrite(row, before.state if before else None))
+        self.mine.row = row
         if row.failure is not None or events.listeners:
             session.tell_attempt(row)
         if tool.durable:
@@ -483,6 +485,9 @@ class _Dispatch:
     def tell_listeners(self, receipt: Receipt[Any] | None, began: float) -> None:
         """Tell what the caller got; without a receipt it was an error."""
         identity, row = self.request.identity, self.row
+        if receipt is None and self.mine.row is not None:
+            # An attempt was made here that has not ended, or that a waiter was torn away from.
+            row = self.mine.row
         seconds = self.session.clock.now() - began
         events.tell(
             events.CallEnded(
@@ -495,7 +500,8 @@ class _Dispatch:
                 outcome="failed" if row is None else events.ending(row),
                 replayed=receipt is not None and receipt.replayed,
                 seconds=max(0.0, seconds),
-            )
+            ),
+            self.session.store,
         )
 
     def receipt(self, attempted: Attempted) -> Receipt[Any]:

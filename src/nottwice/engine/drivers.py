@@ -86,7 +86,7 @@ class UsualDriver:
             case Write():
                 seat.store.commit(ask.commit)
                 if events.listeners:
-                    events.tell_of_commit(ask.commit, seat.store.location)
+                    events.tell_of_commit(ask.commit, seat.store)
                 # Never what a store may happen to return: only None can be sent to any iterable.
                 return None
             case Fire():
@@ -119,7 +119,7 @@ class UsualDriver:
             case Write():
                 await awaitable(seat.store.commit_soon(ask.commit))
                 if events.listeners:
-                    events.tell_of_commit(ask.commit, seat.store.location)
+                    events.tell_of_commit(ask.commit, seat.store)
                 return None
             case Read():
                 if seat.store.reads_can_block:

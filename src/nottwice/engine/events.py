@@ -8,13 +8,17 @@ Promise kept here: P210.
 
 from __future__ import annotations
 
+import contextvars
+import inspect
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+from nottwice.errors import UsageError
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.records import frozen_record
-from nottwice.store.interface import Commit
+from nottwice.store.interface import Commit, Store
 
 Ending = Literal["done", "failed", "in doubt"]
 log = logging.getLogger("nottwice")
@@ -105,34 +109,78 @@ class RunLeft(Event):
 
 
 Listener = Callable[[Event], None]
-listeners: tuple[Listener, ...] = ()
+listeners: tuple[_Listening, ...] = ()
 """Empty, events are not even put together. Looked at in every call, so it is no function."""
+_guard = threading.Lock()
+_silent: contextvars.ContextVar[bool] = contextvars.ContextVar("nottwice_silent", default=False)
+_IN_MEMORY = ":memory:"
 
 
-def listen(listener: Listener) -> Callable[[], None]:
-    """Tell ``listener`` of everything from now on. Call what is returned to stop that."""
+class _Listening:
+    """A listener, and the ledger that it wants to hear of; None: of all."""
+
+    def __init__(self, listener: Listener, of: Store | None) -> None:
+        self.listener, self._of = listener, of
+
+    def wants(self, store: Store) -> bool:
+        of = self._of
+        if of is None or of is store:
+            return True
+        # One file may be open twice in a process; ledgers in memory only share a name.
+        return of.location == store.location != _IN_MEMORY
+
+
+def listen(listener: Listener, *, of: Store | None = None) -> Callable[[], None]:
+    """Tell ``listener`` of everything from now on. Call what is returned to stop that.
+
+    ``of``: only what happens in this store.
+    """
     global listeners
-    listeners = (*listeners, listener)
+    if not callable(listener) or inspect.iscoroutinefunction(listener):
+        raise UsageError(
+            f"{listener!r} cannot listen. Nothing was changed. Give a plain function of one event; "
+            "it may hand the event to a queue that async code reads."
+        )
+    mine = _Listening(listener, of)
+    with _guard:
+        listeners = (*listeners, mine)
 
     def stop() -> None:
         global listeners
-        listeners = tuple(one for one in listeners if one is not listener)
+        with _guard:
+            listeners = tuple(one for one in listeners if one is not mine)
 
     return stop
 
 
-def tell(event: Event) -> None:
-    for listener in listeners:
+def forget_listeners() -> None:
+    """Tell nothing to the listeners that there are."""
+    global listeners
+    listeners = ()
+
+
+def silence_here() -> None:
+    """Tell nothing of what happens in this context: it only looks as if it happened."""
+    _silent.set(True)
+
+
+def tell(event: Event, store: Store) -> None:
+    """Tell of something that happened in a ledger."""
+    if _silent.get():
+        return
+    for one in listeners:
+        if not one.wants(store):
+            continue
         try:
-            listener(event)
+            one.listener(event)
         except Exception:
             log.exception("a listener failed with %s", type(event).__name__)
 
 
-def tell_of_commit(commit: Commit, ledger: str) -> None:
+def tell_of_commit(commit: Commit, store: Store) -> None:
     """Tell of the claim, the release and the new reviews that a commit has made durable."""
-    for event in _in_commit(commit, ledger):
-        tell(event)
+    for event in _in_commit(commit, store.location):
+        tell(event, store)
 
 
 def _in_commit(commit: Commit, ledger: str) -> Iterator[Event]:

@@ -375,7 +375,7 @@ def _give_up(
     yield from session.commit(calls=tuple(session.unrecorded.values()), run=update, reviews=reviews)
     if said.is_heard():
         head = yield Read(lambda store: store.load_head(session.run_id))
-        said.say(said.about_run(session, status, waits, head=head))
+        said.say(said.about_run(session, status, waits, head=head), session.store)
 
 
 def _give_up_as_it_is(

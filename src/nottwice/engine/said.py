@@ -87,10 +87,10 @@ def is_heard() -> bool:
     return log.isEnabledFor(logging.INFO) or bool(events.listeners)
 
 
-def say(said: Said) -> None:
+def say(said: Said, store: Store) -> None:
     log.info("%s", said, extra={"said": said})
     if events.listeners:
-        events.tell(said)
+        events.tell(said, store)
 
 
 def about_call(seat: _Named, about: CallRow | CallIdentity, decision: str, detail: str) -> Said:

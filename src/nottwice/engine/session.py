@@ -512,7 +512,7 @@ class Session:
             detail = f"after {seconds:.3g} s error={ended.error!r}{again}"
             self.say(f"attempt {row.attempt} ended with an error", row, detail)
         if events.listeners:
-            events.tell(ended)
+            events.tell(ended, self.store)
 
     def say(
         self, decision: str | Action, row_or_identity: CallRow | CallIdentity, detail: str = ""
@@ -521,7 +521,7 @@ class Session:
         if said.is_heard():
             detail = hide(detail)
             words = decision.value if isinstance(decision, Action) else decision
-            said.say(said.about_call(self, row_or_identity, words, detail))
+            said.say(said.about_call(self, row_or_identity, words, detail), self.store)
 
 
 def _never() -> bool:

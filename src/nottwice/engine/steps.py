@@ -77,7 +77,7 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
     if not state.finished and not is_first:
         state.abandoned = yield from _abandoned_visits(session, record)
     if said.is_heard():
-        said.say(said.about_step(session, record, resumed=state.resumed))
+        said.say(said.about_step(session, record, resumed=state.resumed), session.store)
     # With it goes the end of the step before: that this one is in progress costs no sync more.
     yield from session.flush_at_step()
     return Scope(session, node_id, checkpoint_id, (state, *scope.steps))
@@ -112,7 +112,7 @@ def ended(
             state.record, status=status, finished_at=now, failure=failure, output_file=output_file
         )
         if said.is_heard():
-            said.say(said.about_step(session, state.record))
+            said.say(said.about_step(session, state.record), session.store)
         if events.listeners:
             events.tell(
                 events.StepEnded(
@@ -123,7 +123,8 @@ def ended(
                     outcome="done" if failure is None else "failed",
                     seconds=max(0.0, now - state.record.started_at),
                     error=None if failure is None else f"{failure.error_type}: {failure.message}",
-                )
+                ),
+                session.store,
             )
     return state.record
 

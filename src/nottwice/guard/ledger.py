@@ -90,14 +90,17 @@ _here: contextvars.ContextVar[StandIn | None] = contextvars.ContextVar(
 )
 
 
-def stand_in_everywhere(stand_in: StandIn) -> None:
-    """Have every ledger of this process, also those that are open, use what stands in for it."""
+def stand_in_everywhere(stand_in: StandIn | None) -> None:
+    """Have every ledger of this process, also those that are open, use what stands in for it.
+
+    Runs that are under way keep what they were opened with. None: use what is named again.
+    """
     global _everywhere
     _everywhere = stand_in
 
 
 def stand_in_here(stand_in: StandIn) -> None:
-    """The same for the code that runs in this context."""
+    """The same for code that runs in this context, for ever."""
     _here.set(stand_in)
 
 
@@ -123,6 +126,8 @@ class Ledger:
         self.policies = read_policies(policy)
         """Who is asked before every call of its runs (L9)."""
         self._key = key
+        self._keys_of: Ledger | None = None
+        """The ledger that has found the keys, or will, if this one only asks other policies."""
 
     @property
     def store(self) -> Store:
@@ -145,7 +150,7 @@ class Ledger:
     @functools.cached_property
     def keyring(self) -> Keyring | None:
         """The keys of this ledger, looked for when they are first needed; None: there are none."""
-        return find_keyring(self._key)
+        return find_keyring(self._key) if self._keys_of is None else self._keys_of.keyring
 
     @property
     def keys(self) -> FindKeys:
@@ -191,16 +196,18 @@ class Ledger:
         asked = joined(self.policies, policies)
         if asked == self.policies:
             return self
-        return Ledger(
+        made = Ledger(
             self._store, clock=self._clock, policy=asked, key=self._key, driver=self._driver
         )
+        made._keys_of = self._keys_of or self
+        return made
 
     def on(self, listener: Listener) -> Callable[[], None]:
         """Tell ``listener`` what this process does in this ledger, from now on.
 
         See ``nottwice.events`` for what there is to tell. Call what is returned to stop.
         """
-        return listen(lambda event: listener(event) if event.ledger == self.location else None)
+        return listen(listener, of=self._store)
 
     def send(
         self,

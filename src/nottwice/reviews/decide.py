@@ -222,6 +222,7 @@ def _write(
                 review_id=review.review_id,
                 decision=action,
                 by=by,
-            )
+            ),
+            store,
         )
     return review

@@ -65,6 +65,7 @@ class OnDisk(ABC):
             text = f"{path} is not a usable path ({error}). Nothing was opened."
             raise StoreError(text) from error
         self._reopening = threading.Lock()
+        self._moved = False
         self._settle()
 
     def _settle(self) -> bool:
@@ -79,7 +80,10 @@ class OnDisk(ABC):
         if self._pid != os.getpid():
             with self._reopening:
                 if self._pid != os.getpid():
-                    self._prepare(create=self._settle())
+                    # Asked for again if that fails: where it lies now there may be nothing yet.
+                    self._moved = self._settle() or self._moved
+                    self._prepare(create=self._moved)
+                    self._moved = False
 
     @abstractmethod
     def _prepare(self, *, create: bool) -> None: ...

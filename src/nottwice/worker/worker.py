@@ -306,4 +306,5 @@ class _Shift:
 def _say(ledger: Ledger, task: Task, decision: str, detail: str) -> None:
     if said.is_heard():
         place = ledger.location
-        said.say(Said(ledger=place, run_id=task.run_id, decision=decision, detail=detail))
+        told = Said(ledger=place, run_id=task.run_id, decision=decision, detail=detail)
+        said.say(told, ledger.store)

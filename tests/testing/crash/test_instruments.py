@@ -60,6 +60,30 @@ def test_a_ledger_that_was_opened_before_is_left_as_it_is(
         assert [run.workflow_id for run in ledger.store.runs()] == ["earlier"]
 
 
+def test_a_folder_for_examinations_behind_a_link_is_as_good_as_any(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The temporary folder of macOS is one."""
+    (here / "real").mkdir()
+    (here / "link").symlink_to(here / "real")
+    monkeypatch.setattr("nottwice.testing.crash.sweep.fast_folder", lambda: str(here / "link"))
+    verdict = crash_test(lambda: agent("agent.db"), tools=ANSWERS)
+    assert verdict.failures == ()
+    assert verdict.examined >= 16
+
+
+def test_listeners_of_the_program_hear_nothing_of_an_examination(here: Path) -> None:
+    def hear(event: nt.events.Event) -> None:
+        (here / "heard").touch()
+
+    stop = nt.events.listen(hear)
+    try:
+        crash_test(lambda: agent("agent.db"), tools=ANSWERS)
+    finally:
+        stop()
+    assert files_in(here) == []
+
+
 def test_waiting_for_days_takes_no_time_and_moves_the_clock() -> None:
     def work() -> float:
         with nt.run("patient", store="agent.db"):

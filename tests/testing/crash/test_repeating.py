@@ -220,3 +220,31 @@ def needs_strace(level: str) -> None:
 def test_a_tolerance_that_is_no_number_of_calls_is_refused(given: Any) -> None:
     with pytest.raises(CrashTestRefused, match=r"at_most_repeated= .* Nothing was run"):
         crash_test(asks(search), tools=ANSWERS, at_most_repeated=given)
+
+
+def test_an_effect_that_is_sent_again_lets_no_other_work_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reissue is over when it has ended, so one call is under way at a time."""
+    monkeypatch.chdir(tmp_path)
+
+    @nt.tool("pure", durable=True)
+    def repeating_think(again: bool) -> str:
+        return "thought"
+
+    @nt.tool("idempotent_with_key", key="order-{order}", window="24h")
+    def repeating_pay(order: int) -> str:
+        return "paid"
+
+    def work() -> None:
+        with nt.open("agent.db") as ledger:
+            again = next(iter(ledger.runs()), None) is not None
+            with ledger.run("r"):
+                repeating_think(again)
+                repeating_pay(7)
+
+    verdict = crash_test(work, tools={"repeating_pay": "paid"})
+    said = {
+        one.text for each in verdict.failures for one in each.violations if one.promise == "P160"
+    }
+    assert any("2 calls were made again" in text for text in said)

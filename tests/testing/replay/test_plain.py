@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +314,45 @@ def test_a_call_belongs_to_its_step_and_else_to_the_block() -> None:
 def test_two_functions_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="a name of its own"):
         programs([print, print])
+
+
+def test_a_program_that_works_in_a_pool_makes_no_effect_while_it_is_recorded_or_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads do not inherit the context that says what is only a replay."""
+    monkeypatch.chdir(tmp_path)
+    done, broken = list[str](), [True]
+    pool = ThreadPoolExecutor(1)
+
+    @nt.tool("unsafe_on_replay")
+    def pooled_refund(order: int) -> str:
+        done.append("refund")
+        return "paid"
+
+    @nt.tool("unsafe_on_replay")
+    def pooled_mail(order: int) -> str:
+        done.append("mail")
+        return "sent"
+
+    def handle(run_id: str) -> None:
+        with nt.run(run_id, store="agent.db"):
+            pooled_refund(7)
+            if broken[0]:
+                raise RuntimeError("outage")
+            pooled_mail(7)
+
+    def work(run_id: str) -> None:
+        pool.submit(handle, run_id).result()
+
+    with pytest.raises(RuntimeError):
+        work("ticket-1")
+    broken[0] = False
+    terms = Terms(works=(work,))
+    with nt.open("agent.db") as ledger:
+        record(nt.App(graphs=[]), ledger.store, tmp_path / "fixtures", number=5, terms=terms)
+        replay_folder(nt.App(graphs=[]), tmp_path / "fixtures", terms=terms)
+        assert [(run.id, run.status) for run in ledger.runs()] == [("ticket-1", "failed")]
+    assert done == ["refund"]
+    work("ticket-1")
+    assert done == ["refund", "mail"]
+    pool.shutdown()

@@ -103,6 +103,8 @@ def run_errand(
         stand_in_everywhere(examined)
         stubs, theirs = examined.stubs, examined.stores
         _look(errand, theirs, link, "before", now)
+        # Those of the program would tell others of what happens only here.
+        events.forget_listeners()
         events.listen(lambda event: _note_over(event, link))
         _let_people_act(errand, examined, now)
         if errand.before_work is not None:
@@ -171,7 +173,8 @@ def _lead_elsewhere(errand: Errand, link: Link) -> None:
 
 
 def _note_over(event: events.Event, link: Link) -> None:
-    if isinstance(event, events.CallEnded):
+    # A call that is reissued while its run is opened has no caller who is told.
+    if isinstance(event, events.CallEnded | events.AttemptEnded):
         link.note("over", call_id=event.call_id)
 
 

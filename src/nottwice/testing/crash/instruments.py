@@ -53,10 +53,10 @@ class Redirect:
     """Where the ledger that some code names by a path lies in an examination."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder = folder.resolve()
 
     def path_of(self, named: Path) -> Path:
-        path = named.expanduser().absolute()
+        path = named.expanduser().resolve()
         if path.is_relative_to(self._folder):
             return path
         mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
@@ -122,6 +122,10 @@ class CountedStore:
         return Life.ALIVE if own.holder_id == holder_id else Life.NOT_PROVEN
 
 
+_numbers = itertools.count()
+"""Of all ledgers of this process: the parent knows a write by its number."""
+
+
 class Writes:
     """Tells the parent which holder begins to write, and that it was let to.
 
@@ -131,10 +135,9 @@ class Writes:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._numbers = itertools.count()
 
     def begin(self, commit: Commit) -> int:
-        number = next(self._numbers)
+        number = next(_numbers)
         epoch = commit.fence.epoch if commit.fence is not None else 0
         if commit.claim is not None:
             epoch = commit.claim.run.epoch

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -44,17 +45,19 @@ class Stores:
         self._elsewhere = elsewhere
         # The store that the work named is kept beside ours, so that its id stays its own.
         self._ours: dict[int, tuple[Any, CountedStore]] = {}
+        self._guard = threading.RLock()
 
     def counted(self, named: Any) -> Any:
         """The store in the folder of this examination, every write of it counted."""
         if isinstance(named, CountedStore):
             return named
-        if id(named) not in self._ours:
-            counted = CountedStore(
-                self._redirected(named), self._link, self._points, elsewhere=self._elsewhere
-            )
-            self._ours[id(named)] = (named, counted)
-        return self._ours[id(named)][1]
+        with self._guard:
+            if id(named) not in self._ours:
+                counted = CountedStore(
+                    self._redirected(named), self._link, self._points, elsewhere=self._elsewhere
+                )
+                self._ours[id(named)] = (named, counted)
+            return self._ours[id(named)][1]
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[list[Store]]:

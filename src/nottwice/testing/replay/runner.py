@@ -24,13 +24,14 @@ from typing import Any
 from nottwice.engine.asks import Ask, CanInvoke, Fire, Outcome, Pause, Rule, Verify
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import USUAL
+from nottwice.engine.events import silence_here
 from nottwice.engine.host import Driver, FindKeys, Seat
 from nottwice.engine.steps import SPAWN
 from nottwice.engine.stops import is_wait
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome as RunOutcome
-from nottwice.guard.ledger import Ledger, stand_in_here
+from nottwice.guard.ledger import Ledger, stand_in_everywhere, stand_in_here
 from nottwice.guard.policies import NoneAsked
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
@@ -113,10 +114,10 @@ def run_fixture(
 
     def work() -> None:
         _replaying.set(True)
+        silence_here()
         try:
             if isinstance(graph, Program):
-                stand_in_here(_OnlyLedger(store, clock, keys))
-                graph.resume(fixture.run_id)
+                _resume(graph, fixture.run_id, _OnlyLedger(store, clock, keys))
             else:
                 trace.outcome = graph.run(fixture.run_id, store=ledger)
         except BaseException as error:
@@ -414,12 +415,29 @@ class _OnlyLedger:
 _replaying: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "nottwice_replaying", default=False
 )
-_REACHES_OUT = frozenset({"socket.connect", "socket.getaddrinfo", "socket.sendto"})
+_REACHES_OUT = frozenset(
+    f"socket.{name}"
+    for name in ("connect", "getaddrinfo", "gethostbyname", "gethostbyaddr", "sendmsg", "sendto")
+)
+
+
+_one_program = threading.Lock()
+
+
+def _resume(program: Program, run_id: str, only: _OnlyLedger) -> None:
+    """Run a program in which nothing is real: its threads do not know that they are replayed."""
+    stand_in_here(only)
+    with _one_program:
+        stand_in_everywhere(only)
+        try:
+            program.resume(run_id)
+        finally:
+            stand_in_everywhere(None)
 
 
 @functools.cache
 def _close_the_network() -> None:
-    """Stop what is replayed from reaching out, by an audit hook, which nothing can go around."""
+    """Stop what is replayed from connecting to anything, by an audit hook of Python."""
     sys.addaudithook(_hear)
 
 
