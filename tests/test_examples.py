@@ -335,7 +335,7 @@ def check_ticket_is_closed(folder: Path) -> None:
     assert "ticket-7 is completed: Ticket 7 is closed: 40.00 refunded" in output
     assert "plan: 3 of 3 steps; evidence: 2" in output
     assert "1 refund, 1 mail" in output
-    assert "8 replies" in output
+    assert "10 replies" in output
     # Eight of the agent, two of the clerk, and the one that was under way.
     assert len(lines_of(folder / "requests.txt")) <= 11
     assert [" 4000 cents " in line for line in lines_of(folder / "bank.txt")] == [True]

@@ -104,7 +104,7 @@ def test_every_line_of_stdin_is_a_message_of_its_own(place: Workplace) -> None:
 
 def test_a_person_at_a_terminal_gets_a_prompt_and_answers(place: Workplace) -> None:
     ended = place.terminal(
-        f"{sys.executable} -m nottwice talk t-1 --quiet --app talker.py:app",
+        "nottwice talk t-1 --quiet --app talker.py:app",
         ("> ", "good morning"),
         ("That was turn 2.", "good night"),
         ("That was turn 3.", "\x04"),

@@ -116,8 +116,8 @@ AGENT: tuple[Mutant, ...] = (
     Mutant(
         name="the ids of a model go back to it as it made them up",
         file="agent/loop.py",
-        old="            messages=with_own_ids(context.messages),\n",
-        new="            messages=context.messages,\n",
+        old="messages=with_own_ids(tuple(refusal.shown_to_model(context.messages))),\n",
+        new="messages=tuple(refusal.shown_to_model(context.messages)),\n",
         tests=("tests/agent/test_wire_ids.py::test_what_is_on_record_is_what_the_model_said",),
         why="One reply with a duplicate id would poison every later request.",
     ),

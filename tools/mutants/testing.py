@@ -8,12 +8,8 @@ TESTING: tuple[Mutant, ...] = (
     Mutant(
         name="a third party's store is used as it is",
         file="testing/crash/third_party.py",
-        old="        if id(named) not in self._ours:\n",
-        new=(
-            "        if self._make is None:\n"
-            "            return named\n"
-            "        if id(named) not in self._ours:\n"
-        ),
+        old="        if isinstance(named, CountedStore):\n",
+        new="        if self._make is None or isinstance(named, CountedStore):\n",
         tests=(
             "tests/testing/crash/test_third_party.py"
             "::test_a_store_of_a_third_party_is_refused_and_its_ledger_stays_as_it_was",
@@ -21,13 +17,10 @@ TESTING: tuple[Mutant, ...] = (
         why="A crash test would write false receipts into the real ledger.",
     ),
     Mutant(
-        name="a run block that was made before the crash test keeps its store",
-        file="testing/crash/third_party.py",
-        old=(
-            "            block._opening = replace(opening, "
-            "store=third_party._safe(opening.store))\n"
-        ),
-        new="            block._opening = replace(opening, store=opening.store)\n",
+        name="a ledger that was opened before the crash test keeps its store",
+        file="guard/ledger.py",
+        old="        return self._store if stand_in is None else stand_in.store(self._store)\n",
+        new="        return self._store\n",
         tests=(
             "tests/testing/crash/test_third_party.py"
             "::test_a_store_of_a_third_party_is_refused_and_its_ledger_stays_as_it_was",

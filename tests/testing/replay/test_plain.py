@@ -32,17 +32,17 @@ def reach(where):
     if where == KILL_AT:
         os.kill(os.getpid(), signal.SIGKILL)
 
-@nt.tool("pure", name="plain_look")
+@nt.tool("pure", name="program_look")
 def look(order: str) -> dict:
     reach(f"look {order}")
     return {"customer": "ann", "cents": 4000}
 
-@nt.tool("unsafe_on_replay", name="plain_mail")
+@nt.tool("unsafe_on_replay", name="program_mail")
 def mail(to: str, body: str) -> str:
     reach(f"mail {body}")
     return "sent"
 
-@nt.tool("unsafe_on_replay", name="plain_refund")
+@nt.tool("unsafe_on_replay", name="program_refund")
 def refund(order: str, cents: int) -> str:
     reach("refund")
     return "paid"
