@@ -19,7 +19,7 @@ DRIVERS = (PACKAGE + "engine/drivers.py", PACKAGE + "engine/reading.py")
 # A policy is asked in a thread, and reads its meter there.
 MAY_READ = {(PACKAGE + "engine/gate.py", "read_meter")}
 # What takes a store along without asking it anything, or opens one in the first place.
-TAKES_IT_ALONG = ("Opening", "Session", "ledger_of")
+TAKES_IT_ALONG = ("Opening", "Session", "ledger_of", "say", "tell")
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
