@@ -28,7 +28,7 @@ from nottwice.engine.blocking import written_call
 from nottwice.engine.dispatch import Receipt, perform
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, current_scope
-from nottwice.errors import Retryable
+from nottwice.errors import Denied, Rejected, Retryable, ToolFailure
 from nottwice.graphs.children import child_identity, may_be_resumed, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
@@ -406,10 +406,9 @@ def _note(
         return wording.of_earlier(one.call, tool, before, turn, repeat=repeat)
     if twin is not None:
         before = course.acts[twin["index"]].call
+        if wrong:
+            return wording.of_failed_twin(one.call, tool, before)
         return wording.of_twin(one.call, tool, before, repeat=repeat)
-    if earlier is not None and tool is not None and not wrong:
-        before = wording.call_of(state, earlier)
-        return wording.of_first_words(one.call, tool, before, earlier["turn"])
     return None
 
 
@@ -429,8 +428,12 @@ def _has_answer(one: Act) -> bool:
 
 def _asked(state: RunState, one: Act, outcome: Invoked) -> dict[str, Any]:
     how = "done"
-    if outcome.error is not None:
-        how = "unavailable" if isinstance(outcome.error, Retryable) else "failed"
+    if isinstance(outcome.error, Retryable):
+        how = "unavailable"
+    elif outcome.error is not None:
+        tried = isinstance(outcome.error, ToolFailure)
+        allowed = not isinstance(outcome.error, Denied | Rejected)
+        how = "failed" if tried and allowed else "refused"
     elif isinstance(outcome.value, Outcome) and outcome.value.status != "completed":
         how = "unavailable" if may_be_resumed(outcome.value.failure) else "failed"
     return {

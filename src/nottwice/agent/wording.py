@@ -156,12 +156,14 @@ def of_twin(call: ToolCall, tool: Tool | None, before: ToolCall, *, repeat: str 
     return f"(You asked for this twice at once. It was done once.{again})"
 
 
-def of_first_words(call: ToolCall, tool: Tool, before: ToolCall, turn: int) -> str | None:
-    """That another attempt has used the words of the first one."""
-    other = other_words(tool, before, call)
-    if not other:
-        return None
-    return f"(It was done now, with the {_listed(other)} that you gave in turn {turn}.)"
+def of_failed_twin(call: ToolCall, tool: Tool | None, before: ToolCall) -> str:
+    """The same, of a call that failed without effect."""
+    if tool is not None and (other := other_words(tool, before, call)):
+        return (
+            f"(You asked for this twice at once, with another {_listed(other)}. It was tried once, "
+            f"as you asked for it first. To try it with this {_listed(other)}, call it again.)"
+        )
+    return "(You asked for this twice at once. It was tried once.)"
 
 
 def other_words(tool: Tool, before: ToolCall, call: ToolCall) -> list[str]:
