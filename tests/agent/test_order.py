@@ -218,7 +218,7 @@ def test_the_mail_about_a_refund_that_was_rejected_is_not_sent() -> None:
     assert second.content.startswith("Not begun: you asked for this after call 1")
     assert asked_again.content == "sent"
     assert sent == ["You are refunded."]
-    assert [one.outcome for one in outcome.state.asked] == ["failed", "done"]
+    assert [one.outcome for one in outcome.state.asked] == ["refused", "done"]
 
 
 @pytest.mark.parametrize(

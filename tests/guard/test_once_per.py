@@ -1,4 +1,4 @@
-"""Are other words another effect? Not where the tool says what it is done once for (P202)."""
+"""Are other words another effect? Not where the tool says what it is done once for (P202, P213)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Outbox:
     def __init__(self, **declared: Any) -> None:
         self.sent: list[tuple[str, int, str]] = []
         self.trouble: list[BaseException] = []
+        self.longest = 1_000
         declared = {"once_per": ("to", "order_id"), **declared}
 
         @nt.tool("unsafe_on_replay", name="send_mail", **declared)
@@ -30,6 +31,8 @@ class Outbox:
             """Send a mail about an order."""
             if self.trouble:
                 raise self.trouble.pop(0)
+            if len(text) > self.longest:
+                raise nt.Poison(f"the text is longer than {self.longest} characters")
             self.sent.append((to, order_id, text))
             return f"mail {len(self.sent)}"
 
@@ -112,17 +115,120 @@ def test_a_second_mail_on_purpose_shows_a_person_both_wordings() -> None:
     assert [text for *_, text in outbox.sent] == ["Hello", "It is on its way."]
 
 
-def test_another_attempt_sends_the_words_on_record_and_the_model_is_told_so() -> None:
-    outbox = Outbox()
-    outbox.trouble = [nt.Retryable("busy")] * 4
-    shop = Workshop([mail("Hello"), mail("Dear Ann"), "done"], tools=[outbox.tool])
-    first, second = results(shop)
+TOO_LONG = nt.Poison("the text is longer than 20 characters")
+
+
+@pytest.mark.parametrize("trouble", [[TOO_LONG], [nt.Retryable("busy")] * 4])
+@pytest.mark.parametrize("declared", [{}, {"once_per": None, "volatile": ("text",)}])
+def test_what_failed_without_effect_is_tried_again_in_the_words_of_now(
+    trouble: list[BaseException], declared: dict[str, Any]
+) -> None:
+    outbox = Outbox(**declared)
+    outbox.trouble = list(trouble)
+    script = [mail("A long text"), mail("Short"), mail("Shorter"), mail("A long text"), "done"]
+    shop = Workshop(script, tools=[outbox.tool])
+    first, second, third, fourth = results(shop)
     assert first.is_error
-    assert outbox.sent == [("ann", 7, "Hello")]
-    assert "with the text that you gave in turn 1" in second.content
+    assert outbox.sent == [("ann", 7, "Short")]
+    assert second.content == "mail 1"
+    for later in (third, fourth):
+        assert "You did this in turn 2 already, with another text" in later.content
+        assert later.receipt_id == second.receipt_id
     with shop.host.process() as ledger:
-        (effect,) = shop.agent.effects("ticket-7", store=ledger)
-    assert effect.args["text"] == "Hello"
+        effects = shop.agent.effects("ticket-7", store=ledger)
+    assert [(one.args["text"], one.status) for one in effects] == [
+        ("A long text", "failed"),
+        ("Short", "done"),
+    ]
+
+
+def test_words_that_failed_are_not_tried_again_and_each_new_wording_is() -> None:
+    outbox = Outbox()
+    outbox.trouble = [TOO_LONG, TOO_LONG]
+    script = [mail("1"), mail("1"), [mail("2"), mail("3")], mail("3"), "done"]
+    shop = Workshop(script, tools=[outbox.tool])
+    _, again, second, twin, third = results(shop)
+    assert "You asked for this in turn 1 already. This is how it failed" in again.content
+    assert second.is_error
+    assert "It was tried once, as you asked for it first" in twin.content
+    assert third.content == "mail 1"
+    assert outbox.sent == [("ann", 7, "3")]
+
+
+def test_new_words_after_a_failure_keep_the_key_of_the_effect() -> None:
+    keys: list[str | None] = []
+
+    @nt.tool(
+        "idempotent_with_key", name="pay", key="pay-{order}", window="24h", once_per=("order",)
+    )
+    def pay(order: int, reason: str) -> str:
+        """Pay."""
+        keys.append(nt.current_call().key)
+        if len(reason) > 3:
+            raise nt.Poison("the reason is too long")
+        return "paid"
+
+    script = [{"pay": {"order": 7, "reason": "broken"}}, {"pay": {"order": 7, "reason": "bad"}}]
+    shop = Workshop([*script, "done"], tools=[pay])
+    assert results(shop)[1].content == "paid"
+    assert keys == ["pay-7", "pay-7"]
+
+
+def test_killed_at_any_commit_new_words_after_a_failure_are_one_mail() -> None:
+    def look(call: nt.Call) -> nt.Verification:
+        found = any(one == tuple(call.args.values()) for one in outbox.sent)
+        return nt.happened("mail 1") if found else nt.did_not_happen()
+
+    def make() -> tuple[Outbox, Workshop]:
+        forget_tools()
+        made = Outbox(verify=look, settles="1ms")
+        made.longest = 20
+        return made, Workshop([mail("x" * 30), mail("Hello"), "done"], tools=[made.tool])
+
+    outbox, expected = make()
+    expected.finish()
+    assert outbox.sent == [("ann", 7, "Hello")]
+    for dies_at in range(1, expected.host.points + 1):
+        outbox, shop = make()
+        assert shop.run(dies_at=dies_at) is None
+        assert shop.finish().status == "completed"
+        assert outbox.sent == [("ann", 7, "Hello")]
+
+
+def test_an_approval_does_not_cover_the_new_words_after_a_failure() -> None:
+    outbox = Outbox(approve=True)
+    outbox.trouble = [TOO_LONG]
+    shop = Workshop([mail("Hello"), mail("You owe us 1,000,000."), "done"], tools=[outbox.tool])
+    shop.finish()
+    shop.host.decide(Verb.APPROVE)
+    outcome = shop.finish()
+    (review,) = outcome.reviews
+    assert "1,000,000" in review.summary
+    assert outbox.sent == []
+
+
+def test_what_a_person_rejected_is_not_asked_for_again_in_other_words() -> None:
+    outbox = Outbox(approve=True)
+    shop = Workshop([mail("Hello"), mail("Dear Ann"), "done"], tools=[outbox.tool])
+    shop.finish()
+    shop.host.decide(Verb.REJECT)
+    outcome = shop.finish()
+    assert outcome.status == "completed"
+    assert outbox.sent == []
+    assert [one.outcome for one in outcome.state.asked] == ["refused"]
+
+
+def test_in_a_plain_run_other_words_get_the_recorded_failure_unless_the_code_says_again() -> None:
+    outbox = Outbox()
+    outbox.trouble = [TOO_LONG]
+    host = Host()
+    for _ in range(2):
+        with host.process() as ledger, ledger.run("r"):
+            for text in ("A long text", "Short"):
+                with pytest.raises(nt.Poison):
+                    outbox.tool("ann", 7, text)
+            outbox.tool.again("shorter")("ann", 7, "Short")
+    assert outbox.sent == [("ann", 7, "Short")]
 
 
 def test_in_a_plain_run_the_second_wording_gets_the_first_receipt() -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from nottwice.agent import gone as gone_tools
 from nottwice.agent import own_tools, telling, wording
 from nottwice.agent.files import files_in
 from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
@@ -28,11 +30,11 @@ from nottwice.engine.blocking import written_call
 from nottwice.engine.dispatch import Receipt, perform
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, current_scope
-from nottwice.errors import Retryable
+from nottwice.errors import Denied, Rejected, Retryable, ToolFailure
 from nottwice.graphs.children import child_identity, may_be_resumed, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
-from nottwice.model.call import CallIdentity
+from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.tool import Tool
@@ -55,6 +57,8 @@ class Act:
     wanted: Wanted | None = None
     receipt_id: str | None = None
     earlier: Mapping[str, Any] | None = None
+    row: CallRow | None = None
+    """What is on record of it, if its tool is gone."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -67,7 +71,8 @@ class Acted:
 
 def act(scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]) -> Acted:
     """Do what one reply asks for, stage by stage; what belongs to one stage runs in threads."""
-    course = _Course(scope, _prepare(scope, toolbox, state, calls))
+    gone = drive(_gone(scope, toolbox, state, calls), scope.session)
+    course = _Course(scope, _prepare(scope, toolbox, state, calls, gone))
     for todo in course.stages():
         doings = tuple(_doing(one) for one in todo)
         if len(doings) == 1:
@@ -85,7 +90,8 @@ async def act_async(
     scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]
 ) -> Acted:
     """The same without blocking the event loop; async tools run in it."""
-    course = _Course(scope, _prepare(scope, toolbox, state, calls))
+    gone = await drive_async(_gone(scope, toolbox, state, calls), scope.session)
+    course = _Course(scope, _prepare(scope, toolbox, state, calls, gone))
     for todo in course.stages():
         tasks = [asyncio.get_running_loop().create_task(_do_async(one)) for one in todo]
         try:
@@ -172,6 +178,8 @@ class _Course:
         """Whether what follows in order must not be done, because this was not done."""
         if not one.lane.keeps_order:
             return False
+        if one.row is not None:
+            return one.row.status is not CallStatus.DONE
         if one.told is not None or one.index in self.held_by:
             return True
         outcome = self.ended[one.index]
@@ -243,13 +251,24 @@ async def _do_async(one: Act) -> Receipt[Any] | Outcome[Any]:
 # Before
 
 
-def _prepare(
+def _gone(
     scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]
+) -> Doing[dict[int, CallRow]]:
+    return gone_tools.on_record(scope, {*toolbox.offered, *OWN_TOOLS}, state, calls)
+
+
+def _prepare(
+    scope: Scope,
+    toolbox: Toolbox,
+    state: RunState,
+    calls: Sequence[ToolCall],
+    gone: Mapping[int, CallRow],
 ) -> list[Act]:
     changes, asked = Changes.of(state), state.plain["asked"]
     acts: list[Act] = []
     for index, call in enumerate(calls):
-        one = Act(index, call, steps.branch(scope, index), toolbox.lane_of(call.name))
+        lane = toolbox.lane_of(call.name)
+        one = Act(index, call, steps.branch(scope, index), lane, row=gone.get(index))
         try:
             acts.append(_prepared(one, toolbox, state, changes, asked))
         except BadArguments as error:
@@ -274,7 +293,11 @@ def _prepared(
         return _answered(one, own_tools.answer(state, changes, call))
     offered = toolbox.offered.get(call.name)
     if offered is None:
-        known, gone = [*toolbox.offered, *OWN_TOOLS], bool(own_tools.receipts(state, call.name))
+        known = [*toolbox.offered, *OWN_TOOLS]
+        if one.row is not None:
+            text = gone_tools.text_of(one.row, known, MOST_RESULT_CHARACTERS)
+            return replace(one, told=text, wrong=one.row.status is not CallStatus.DONE)
+        gone = bool(own_tools.receipts(state, call.name))
         raise BadArguments(wording.no_such_tool(call, known, gone=gone))
     if offered.worker is not None:
         return _worker(one, offered, asked)
@@ -345,7 +368,11 @@ def _finish(state: RunState, course: _Course) -> Acted:
     asked: list[dict[str, Any]] = []
     for one in course.acts:
         if one.told is not None:
-            results.append(ToolResult(one.call.id, one.told, is_error=one.wrong))
+            receipt_id = None if one.row is None else one.row.call_id
+            results.append(ToolResult(one.call.id, one.told, one.wrong, receipt_id=receipt_id))
+            if one.row is not None and all(each["receipt_id"] != receipt_id for each in asked):
+                how = gone_tools.outcome_of(one.row)
+                asked.append(_asked_for(state, one, one.row.call_id, how))
             continue
         if one.index in course.held_by:
             failed = course.held_by[one.index]
@@ -406,10 +433,9 @@ def _note(
         return wording.of_earlier(one.call, tool, before, turn, repeat=repeat)
     if twin is not None:
         before = course.acts[twin["index"]].call
+        if wrong:
+            return wording.of_failed_twin(one.call, tool, before)
         return wording.of_twin(one.call, tool, before, repeat=repeat)
-    if earlier is not None and tool is not None and not wrong:
-        before = wording.call_of(state, earlier)
-        return wording.of_first_words(one.call, tool, before, earlier["turn"])
     return None
 
 
@@ -429,12 +455,20 @@ def _has_answer(one: Act) -> bool:
 
 def _asked(state: RunState, one: Act, outcome: Invoked) -> dict[str, Any]:
     how = "done"
-    if outcome.error is not None:
-        how = "unavailable" if isinstance(outcome.error, Retryable) else "failed"
+    if isinstance(outcome.error, Retryable):
+        how = "unavailable"
+    elif outcome.error is not None:
+        tried = isinstance(outcome.error, ToolFailure)
+        allowed = not isinstance(outcome.error, Denied | Rejected)
+        how = "failed" if tried and allowed else "refused"
     elif isinstance(outcome.value, Outcome) and outcome.value.status != "completed":
         how = "unavailable" if may_be_resumed(outcome.value.failure) else "failed"
+    return _asked_for(state, one, one.receipt_id, how)
+
+
+def _asked_for(state: RunState, one: Act, receipt_id: str | None, how: str) -> dict[str, Any]:
     return {
-        "receipt_id": one.receipt_id,
+        "receipt_id": receipt_id,
         "tool": one.call.name,
         "turn": state.turn,
         "message": len(state.transcript) - 1,

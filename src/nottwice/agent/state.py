@@ -87,7 +87,8 @@ class AskedCall:
     index: int
     """The how many-th tool call of that message it is."""
     outcome: str
-    """``done``; ``failed``: it took no effect; ``unavailable``: nor that, and trying may help."""
+    """``done``; ``failed``: it took no effect; ``unavailable``: nor that, and trying may help;
+    ``refused``: it was not allowed, or not made."""
 
 
 @frozen_record(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A model asks again for what it has forgotten. So an effect that it asks for is o
 run, whichever turn asks for it: the earlier receipt answers, and the model is told so and how to
 repeat on purpose. The label for that is the only thing it can add: class, key and verify are the
 tool's. A repeat is approved by a person first, unless the tool says otherwise. Reads are made anew
-in every turn. Promises kept here: P69, P201.
+in every turn. Promises kept here: P69, P201, P213.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nottwice.agent.order import Lane
 from nottwice.agent.own_tools import OWN_TOOLS
 from nottwice.agent.provider import ToolSchema
 from nottwice.agent.state import RunState
-from nottwice.agent.wording import call_of
+from nottwice.agent.wording import call_of, other_words
 from nottwice.engine.blocking import written_call
 from nottwice.engine.dispatch import Request
 from nottwice.engine.hiding import kept
@@ -129,9 +129,8 @@ class Toolbox:
         assert offered.make is not None
         if not offered.effectful:
             return Wanted(_make_in(scope, offered.make, arguments, None))
-        known = {one["receipt_id"]: one for one in state.plain["asked"]}
         request = self._run_wide(scope, offered.make, arguments, None)
-        earlier = known.get(request.identity.call_id)
+        request, earlier = _in_new_words(request, call, state)
         # What never happened is not repeated but tried again, under whatever label.
         was_there = earlier is not None and earlier["outcome"] != "unavailable"
         if earlier is not None and was_there and isinstance(label, str) and label.strip():
@@ -139,7 +138,7 @@ class Toolbox:
             request = self._run_wide(scope, offered.make, arguments, label)
             if request.tool.repeat == "ask":
                 request = replace(request, ask=_why_ask(state, earlier, label))
-            earlier = known.get(request.identity.call_id)
+            request, earlier = _in_new_words(request, call, state)
         # What could not be had last time is tried again; what was refused stays refused.
         retry = earlier is not None and earlier["outcome"] == "unavailable"
         return Wanted(replace(request, retry=retry), earlier)
@@ -153,6 +152,35 @@ class Toolbox:
             # It is a key for each call, and this is the call.
             key = identity.call_id
         return replace(request, identity=identity, key=key, scope=scope)
+
+
+def _in_new_words(
+    request: Request, call: ToolCall, state: RunState
+) -> tuple[Request, Mapping[str, Any] | None]:
+    """The call that answers a model, and what is on record of it (P213).
+
+    What failed without effect keeps its words on record. Other words for it are a call of their
+    own that follows it, under the same key: so its upstream still knows it for the same effect.
+    """
+    known = {one["receipt_id"]: one for one in state.plain["asked"]}
+    while True:
+        earlier = known.get(request.identity.call_id)
+        if earlier is None or earlier["outcome"] not in ("failed", "unavailable"):
+            return request, earlier
+        identity = _following(request.identity)
+        if identity.call_id not in known and not other_words(
+            request.tool, call_of(state, earlier), call
+        ):
+            return request, earlier
+        key = request.key
+        if key == request.identity.call_id:
+            key = identity.call_id
+        request = replace(request, identity=identity, key=key)
+
+
+def _following(failed: CallIdentity) -> CallIdentity:
+    """The same effect after a call of it that failed without effect, in another branch."""
+    return failed._replace(node_id=branch_node(ROOT_NODE, int(failed.call_id[:12], 16)))
 
 
 def _why_ask(state: RunState, earlier: Mapping[str, Any], label: str) -> str:

@@ -45,10 +45,27 @@ def unreadable(call: ToolCall) -> str:
 
 def no_such_tool(call: ToolCall, known: Sequence[str], *, gone: bool = False) -> str:
     """``gone``: this run has receipts of it, so it was there before."""
-    what = f"There is no tool {call.name!r}."
     if gone:
-        what = f"The tool {call.name!r} is gone: it was there before, and was taken away."
-    return f"{what} {_NOT_CALLED} You have: {', '.join(known)}"
+        return (
+            f"The tool {call.name!r} is gone: it was there before, and was taken away. Nothing was "
+            f"done now. What you did with it before stays done. You have: {', '.join(known)}"
+        )
+    return f"There is no tool {call.name!r}. {_NOT_CALLED} You have: {', '.join(known)}"
+
+
+def done_and_gone(name: str, written: str, result: str, known: Sequence[str]) -> str:
+    """``written``: the call as it was made."""
+    return (
+        f"{result}\n\n(That is the receipt of {written}: it was done. The tool {name!r} was taken "
+        f"away afterwards, so you cannot call it again. You have: {', '.join(known)})"
+    )
+
+
+def failed_and_gone(name: str, written: str, why: str, known: Sequence[str]) -> str:
+    return (
+        f"{written} failed: {why.rstrip('.')}. {_NOT_CALLED} The tool {name!r} was taken away "
+        f"afterwards, so you cannot call it again. You have: {', '.join(known)}"
+    )
 
 
 def no_goal(call: ToolCall) -> str:
@@ -156,12 +173,14 @@ def of_twin(call: ToolCall, tool: Tool | None, before: ToolCall, *, repeat: str 
     return f"(You asked for this twice at once. It was done once.{again})"
 
 
-def of_first_words(call: ToolCall, tool: Tool, before: ToolCall, turn: int) -> str | None:
-    """That another attempt has used the words of the first one."""
-    other = other_words(tool, before, call)
-    if not other:
-        return None
-    return f"(It was done now, with the {_listed(other)} that you gave in turn {turn}.)"
+def of_failed_twin(call: ToolCall, tool: Tool | None, before: ToolCall) -> str:
+    """The same, of a call that failed without effect."""
+    if tool is not None and (other := other_words(tool, before, call)):
+        return (
+            f"(You asked for this twice at once, with another {_listed(other)}. It was tried once, "
+            f"as you asked for it first. To try it with this {_listed(other)}, call it again.)"
+        )
+    return "(You asked for this twice at once. It was tried once.)"
 
 
 def other_words(tool: Tool, before: ToolCall, call: ToolCall) -> list[str]:

@@ -1,0 +1,214 @@
+"""A tool is taken away before the model was told what became of its call: what is it told (P71)?"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nottwice as nt
+from nottwice.agent.messages import ToolResult
+from nottwice.agent.state import RunState
+from nottwice.model.review import Verb
+from nottwice.testing import forget_tools
+from tests.agent.workshop import Workshop
+
+PROGRAM = """
+import os, pathlib, sys
+import nottwice as nt
+removed = sys.argv[1] == "removed"
+
+@nt.tool("unsafe_on_replay")
+def refund(order_id: int) -> str:
+    "Refund an order."
+    with open("bank", "a") as bank:
+        bank.write("paid\\n")
+    return "refunded"
+
+@nt.tool("pure")
+def look(n: int) -> str:
+    "Look."
+    if not removed:
+        os.kill(os.getpid(), 9)
+    return "seen"
+
+reply = [{"refund": {"order_id": 1}}, {"look": {"n": 1}}]
+agent = nt.Agent("a", version="1.0.0", provider=nt.providers.scripted([reply, "done"]),
+                 tools=[look] if removed else [refund, look])
+outcome = agent.run("r", goal="g", store="ledger.db")
+print(outcome.state.transcript[1].tool_results[0].content)
+print([(one.tool, one.outcome) for one in outcome.state.asked])
+"""
+
+
+def test_a_refund_that_was_paid_before_a_kill_is_told_after_a_deploy_without_its_tool(
+    tmp_path: Path,
+) -> None:
+    def start(how: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", PROGRAM, how]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert start("whole").returncode == -signal.SIGKILL
+    resumed = start("removed")
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.startswith("refunded\n")
+    assert "the receipt of refund(order_id=1): it was done" in resumed.stdout
+    assert "Nothing was done" not in resumed.stdout
+    assert "[('refund', 'done')]" in resumed.stdout
+    assert (tmp_path / "bank").read_text() == "paid\n"
+
+
+class Bank:
+    """A tool that comes and goes, and one that stays."""
+
+    def __init__(self, reply: list[dict[str, Any]], **declared: Any) -> None:
+        self.paid: list[int] = []
+        self.mails: list[str] = []
+        self.script = [reply, "done"]
+        self._declared = declared
+        forget_tools()
+        self.shop = Workshop(self.script, tools=[self._refund(), self._mail()])
+
+    def deploy_without_refund(self) -> None:
+        forget_tools()
+        self.shop.agent = self.shop.make(self.script, tools=[self._mail()])
+
+    def results(self, outcome: nt.Outcome[RunState]) -> tuple[ToolResult, ...]:
+        return outcome.state.transcript[1].tool_results
+
+    def _refund(self) -> Any:
+        @nt.tool("unsafe_on_replay", name="refund", **self._declared)
+        def refund(order_id: int) -> str:
+            """Refund an order."""
+            if order_id < 0:
+                raise nt.Poison("there is no such order")
+            self.paid.append(order_id)
+            return f"refunded {order_id}"
+
+        return refund
+
+    def _mail(self) -> Any:
+        def look(call: nt.Call) -> nt.Verification:
+            return nt.happened("sent") if call.args["text"] in self.mails else nt.did_not_happen()
+
+        @nt.tool("unsafe_on_replay", name="mail", verify=look, settles="1ms")
+        def mail(text: str) -> str:
+            """Send a mail."""
+            self.mails.append(text)
+            return "sent"
+
+        return mail
+
+
+def refund(order_id: Any) -> dict[str, Any]:
+    return {"refund": {"order_id": order_id}}
+
+
+MAIL = {"mail": {"text": "You are refunded."}}
+
+
+def killed_anywhere(reply: list[dict[str, Any]]) -> Iterator[Bank]:
+    """One bank for each point at which a process can die; each is deployed without its tool."""
+    whole = Bank(reply)
+    whole.shop.finish()
+    for dies_at in range(1, whole.shop.host.points + 1):
+        bank = Bank(reply)
+        assert bank.shop.run(dies_at=dies_at) is None
+        bank.deploy_without_refund()
+        yield bank
+
+
+def test_killed_at_any_commit_what_was_paid_is_never_said_not_to_be_done() -> None:
+    told, asked_people = 0, 0
+    for bank in killed_anywhere([refund(1), MAIL]):
+        outcome = bank.shop.finish()
+        if outcome.status == "waiting":
+            # It may have been paid: the model is told nothing before a person has decided.
+            asked_people += 1
+            bank.shop.host.decide(Verb.HAPPENED, result="refunded 1")
+            outcome = bank.shop.finish()
+            paid = True
+        else:
+            paid = bank.paid == [1]
+        first, second = bank.results(outcome)
+        assert first.content.startswith("refunded 1") is paid
+        assert ("Nothing was done" in first.content) is not paid
+        assert first.is_error is not paid
+        assert [one.tool for one in outcome.state.asked] == ["refund", "mail"] * paid
+        assert (second.content == "sent") is paid
+        assert len(bank.mails) == paid
+        told += paid
+    assert told > asked_people > 0
+
+
+def test_each_call_gets_its_own_receipt_and_what_was_not_begun_none() -> None:
+    ends: set[tuple[str, ...]] = set()
+    for bank in killed_anywhere([refund(1), refund("2"), refund(1), refund(3), MAIL]):
+        outcome = bank.shop.finish()
+        if outcome.status == "waiting":
+            continue
+        contents = [one.content for one in bank.results(outcome)]
+        ends.add(tuple(text.split("\n")[0][:10] for text in contents))
+        receipts = [one.receipt_id for one in bank.results(outcome) if one.receipt_id]
+        paid = [one.receipt_id for one in outcome.state.asked if one.tool == "refund"]
+        assert len(paid) == len(bank.paid) == len(set(paid))
+        assert set(paid) <= set(receipts)
+        for number, order_id in enumerate((1, 2, 1, 3)):
+            done = contents[number].startswith(f"refunded {order_id}")
+            assert done is (order_id in bank.paid)
+    assert len(ends) > 2
+
+
+def test_a_failure_without_effect_is_told_and_what_came_after_it_is_not_begun() -> None:
+    told = 0
+    for bank in killed_anywhere([refund(-1), refund(2)]):
+        outcome = bank.shop.finish()
+        if outcome.status == "waiting":
+            continue
+        first = bank.results(outcome)[0]
+        assert first.is_error
+        assert bank.paid == []
+        if outcome.state.asked:
+            told += "was taken away afterwards" in first.content
+            assert "there is no such order. Nothing was done." in first.content
+            assert [one.outcome for one in outcome.state.asked] == ["failed"]
+    assert told > 0
+
+
+def test_a_doubt_that_waits_for_its_caller_is_told_to_a_person_if_the_agent_lacks_the_tool() -> (
+    None
+):
+    """The tool is still declared, for another agent, and only an event loop could run it."""
+    forget_tools()
+
+    @nt.tool("unsafe_on_replay", name="refund")
+    async def pay(order_id: int) -> str:
+        """Refund an order."""
+        raise asyncio.CancelledError
+
+    @nt.tool("pure", name="look")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    script = [[refund(1)], "done"]
+    shop = Workshop(script, tools=[pay, look])
+
+    async def first() -> None:
+        with shop.host.process() as ledger:
+            await shop.agent.arun("ticket-7", goal="g", store=ledger)
+
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(first())
+    shop.agent = shop.make(script, tools=[look])
+    outcome = shop.finish(goal="g")
+    assert outcome.status == "waiting"
+    shop.host.decide(Verb.HAPPENED, result="refunded 1")
+    outcome = shop.finish(goal="g")
+    assert outcome.status == "completed"
+    assert outcome.state.transcript[1].tool_results[0].content.startswith("refunded 1")
