@@ -81,11 +81,13 @@ def spawning(
     *,
     check: bool,
     keeps_outage: bool = True,
+    restarts: bool = True,
 ) -> Doing[Outcome[S]]:
     """The same for the engine: of those who ask for the very same child, one at a time does so.
 
     ``keeps_outage``: whether the failure of a child that may succeed later is put on record. If
-    not, the child is resumed when it is asked for again, also by a resume of this very step.
+    not, the child is resumed when it is asked for again. ``restarts``: also if it failed so while
+    this very step waited for it; if not, the step is told of the failure.
     """
     session = scope.session
     identity, args = _identify(scope, graph, given, label)
@@ -108,14 +110,29 @@ def spawning(
     )
     try:
         return (
-            yield from _run_child(scope, mine, args, asked, check=check, keeps_outage=keeps_outage)
+            yield from _run_child(
+                scope,
+                mine,
+                args,
+                asked,
+                check=check,
+                keeps_outage=keeps_outage,
+                restarts=restarts,
+            )
         )
     finally:
         session.leave(mine)
 
 
 def _run_child(
-    scope: Scope, mine: InFlight, args: str, asked: Asked, *, check: bool, keeps_outage: bool
+    scope: Scope,
+    mine: InFlight,
+    args: str,
+    asked: Asked,
+    *,
+    check: bool,
+    keeps_outage: bool,
+    restarts: bool,
 ) -> Doing[Outcome[Any]]:
     session, graph, child_id = scope.session, asked.graph, asked.run_id
     identity = mine.identity
@@ -127,6 +144,11 @@ def _run_child(
         stops.lift(session, identity)
         return _recorded(graph, row, check=check)
     yield from _admit(scope, identity, args)
+    if not restarts:
+        known: RunRecord | None = yield Read(lambda store: store.load_run(child_id))
+        if known is not None and _gave_up(known):
+            stops.lift(session, identity)
+            return _failed(known)
     error: Exception | None = None
     try:
         outcome = yield from running(session, asked)
@@ -160,6 +182,10 @@ def _run_child(
 def may_be_resumed(failure: Failure | None) -> bool:
     """Whether a child failed on something that may be over when it is asked for again."""
     return failure is not None and failure.failure_class is not FailureClass.POISON
+
+
+def _gave_up(child: RunRecord) -> bool:
+    return child.status is RunStatus.FAILED and may_be_resumed(child.failure)
 
 
 def _admit(scope: Scope, identity: CallIdentity, args: str) -> Doing[None]:
