@@ -173,6 +173,65 @@ def test_a_crash_loop_of_workers_cannot_spend_past_the_budget() -> None:
     assert outcome.state.spent.unanswered_usd > 0
 
 
+@nt.tool("unsafe_on_replay", name="pay_a_bill", approve=True)
+def pay_a_bill(number: int) -> str:
+    """Pay a bill."""
+    PAID.append(number)
+    return "paid"
+
+
+PAID: list[int] = []
+
+
+def clerk_of(version: str) -> nt.Agent:
+    script = [{"pay_a_bill": {"number": 1}}, f"Paid, says {version}."]
+    provider = nt.providers.scripted(script)
+    return nt.Agent("clerk", version=version, provider=provider, tools=[pay_a_bill])
+
+
+def boss_of(clerk: nt.Agent) -> nt.Agent:
+    provider = nt.providers.scripted([{"clerk": {"goal": "pay"}}, "The boss is done."])
+    return nt.Agent("boss", version="1.0.0", provider=provider, tools=[clerk])
+
+
+def pending(path: Any) -> None:
+    """A boss waits for a worker of version 1.0.0, which a person has let go on."""
+    PAID.clear()
+    outcome = boss_of(clerk_of("1.0.0")).run("b", goal="g", store=path)
+    with nt.Reviews(path) as reviews:
+        reviews.decide(outcome.reviews[0].review_id, "approve", by="ann")
+
+
+def test_a_worker_finishes_in_its_own_version_which_is_deployed_beside_the_new_one(
+    tmp_path: Any,
+) -> None:
+    path = tmp_path / "a.db"
+    pending(path)
+    old, new = clerk_of("1.0.0"), clerk_of("2.0.0")
+    app = nt.App(graphs=[boss_of(new), old, new], store=path)
+    outcome = app.run("boss", "b")
+    assert outcome.status == "completed"
+    assert outcome.state.transcript[1].tool_results[0].content == "Paid, says 1.0.0."
+    assert PAID == [1]
+
+
+def test_a_boss_waits_for_a_worker_whose_version_is_not_deployed_and_people_are_told(
+    tmp_path: Any,
+) -> None:
+    path = tmp_path / "a.db"
+    pending(path)
+    old, new = clerk_of("1.0.0"), clerk_of("2.0.0")
+    outcome = boss_of(new).run("b", store=path)
+    assert outcome.status == "waiting"
+    (told,) = (one.summary for one in outcome.reviews if one.kind.value == "undeployable")
+    assert "no deployed version can take this run" in told
+    assert "--to clerk@2.0.0 --why TEXT" in told, "an agent needs no map"
+    assert PAID == []
+    outcome = nt.App(graphs=[boss_of(new), old, new], store=path).run("boss", "b")
+    assert (outcome.status, outcome.reviews) == ("completed", ())
+    assert PAID == [1]
+
+
 def test_workers_that_other_processes_take_up_are_covered(tmp_path: Any) -> None:
     """The boss's process has ended; workers of a daemon go on with the children alone."""
     office = Office(3, budget=nt.Budget(usd=0.30))
