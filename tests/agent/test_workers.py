@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice import policy
 from nottwice.agent.provider import ModelReply, ModelRequest, Price
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
@@ -189,9 +190,9 @@ def clerk_of(version: str) -> nt.Agent:
     return nt.Agent("clerk", version=version, provider=provider, tools=[pay_a_bill])
 
 
-def boss_of(clerk: nt.Agent) -> nt.Agent:
+def boss_of(clerk: nt.Agent, **options: Any) -> nt.Agent:
     provider = nt.providers.scripted([{"clerk": {"goal": "pay"}}, "The boss is done."])
-    return nt.Agent("boss", version="1.0.0", provider=provider, tools=[clerk])
+    return nt.Agent("boss", version="1.0.0", provider=provider, tools=[clerk], **options)
 
 
 def pending(path: Any) -> None:
@@ -213,6 +214,24 @@ def test_a_worker_finishes_in_its_own_version_which_is_deployed_beside_the_new_o
     assert outcome.status == "completed"
     assert outcome.state.transcript[1].tool_results[0].content == "Paid, says 1.0.0."
     assert PAID == [1]
+
+
+@pytest.mark.parametrize("names_both", [True, False])
+@pytest.mark.parametrize("by_daemon", [True, False])
+def test_a_worker_of_an_older_version_is_bound_by_the_policy_of_its_boss(
+    tmp_path: Any, by_daemon: bool, names_both: bool
+) -> None:
+    path = tmp_path / "a.db"
+    pending(path)
+    old, new = clerk_of("1.0.0"), clerk_of("2.0.0")
+    boss = boss_of(new, policy=policy.only("nothing"))
+    app = nt.App(graphs=[boss, old, new] if names_both else [boss, old], store=path)
+    if by_daemon:
+        nt.Worker(app).run(until_idle=True)
+    else:
+        app.run("boss", "b")
+    assert app.outcome("b").status == "completed"
+    assert PAID == []
 
 
 def test_a_boss_waits_for_a_worker_whose_version_is_not_deployed_and_people_are_told(

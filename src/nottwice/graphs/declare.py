@@ -172,6 +172,9 @@ class Graph(Generic[S]):
         self.bonds.add_app(policies)
         # Of several apps the last one counts: what another one has may not be deployed any more.
         self.beside = tuple(beside)
+        for one in beside:
+            if one.name == self.name and one is not self:
+                self.bonds.share_starters(one.bonds)
 
     @property
     def code(self) -> Mapping[str, NodeCode]:
