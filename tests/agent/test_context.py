@@ -308,6 +308,50 @@ def test_a_model_can_read_on_where_a_result_was_cut(tmp_path: Path) -> None:
     assert whole == f"page 2\n{LONG}"
 
 
+TOO_LONG = "x y " * 300_000
+SHORT = {"goal": "read", "plan": ["begin"], "done_when": ["it is read"]}
+ALL_TOO_LONG = {"goal": TOO_LONG, "plan": [TOO_LONG], "done_when": [TOO_LONG]}
+
+
+@pytest.mark.parametrize("long", ["goal", "plan", "done_when", "all"])
+def test_what_a_run_begins_with_does_not_outgrow_the_window(long: str, tmp_path: Path) -> None:
+    given: Any = {name: (ALL_TOO_LONG if long in (name, "all") else SHORT)[name] for name in SHORT}
+    evidence = {"show_evidence": {"condition": 1, "evidence": "seen"}}
+    provider = Narrow([evidence, "I have begun.", "And I go on."], 300_000)
+    agent = nt.Agent("reader", version="1.0.0", provider=provider, context_tokens=100_000)
+    assert agent.run("r", **given, store=tmp_path / "a.db").state.answer == "I have begun."
+    newest = "NEW TASK: " + "stop " * 14_000
+    outcome = agent.run("r", message=newest, store=tmp_path / "a.db")
+    assert outcome.state.answer == "And I go on."
+    last = shown(Context("", provider.seen[-1].messages))
+    assert newest in last, "the newest message is whole"
+    assert "Read on with recall: first=-" in last
+    assert outcome.state.goal == given["goal"], "on record it is whole"
+
+
+@pytest.mark.parametrize("what", ["goal", "plan", "done_when"])
+def test_a_model_can_read_on_where_its_task_or_plan_was_cut(what: str, tmp_path: Path) -> None:
+    text = "".join(f"line {n:05}\n" for n in range(2_000))
+    read: list[str] = []
+
+    def play(request: ModelRequest) -> Any:
+        last = request.messages[-1]
+        seen = last.tool_results[-1].content if last.tool_results else last.text
+        found = re.search(r"first=(-?\d+),.*? offset=(\d+)", seen)
+        piece = seen.partition("… (cut")[0].partition("\n(There is more")[0]
+        read.append(re.sub(r"^\[-\d\] ", "", piece))
+        if found is None:
+            return "I have read all."
+        return {"recall": {"first": int(found[1]), "offset": int(found[2])}}
+
+    provider = nt.providers.scripted(play)
+    agent = nt.Agent("reader", version="1.0.0", provider=provider, context_tokens=8_000)
+    given: Any = {"goal": "read", what: text if what == "goal" else [text]}
+    agent.run("r", **given, store=tmp_path / "a.db")
+    assert all(text not in piece for piece in read), "it was cut, and read in pieces"
+    assert text in "".join(read)
+
+
 def test_short_results_stay_whole_beside_a_long_one(tmp_path: Path) -> None:
     results = (ToolResult("a", "short"), ToolResult("b", "y" * 90_000), ToolResult("c", "brief"))
     plain = first_state({"goal": "g"})

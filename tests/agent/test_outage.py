@@ -172,6 +172,32 @@ def test_a_worker_in_an_outage_makes_its_boss_wait_and_both_go_on() -> None:
     assert shop.finish().state.answer == "He does."
 
 
+@pytest.mark.parametrize("asks", [1, 2])
+def test_a_boss_is_told_that_a_worker_gave_up_while_it_waited(asks: int) -> None:
+    """A daemon advances both. The worker tries once for every turn that asks for it."""
+    shop = Workshop(["done"])
+    clerk = shop.make(["never said"], name="clerk", give_up_after="1h")
+    fail(shop, lambda: nt.Retryable(OVERLOADED), clerk)
+    task = {"clerk": {"goal": "do it"}}
+    shop.agent = shop.make([*[task] * asks, "The clerk cannot be reached."], tools=[clerk])
+    began = shop.host.clock.now()
+    with shop.host.process() as ledger:
+        app = nt.App(graphs=[shop.agent, clerk], store=ledger)
+        app.enqueue("triage", "ticket-7", {"goal": "g"})
+        for _ in range(60):
+            nt.Worker(app).run(until_idle=True)
+            outcome = app.outcome("ticket-7")
+            if outcome.status != "waiting":
+                break
+            shop.host.clock.advance(300)
+    assert outcome.state.answer == "The clerk cannot be reached."
+    told = [one.tool_results[0] for one in outcome.state.transcript if one.tool_results]
+    assert len(told) == asks
+    assert all(one.is_error and OVERLOADED in one.content for one in told)
+    # The clock goes five minutes at a time, and the worker gives up at the end of each hour.
+    assert asks * 3600 <= shop.host.clock.now() - began <= asks * 3600 + 900
+
+
 def test_a_child_that_failed_on_an_outage_is_resumed_when_it_is_asked_for_again() -> None:
     shop = Workshop(["done"])
     mail = {"send_mail": {"to": "bob", "text": "?"}}

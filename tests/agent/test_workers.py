@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice import policy
 from nottwice.agent.provider import ModelReply, ModelRequest, Price
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
@@ -171,6 +172,83 @@ def test_a_crash_loop_of_workers_cannot_spend_past_the_budget() -> None:
     assert outcome is not None
     assert office.made * MOST * 100e-6 < 0.40 + MOST * 100e-6
     assert outcome.state.spent.unanswered_usd > 0
+
+
+@nt.tool("unsafe_on_replay", name="pay_a_bill", approve=True)
+def pay_a_bill(number: int) -> str:
+    """Pay a bill."""
+    PAID.append(number)
+    return "paid"
+
+
+PAID: list[int] = []
+
+
+def clerk_of(version: str) -> nt.Agent:
+    script = [{"pay_a_bill": {"number": 1}}, f"Paid, says {version}."]
+    provider = nt.providers.scripted(script)
+    return nt.Agent("clerk", version=version, provider=provider, tools=[pay_a_bill])
+
+
+def boss_of(clerk: nt.Agent, **options: Any) -> nt.Agent:
+    provider = nt.providers.scripted([{"clerk": {"goal": "pay"}}, "The boss is done."])
+    return nt.Agent("boss", version="1.0.0", provider=provider, tools=[clerk], **options)
+
+
+def pending(path: Any) -> None:
+    """A boss waits for a worker of version 1.0.0, which a person has let go on."""
+    PAID.clear()
+    outcome = boss_of(clerk_of("1.0.0")).run("b", goal="g", store=path)
+    with nt.Reviews(path) as reviews:
+        reviews.decide(outcome.reviews[0].review_id, "approve", by="ann")
+
+
+def test_a_worker_finishes_in_its_own_version_which_is_deployed_beside_the_new_one(
+    tmp_path: Any,
+) -> None:
+    path = tmp_path / "a.db"
+    pending(path)
+    old, new = clerk_of("1.0.0"), clerk_of("2.0.0")
+    app = nt.App(graphs=[boss_of(new), old, new], store=path)
+    outcome = app.run("boss", "b")
+    assert outcome.status == "completed"
+    assert outcome.state.transcript[1].tool_results[0].content == "Paid, says 1.0.0."
+    assert PAID == [1]
+
+
+@pytest.mark.parametrize("names_both", [True, False])
+@pytest.mark.parametrize("by_daemon", [True, False])
+def test_a_worker_of_an_older_version_is_bound_by_the_policy_of_its_boss(
+    tmp_path: Any, by_daemon: bool, names_both: bool
+) -> None:
+    path = tmp_path / "a.db"
+    pending(path)
+    old, new = clerk_of("1.0.0"), clerk_of("2.0.0")
+    boss = boss_of(new, policy=policy.only("nothing"))
+    app = nt.App(graphs=[boss, old, new] if names_both else [boss, old], store=path)
+    if by_daemon:
+        nt.Worker(app).run(until_idle=True)
+    else:
+        app.run("boss", "b")
+    assert app.outcome("b").status == "completed"
+    assert PAID == []
+
+
+def test_a_boss_waits_for_a_worker_whose_version_is_not_deployed_and_people_are_told(
+    tmp_path: Any,
+) -> None:
+    path = tmp_path / "a.db"
+    pending(path)
+    old, new = clerk_of("1.0.0"), clerk_of("2.0.0")
+    outcome = boss_of(new).run("b", store=path)
+    assert outcome.status == "waiting"
+    (told,) = (one.summary for one in outcome.reviews if one.kind.value == "undeployable")
+    assert "no deployed version can take this run" in told
+    assert "--to clerk@2.0.0 --why TEXT" in told, "an agent needs no map"
+    assert PAID == []
+    outcome = nt.App(graphs=[boss_of(new), old, new], store=path).run("boss", "b")
+    assert (outcome.status, outcome.reviews) == ("completed", ())
+    assert PAID == [1]
 
 
 def test_workers_that_other_processes_take_up_are_covered(tmp_path: Any) -> None:

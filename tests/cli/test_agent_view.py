@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,72 @@ def test_an_agent_that_has_said_nothing_yet_is_shown(tmp_path: Path) -> None:
     nt.App(graphs=[agent], store=path).enqueue("triage", "ticket-7", {"goal": "close it"})
     lines = shown("--store", path)
     assert "  Nothing was said yet." in lines
+
+
+@nt.tool("unsafe_on_replay", name="pay_out", approve=True)
+def pay_out(cents: int) -> str:
+    """Pay."""
+    return "paid"
+
+
+def family(*, loses: int) -> nt.Agent:
+    """A boss whose worker waits for a person; so many requests of the boss are never answered."""
+    price = nt.Price(10, 50)
+    answers = iter([{"clerk": {"goal": "pay"}}, "The boss is done."])
+    left = [loses]
+
+    def boss_says(request: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise nt.Ambiguous("the connection broke")
+        return next(answers)
+
+    clerk_says = ["words " * 4000, {"pay_out": {"cents": 4000}}]
+    clerk = nt.Agent(
+        "clerk",
+        version="1.0.0",
+        provider=nt.providers.scripted([clerk_says, "It is paid."], price=price),
+        tools=[pay_out],
+    )
+    return nt.Agent(
+        "boss",
+        version="1.0.0",
+        provider=nt.providers.scripted(boss_says, price=price),
+        tools=[clerk],
+    )
+
+
+@pytest.mark.parametrize("loses", [0, 1])
+def test_what_workers_and_lost_requests_cost_is_shown_while_a_boss_waits_and_when_it_is_done(
+    tmp_path: Path, loses: int
+) -> None:
+    store = str(tmp_path / "agent.db")
+    boss = family(loses=loses)
+    outcome = boss.run("ticket-7", goal="see to it", store=store)
+    assert outcome.status == "waiting"
+    assert_shown(outcome, store, lost=loses > 0)
+    with nt.Reviews(store) as reviews:
+        reviews.decide(outcome.reviews[0].review_id, "approve", by="ann")
+    outcome = boss.run("ticket-7", store=store)
+    assert outcome.status == "completed"
+    assert_shown(outcome, store, lost=loses > 0)
+
+
+def assert_shown(outcome: nt.Outcome[Any], store: str, *, lost: bool) -> None:
+    spent = outcome.state.spent
+    assert spent.with_workers.usd > spent.own.usd > 0
+    lines = shown("--store", store)
+    facts = {line[:14].strip(): line[14:].strip() for line in lines if line.startswith("  ")}
+    assert facts["spent"].startswith(f"${spent.with_workers.usd:.4f}, ")
+    assert facts["of it own"].startswith(f"${spent.own.usd:.4f}, ")
+    assert ("unanswered" in facts) == lost
+    if lost:
+        assert f"${spent.unanswered_usd:.4f}" in facts["unanswered"]
+    document = json.loads("\n".join(shown("--store", store, "--json")))["agent"]["spent"]
+    assert document["own"]["usd"] == spent.own.usd
+    assert document["with_workers"]["usd"] == spent.with_workers.usd
+    assert document["with_workers"]["unanswered_usd"] == spent.unanswered_usd
+    assert (spent.unanswered_usd > 0) == lost
 
 
 def test_what_a_model_costs_beyond_what_is_known_is_said() -> None:

@@ -192,3 +192,23 @@ def test_the_error_names_every_way_for_open_runs(host: Host, effects: Effects) -
     maps = "--map pay=NODE --map notify=NODE"
     assert f"nottwice migrate --from flow@1.3.1 --to flow@2.0.0 {maps} --why TEXT" in text
     assert "under another id" in text
+
+
+def test_no_map_is_asked_for_where_the_graph_is_an_agent(host: Host) -> None:
+    def refund(cents: int) -> str:
+        """Refund."""
+        return "done"
+
+    def triage(replay_class: str) -> nt.Agent:
+        tool: Any = nt.tool(replay_class, name="refund")(refund)  # type: ignore[call-overload]
+        provider = nt.providers.scripted(["done"])
+        return nt.Agent("triage", version="1.0.0", provider=provider, tools=[tool])
+
+    with another_program(), host.process() as ledger:
+        triage("unsafe_on_replay").run("one", goal="g", store=ledger)
+    with another_program(), host.process() as ledger:
+        with pytest.raises(GraphChangedInPlace) as caught:
+            triage("pure").run("two", goal="g", store=ledger)
+    text = str(caught.value)
+    assert "nottwice migrate --from triage@1.0.0 --to triage@2.0.0 --why TEXT. (3)" in text
+    assert "NODE" not in text

@@ -237,6 +237,8 @@ def _spawning(one: Act) -> Doing[Outcome[Any]]:
             check=False,
             # What else the reply asks for does not depend on it, so a resume may find it well.
             keeps_outage=False,
+            # A worker that gave up while this turn waited begins anew only if the model says so.
+            restarts=not one.scope.steps[0].resumed,
         )
     )
 

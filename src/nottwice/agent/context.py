@@ -10,7 +10,8 @@ P205.
 
 What the user said is not compacted: it is pinned, word for word up to a share of the window, and
 the newest message always (P197). One message alone may not fill the window either: what is longer
-than its share is cut where it is shown, and says how to read on (P198).
+than its share is cut where it is shown, and says how to read on (P198). The same holds for what a
+run begins with: its goal, its conditions and its plan (P215).
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ PINNED_SHARE = 4
 """One part in so many of the window is for what the user said before it begins."""
 MESSAGE_SHARE = 2
 """One part in so many of it is for the results of one turn, or for one message of the user."""
+STANDING_SHARE = 8
+"""One part in so many of it is for the conditions of the task, and one for the plan."""
+TASK, PLAN = -1, -2
+"""What ``recall`` calls the task and the plan, which are no messages."""
 MOST_RECALLED_CHARACTERS = 20_000
 LEAST_RECALLED_CHARACTERS = 500
 Summarise = Callable[[Sequence[Message]], str]
@@ -86,9 +91,11 @@ def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, Any]:
     if window.get("most") != most_tokens:
         until, tokens = first, 0
     tokens += sum(_shown_tokens(message, most_tokens) for message in transcript[until:])
-    if tokens > most_tokens - _pinned_tokens(state, first, most_tokens // PINNED_SHARE):
-        last_turn = _last_turn(transcript)
-        while first < last_turn and (tokens > most_tokens // 2 or _is_answer(transcript[first])):
+    room = most_tokens - _opening_tokens(RunState(state), most_tokens)
+    room -= _pinned_tokens(state, first, most_tokens // PINNED_SHARE)
+    if tokens > room:
+        last_turn, most_kept = _last_turn(transcript), min(most_tokens // 2, room * 3 // 4)
+        while first < last_turn and (tokens > most_kept or _is_answer(transcript[first])):
             tokens -= _shown_tokens(transcript[first], most_tokens)
             first += 1
     moved = {"first": first, "until": len(transcript), "tokens": tokens, "most": most_tokens}
@@ -115,13 +122,16 @@ def summarise_heard(state: RunState, summarise: Summarise | None) -> dict[str, A
 def recall(
     state: RunState, first: int, last: int, offset: int = 0, *, most_characters: int | None = None
 ) -> str:
-    """Messages of the transcript, by their numbers, as text; the first one from a character on."""
+    """Messages of the transcript, by their numbers, as text; the first one from a character on.
+
+    The task and the plan have numbers before the first message.
+    """
     left = _most_recalled(state) if most_characters is None else most_characters
     lines: list[str] = []
-    first = max(0, first)
+    first = max(PLAN, first)
     for number in range(first, min(last + 1, len(state.transcript))):
         begin = max(0, offset) if number == first else 0
-        text = f"[{number}] {_written(state.transcript[number])[begin:]}"
+        text = f"[{number}] {_numbered(state, number)[begin:]}"
         if len(text) > left and lines:
             lines.append(f"[{number}] and later: ask for fewer messages at once")
             break
@@ -141,6 +151,14 @@ def _most_recalled(state: RunState) -> int:
         return MOST_RECALLED_CHARACTERS
     fitting = int(most) // MESSAGE_SHARE * BYTES_PER_TOKEN * 3 // 4
     return max(LEAST_RECALLED_CHARACTERS, min(MOST_RECALLED_CHARACTERS, fitting))
+
+
+def _numbered(state: RunState, number: int) -> str:
+    if number == PLAN:
+        return _plan_text(state)
+    if number == TASK:
+        return "\n\n".join(filter(None, (state.goal, _conditions(state))))
+    return _written(state.transcript[number])
 
 
 # What the user said
@@ -299,17 +317,46 @@ def _is_answer(plain: Mapping[str, Any]) -> bool:
 def _task(state: RunState) -> str:
     if not state.goal:
         return ""
-    text = f"Your task: {state.goal}"
+    goal = _begun(state, state.goal, PINNED_SHARE, TASK)
+    text = f"Your task: {goal}"
     if state.plain["heard"]:
         text = (
-            f"Your task at first: {state.goal}\n\nThe user has said more since then. What the user "
-            "said last is your task now. What was said before holds as far as that does not change "
-            "it."
+            f"Your task at first: {goal}\n\nThe user has said more since then. What the user said "
+            "last is your task now. What was said before holds as far as that does not change it."
         )
-    if state.done_when:
-        conditions = "\n".join(f"{n}. {one}" for n, one in enumerate(state.done_when, start=1))
-        text += f"\n\nIt is done when all of this is true:\n{conditions}"
-    return text
+    place = len(state.goal) + len("\n\n")
+    conditions = _begun(state, _conditions(state), STANDING_SHARE, TASK, place)
+    return "\n\n".join(filter(None, (text, conditions)))
+
+
+def _conditions(state: RunState) -> str:
+    lines = [f"{number}. {one}" for number, one in enumerate(state.done_when, start=1)]
+    return "\n".join(["It is done when all of this is true:", *lines]) if lines else ""
+
+
+def _begun(state: RunState, text: str, share: int, number: int, place: int = 0) -> str:
+    """As much of a text as its share of the window holds, and how to read on.
+
+    ``place``: where the text begins in what ``recall`` tells of this number.
+    """
+    most, size = state.plain["window"].get("most"), _bytes(text)
+    if most is None or size <= most // share * BYTES_PER_TOKEN:
+        return text
+    kept = text[: len(text) * (most // share * BYTES_PER_TOKEN) // size]
+    return (
+        f"{kept}… (cut: it has {len(text):,} characters. Read on with recall: first={number}, "
+        f"offset={place + len(kept)})"
+    )
+
+
+def _opening_tokens(state: RunState, most_tokens: int) -> int:
+    """What the task, its conditions and the plan take of the window: their shares at most."""
+    shares = (
+        (state.goal, PINNED_SHARE),
+        (_conditions(state), STANDING_SHARE),
+        (_plan_text(state), STANDING_SHARE),
+    )
+    return sum(min(estimate_tokens(text), most_tokens // share) for text, share in shares)
 
 
 def _compacted(state: RunState) -> str:
@@ -353,7 +400,8 @@ def _call(call: ToolCall) -> str:
 def _standing(state: RunState) -> str:
     """Where the plan stood when the window was last moved; later turns tell what changed since."""
     told = state.plain["window"].get("plan")
-    return _plan_text(state) if told is None else str(told)
+    text = _plan_text(state) if told is None else str(told)
+    return _begun(state, text, STANDING_SHARE, PLAN)
 
 
 def _plan_text(state: RunState) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nottwice.agent import conversation, loop, own_tools
@@ -138,11 +138,11 @@ class Agent(Graph[RunState]):
         self.loop = Beats(self)
         loop.declare(self, self.loop)
 
-    def belong_to(self, policies: tuple[Policy, ...]) -> None:
+    def belong_to(self, policies: tuple[Policy, ...], beside: Sequence[Graph[Any]]) -> None:
         """Be part of an app with these policies, as are the agents that work for this one."""
-        super().belong_to(policies)
+        super().belong_to(policies, beside)
         for worker in self.workers:
-            worker.belong_to(policies)
+            worker.belong_to(policies, beside)
 
     @property
     def hooks(self) -> dict[str, Callable[..., Any]]:
@@ -410,6 +410,7 @@ class _AsyncTwin:
         self.name, self.version, self.place = agent.name, agent.version, agent.place
         self.state, self.cadence = agent.state, agent.cadence
         self.found_whole, self.bonds = agent.found_whole, agent.bonds
+        self.beside = agent.beside
         self.id, self.record_json = agent.id, agent.record_json
         self.code: dict[str, NodeCode] = dict(agent.code)
         for name, method in ASYNC_BEATS.items():

@@ -101,9 +101,10 @@ OWN_TOOLS: dict[str, ToolSchema] = {
         _schema(
             "recall",
             "Read earlier messages of this conversation word for word, by their numbers. offset: "
-            "read the first of them from this character on, if it was too long.",
-            first={"type": "integer", "minimum": 0},
-            last={"type": "integer", "minimum": 0},
+            "read the first of them from this character on, if it was too long. Number -1 is your "
+            "task, -2 your plan.",
+            first={"type": "integer", "minimum": -2},
+            last={"type": "integer", "minimum": -2},
             offset={"type": "integer", "minimum": 0},
         ),
     )

@@ -320,10 +320,14 @@ def with_costs(store: Store, outcome: Outcome[Any]) -> Outcome[Any]:
     """The same outcome, whose state knows what the ledger tells of cost: lost requests, workers."""
     if not isinstance(outcome.state, RunState):
         return outcome
-    run_id = outcome.run_id
-    own = _with_lost(store, run_id, cost_of(outcome.state.plain["spent"]))
+    return dataclasses.replace(outcome, state=costed(store, outcome.run_id, outcome.state))
+
+
+def costed(store: Store, run_id: str, state: RunState) -> RunState:
+    """The same state of a run, which knows what the ledger tells of cost."""
+    own = _with_lost(store, run_id, cost_of(state.plain["spent"]))
     workers = sum((_cost(store, child.workflow_id) for child in store.children(run_id)), Cost())
-    return dataclasses.replace(outcome, state=outcome.state.costing(own, workers))
+    return state.costing(own, workers)
 
 
 def costs_told(outcome: Outcome[Any]) -> Doing[Outcome[Any]]:

@@ -1,12 +1,17 @@
-"""What did an agent say, call and get? Told from the ledger, to people and to scripts."""
+"""What did an agent say, call, get and cost? Told from the ledger, to people and to scripts.
+
+Promise kept here: P214.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nottwice.agent.messages import Message, Role
-from nottwice.agent.state import RunState
+from nottwice.agent.state import Cost, RunState
+from nottwice.agent.workers import costed
 from nottwice.cli.output import safe, shorten, show_line
 from nottwice.engine.history import load_whole
 from nottwice.graphs.recorded import recorded_fingerprint
@@ -25,14 +30,22 @@ def agent_state(store: Store, run: RunRecord) -> RunState | None:
     if record is None or not recorded_fingerprint(record).is_agent:
         return None
     if store.checkpoints(run.workflow_id):
-        return RunState(load_whole(store, run.workflow_id)["state"])
-    return None if run.input_json is None else RunState(values.decode_object(run.input_json))
+        return read_state(store, run.workflow_id, load_whole(store, run.workflow_id)["state"])
+    if run.input_json is None:
+        return None
+    return read_state(store, run.workflow_id, values.decode_object(run.input_json))
+
+
+def read_state(store: Store, run_id: str, plain: Mapping[str, Any]) -> RunState:
+    """The state of an agent's run, with what its workers and its lost requests cost."""
+    return costed(store, run_id, RunState(plain))
 
 
 def agent_facts(state: RunState) -> list[tuple[str, object]]:
     """How far an agent came, for people: not all that was said."""
     spent = state.spent
-    cost = f"${spent.usd:.4f}, " if spent.unpriced == 0 else f"${spent.usd:.4f} and more, "
+    has_workers = spent.with_workers != spent.own
+    lost = f"up to ${spent.unanswered_usd:.4f} more, for requests whose answer never came"
     steps = [
         f"[{'x' if number < state.cursor else ' '}] {step}"
         for number, step in enumerate(state.plan)
@@ -46,8 +59,15 @@ def agent_facts(state: RunState) -> list[tuple[str, object]]:
             for name in state.done_when
         ),
         ("turns", state.turn),
-        ("spent", f"{cost}{spent.tokens:,} tokens in {spent.requests} requests"),
+        ("spent", _cost_text(spent.with_workers)),
+        ("of it own", _cost_text(spent.own) if has_workers else None),
+        ("unanswered", lost if spent.with_workers.unanswered_tokens else None),
     ]
+
+
+def _cost_text(cost: Cost) -> str:
+    usd = f"${cost.usd:.4f}" if cost.unpriced == 0 else f"${cost.usd:.4f} and more"
+    return f"{usd}, {cost.tokens:,} tokens in {cost.requests} requests"
 
 
 def show_conversation(state: RunState, *, limit: int | None, whole: str) -> None:
@@ -101,6 +121,9 @@ def agent_document(state: RunState | None) -> dict[str, Any] | None:
         "turns": state.turn,
         "answer": state.answer,
         "value": thaw(state.plain["value"]),
-        "spent": thaw(dict(state.plain["spent"])),
+        "spent": {
+            "own": dataclasses.asdict(state.spent.own),
+            "with_workers": dataclasses.asdict(state.spent.with_workers),
+        },
         "conversation": [thaw(dict(message)) for message in state.plain["transcript"]],
     }

@@ -122,7 +122,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "turns": "how often the model was asked",
         "answer": "what it said when it had finished, or null",
         "value": "the answer as data, if the agent declares its type, or null",
-        "spent": "what the replies took: `usd`, `tokens`, `requests` and so on",
+        "spent": "what the replies took: `own` and `with_workers`, each with `usd`, "
+        "`unanswered_usd` and so on",
         "conversation": "everything that was said, as plain data, oldest first",
     },
     "trial": {

@@ -13,9 +13,8 @@ from typing import Any
 
 import click
 
-from nottwice.agent.state import RunState
 from nottwice.cli.agent_task import AgentProgress, Task, is_agent
-from nottwice.cli.agent_view import agent_facts
+from nottwice.cli.agent_view import agent_facts, read_state
 from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.detach import enqueue_runs, read_batch
 from nottwice.cli.graph_documents import standing_document
@@ -359,14 +358,18 @@ def _show_standing(
 ) -> None:
     run = standing.view.run
     failure = run.failure
-    state = [("state", shorten(values.encode(standing.state), MOST_STATE_CHARACTERS))]
+    facts: list[tuple[str, object]]
+    if of_agent:
+        facts = agent_facts(read_state(ledger.store, run.workflow_id, standing.state))
+    else:
+        facts = [("state", shorten(values.encode(standing.state), MOST_STATE_CHARACTERS))]
     show_facts(
         f"Run {run.workflow_id}: {standing.view.state}",
         (
             ("graph", run.graph_id),
             ("ledger", ledger.location),
             ("checkpoint", standing.version),
-            *(agent_facts(RunState(standing.state)) if of_agent else state),
+            *facts,
             (
                 "failure",
                 None if failure is None else shorten(f"{failure.error_type}: {failure.message}"),

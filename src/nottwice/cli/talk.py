@@ -10,7 +10,7 @@ import click
 
 from nottwice.agent.state import RunState
 from nottwice.cli.agent_task import is_agent
-from nottwice.cli.agent_view import agent_document
+from nottwice.cli.agent_view import agent_document, read_state
 from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.graph_documents import standing_document
 from nottwice.cli.output import safe, show_json, show_line
@@ -126,10 +126,11 @@ def _answer(ledger: Ledger, run_id: str, settings: Settings) -> int:
     """Show what the agent answered; how the run stands, if it did not."""
     standing = stand(ledger, run_id)
     if settings.as_json:
-        state = None if standing.state is None else RunState(standing.state)
+        state = standing.state
+        read = None if state is None else read_state(ledger.store, run_id, state)
         document = standing_document(standing, what_to_type(ledger, standing, settings))
         del document["state"], document["nodes"]
-        show_json({"ledger": ledger.location, **document, "agent": agent_document(state)})
+        show_json({"ledger": ledger.location, **document, "agent": agent_document(read)})
     elif standing.view.run.status is RunStatus.COMPLETED and standing.state is not None:
         for line in (RunState(standing.state).answer or "").splitlines():
             show_line(safe(line))

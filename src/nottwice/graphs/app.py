@@ -65,7 +65,7 @@ class App:
             seen[graph.id] = graph
             graph.definition()
         for graph in self.graphs:
-            graph.belong_to(self.policies)
+            graph.belong_to(self.policies, self.graphs)
 
     @property
     def ledger(self) -> Ledger:

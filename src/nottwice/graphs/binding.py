@@ -156,13 +156,16 @@ def _text(old: Fingerprint, new: Fingerprint, bump: Bump, *, place: str, where: 
 def _ways(old: Fingerprint, needed: Version) -> str:
     """What can be done with runs of a version whose code is refused."""
     bound, name = old.graph.graph_id, old.graph.name
-    maps = " ".join(f"--map {shlex.quote(f'{node.name}=NODE')}" for node in old.graph.nodes)
+    # The beats of an agent are the same in every version.
+    nodes = () if old.is_agent else old.graph.nodes
+    maps = "".join(f" --map {shlex.quote(f'{node.name}=NODE')}" for node in nodes)
+    where = ", where NODE is the node at which they continue" if maps else ""
     return (
         f"If runs of {bound} are open (nottwice runs --by-version), you can: (1) run the old "
         f"version: declare {bound} as it was and deploy it beside {name}@{needed}, "
         f"nt.App(graphs=[..., <{bound}>]). A tool that changed keeps its old declaration for that, "
         "and the new one gets another name: @nt.tool(..., name=...). (2) Migrate them: "
-        f"nottwice migrate --from {shlex.quote(bound)} --to {shlex.quote(f'{name}@{needed}')} "
-        f"{maps} --why TEXT, where NODE is the node at which they continue. (3) Start them afresh "
-        "under another id; what they have done already would be done again."
+        f"nottwice migrate --from {shlex.quote(bound)} --to {shlex.quote(f'{name}@{needed}')}"
+        f"{maps} --why TEXT{where}. (3) Start them afresh under another id; what they have done "
+        "already would be done again."
     )

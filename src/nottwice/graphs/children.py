@@ -3,7 +3,9 @@
 A child's id follows from the call that spawned it, so a parent that is resumed finds the same
 child: it is neither started twice nor lost. How the child ended is recorded in the parent like any
 other receipt. A child that waits makes its parent wait; a child that failed fails the parent's
-node, and resuming the parent resumes the child. A parent that is aborted aborts its children.
+node, and resuming the parent resumes the child. A child stays with the version that it is bound
+to; where that is not deployed, its parent waits until it is. A parent that is aborted aborts its
+children.
 Promises kept here: P29, P86.
 """
 
@@ -18,10 +20,17 @@ from nottwice.engine.asks import Doing, Join, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Scope, check_usable, current_attempt
-from nottwice.errors import ChildFailed, RunBusy, RunWaits, UsageError
+from nottwice.errors import (
+    ChildFailed,
+    RunBusy,
+    RunWaits,
+    UsageError,
+    WorkflowVersionMismatch,
+)
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome, plain_outcome
-from nottwice.graphs.running import Asked, Runnable, check_no_loop, running
+from nottwice.graphs.running import Asked, Runnable, check_no_loop, fits, load, running
+from nottwice.graphs.undeployed import parking
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.call import (
@@ -35,6 +44,7 @@ from nottwice.model.call import (
     check_id,
 )
 from nottwice.model.failure import Failure, FailureClass, is_ledger_trouble
+from nottwice.model.graph import split_graph_id
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.model.shapes import checked, not_believed
 from nottwice.store.interface import CallWrite
@@ -81,11 +91,13 @@ def spawning(
     *,
     check: bool,
     keeps_outage: bool = True,
+    restarts: bool = True,
 ) -> Doing[Outcome[S]]:
     """The same for the engine: of those who ask for the very same child, one at a time does so.
 
     ``keeps_outage``: whether the failure of a child that may succeed later is put on record. If
-    not, the child is resumed when it is asked for again, also by a resume of this very step.
+    not, the child is resumed when it is asked for again. ``restarts``: also if it failed so while
+    this very step waited for it; if not, the step is told of the failure.
     """
     session = scope.session
     identity, args = _identify(scope, graph, given, label)
@@ -108,14 +120,29 @@ def spawning(
     )
     try:
         return (
-            yield from _run_child(scope, mine, args, asked, check=check, keeps_outage=keeps_outage)
+            yield from _run_child(
+                scope,
+                mine,
+                args,
+                asked,
+                check=check,
+                keeps_outage=keeps_outage,
+                restarts=restarts,
+            )
         )
     finally:
         session.leave(mine)
 
 
 def _run_child(
-    scope: Scope, mine: InFlight, args: str, asked: Asked, *, check: bool, keeps_outage: bool
+    scope: Scope,
+    mine: InFlight,
+    args: str,
+    asked: Asked,
+    *,
+    check: bool,
+    keeps_outage: bool,
+    restarts: bool,
 ) -> Doing[Outcome[Any]]:
     session, graph, child_id = scope.session, asked.graph, asked.run_id
     identity = mine.identity
@@ -127,11 +154,20 @@ def _run_child(
         stops.lift(session, identity)
         return _recorded(graph, row, check=check)
     yield from _admit(scope, identity, args)
+    if not restarts:
+        known: RunRecord | None = yield Read(lambda store: store.load_run(child_id))
+        if known is not None and _gave_up(known):
+            stops.lift(session, identity)
+            return _failed(known)
     error: Exception | None = None
+    asked = yield from _as_bound(asked)
     try:
         outcome = yield from running(session, asked)
     except RunBusy as busy:
         raise _stopped(scope, identity, child_id) from busy
+    except WorkflowVersionMismatch as mismatch:
+        yield from _park(scope, asked)
+        raise _stopped(scope, identity, child_id) from mismatch
     except Exception as failed:
         if is_ledger_trouble(failed):
             # The child was interrupted, and its parent is with it; whoever resumes it resumes both.
@@ -151,15 +187,37 @@ def _run_child(
     if error is not None and not keeps_outage and may_be_resumed(outcome.failure):
         # Nor is this: an outage may be over by the time the child is asked for again.
         return outcome
-    row = _row(scope, graph, mine, args, outcome)
+    row = _row(scope, asked.graph, mine, args, outcome)
     session.riding.add_call(CallWrite(row))
     yield from session.flush_if_heavy()
     return _recorded(graph, row, check=check)
 
 
+def _as_bound(asked: Asked) -> Doing[Asked]:
+    """The same, with the version that the child is bound to, if that is deployed beside it."""
+    graph, child = asked.graph, (yield load(asked.run_id))
+    if child is None or child.graph_id is None or child.status.is_final or fits(graph, child):
+        return asked
+    versions = [one for one in graph.beside if one.name == graph.name and fits(one, child)]
+    return replace(asked, graph=max(versions, key=lambda one: one.version, default=graph))
+
+
+def _park(scope: Scope, asked: Asked) -> Doing[None]:
+    """Tell people of a child that no version here can take; its parent waits for it."""
+    child = yield load(asked.run_id)
+    if child is not None and child.graph_id is not None:
+        deployed = {one.id for one in (*asked.graph.beside, asked.graph)}
+        same = [one for one in sorted(deployed) if split_graph_id(one)[0] == asked.graph.name]
+        yield from parking(scope.session, child, same)
+
+
 def may_be_resumed(failure: Failure | None) -> bool:
     """Whether a child failed on something that may be over when it is asked for again."""
     return failure is not None and failure.failure_class is not FailureClass.POISON
+
+
+def _gave_up(child: RunRecord) -> bool:
+    return child.status is RunStatus.FAILED and may_be_resumed(child.failure)
 
 
 def _admit(scope: Scope, identity: CallIdentity, args: str) -> Doing[None]:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet, Sequence
 from typing import Any, Generic, overload
 
 from typing_extensions import TypeVar
@@ -89,6 +89,7 @@ class Graph(Generic[S]):
         """Where it was declared, for those who must change its version."""
         self.found_whole: MutableSet[Store] = weakref.WeakSet()
         self.bonds = Bonds()
+        self.beside: tuple[Graph[Any], ...] = ()
         self._guard = threading.Lock()
 
     @property
@@ -166,9 +167,14 @@ class Graph(Generic[S]):
         """What the ledger records of it, when it first sees it."""
         return values.encode(self.fingerprint().to_plain())
 
-    def belong_to(self, policies: tuple[Policy, ...]) -> None:
-        """Be part of an app with these policies: no run of this graph goes past them."""
+    def belong_to(self, policies: tuple[Policy, ...], beside: Sequence[Graph[Any]]) -> None:
+        """Be part of an app with these policies and graphs: no run of this one goes past them."""
         self.bonds.add_app(policies)
+        # Of several apps the last one counts: what another one has may not be deployed any more.
+        self.beside = tuple(beside)
+        for one in beside:
+            if one.name == self.name and one is not self:
+                self.bonds.share_starters(one.bonds)
 
     @property
     def code(self) -> Mapping[str, NodeCode]:

@@ -38,6 +38,11 @@ class Bonds:
         """Another agent hands tasks to this one."""
         self._starters.append(starter)
 
+    def share_starters(self, other: Bonds) -> None:
+        """Whoever starts one of two versions may have started runs of the other one."""
+        self._starters += [one for one in other._starters if one not in self._starters]
+        other._starters += [one for one in self._starters if one not in other._starters]
+
     def find_missing(self, asked: Sequence[Policy]) -> list[Policy]:
         """The policies of its app that are not asked; of several apps, any one is enough."""
         missing = [[one for one in app if one not in asked] for app in self._apps]

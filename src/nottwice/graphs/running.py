@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from nottwice.engine import ownership
@@ -63,6 +63,10 @@ class Runnable(Printed, Protocol):
     state: StateType
     cadence: Cadence
     bonds: Bonds
+
+    @property
+    def beside(self) -> Sequence[Runnable]:
+        """What is deployed together with it, other versions of it included."""
 
     @property
     def code(self) -> Mapping[str, NodeCode]: ...

@@ -21,7 +21,7 @@ from nottwice.errors import (
     WorkflowVersionMismatch,
 )
 from nottwice.graphs.cancel import cancel_children
-from nottwice.graphs.recorded import recorded_definition
+from nottwice.graphs.recorded import recorded_definition, recorded_fingerprint
 from nottwice.guard import registry
 from nottwice.model import values
 from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity
@@ -53,6 +53,9 @@ def version_mismatch(
         f"give it up: nottwice cancel {shlex.quote(run_id)} --why TEXT{ledger}",
     ]
     if deployed:
+        command = migrate_command(store, run, deployed[-1])
+        has_map = "=NODE" in command
+        where = f", where NODE is the node of {deployed[-1]} at which it goes on" if has_map else ""
         afresh = f"nottwice run {shlex.quote(name)} --id {shlex.quote(run_id + '-2')}"
         ways.insert(
             1,
@@ -61,8 +64,7 @@ def version_mismatch(
         )
         ways.insert(
             1,
-            f"migrate it: {migrate_command(store, run, deployed[-1])}{ledger}, where NODE is the "
-            f"node of {deployed[-1]} at which it goes on; with --dry-run to see what would change",
+            f"migrate it: {command}{ledger}{where}; with --dry-run to see what would change",
         )
     return WorkflowVersionMismatch(
         f"Run {run_id!r} is bound to {bound}, and no deployed graph can take it: this code has "
@@ -80,9 +82,15 @@ def migrate_command(store: Store, run: RunRecord, to: str) -> str:
     words = ["nottwice", "migrate", run.workflow_id, "--to", to]
     # Whoever only wants to tell a person what to do must not fail over what it looks up for that.
     with contextlib.suppress(NottwiceError):
-        for node in nodes_at(position_of(store, run)):
+        for node in () if _is_agent(store, run) else nodes_at(position_of(store, run)):
             words += ["--map", f"{node}=NODE"]
     return f"{shlex.join(words)} --why TEXT"
+
+
+def _is_agent(store: Store, run: RunRecord) -> bool:
+    """Whether it is a run of an agent, whose beats are the same in every version."""
+    record = store.load_graph(run.graph_id or "")
+    return record is not None and recorded_fingerprint(record).is_agent
 
 
 def position_of(store: Store, run: RunRecord) -> Position:
