@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nottwice.agent import cycles
+from nottwice.agent import conditions, cycles
 from nottwice.agent.messages import Message, described, from_payload
 from nottwice.agent.state import APPENDED, RunState
 from nottwice.engine.asks import Doing, Read
@@ -72,6 +72,7 @@ def heard(state: RunState, messages: list[Message], turn: int) -> dict[str, Any]
         "heard": list(range(first, first + len(messages))),
         "repeats": dict(cycles.NONE),
         "refused_by": [],
+        "evidence": conditions.lasting(state.evidence),
         "round": {"number": number, "first_visit": turn, "last_message": last},
     }
 

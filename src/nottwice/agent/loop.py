@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from nottwice.agent import acting, cycles, hearing, own_tools, refusal, telling, workers
+from nottwice.agent import acting, conditions, cycles, hearing, own_tools, refusal, telling, workers
 from nottwice.agent.answering import AnswerType, WrongAnswer
 from nottwice.agent.asking import Answered, ask_model, is_answered
 from nottwice.agent.budget import Budget
@@ -82,9 +82,9 @@ class Beats:
         update: dict[str, Any] = {"turn": turn, **hearing.heard(state, messages, turn)}
         if state.answer is not None:
             update |= {"answer": None, "value": None}
-        conditions = self._conditions(state)
-        if len(conditions) > len(state.done_when):
-            update["done_when"] = conditions
+        wanted = self._conditions(state)
+        if wanted != list(state.done_when):
+            update["done_when"] = wanted
         telling.begin_turn(scope, turn)
         telling.hear(scope, turn, messages)
         return update
@@ -216,10 +216,11 @@ class Beats:
     def _conditions(self, state: RunState) -> list[str]:
         """What must be true at the end: what the run was told, and what its agent is done when.
 
-        Also for a run that began before its agent had the condition.
+        The agent's are those it has now: also for a run that began before it had the condition,
+        and no longer for one that began when it had another.
         """
-        added = [one for one in self._harness.conditions if one not in state.done_when]
-        return [*state.done_when, *added]
+        own = conditions.own(state.plain)
+        return [*own, *(one for one in self._harness.conditions if one not in own)]
 
     def _refused(self, scope: Scope, state: RunState, reply: Message) -> dict[str, Any]:
         """What changes when a run goes on that its model refused to go on with."""
@@ -236,6 +237,7 @@ class Beats:
             heard = len(state.plain["transcript"])
             update |= {"transcript": [said(words).to_plain()], "heard": [heard]}
             update["repeats"] = dict(cycles.NONE)
+            update["evidence"] = conditions.lasting(state.evidence)
         return update
 
     def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
