@@ -13,13 +13,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from nottwice.agent import outage
+from nottwice.agent import hearing, outage
 from nottwice.agent.messages import Message, Role
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage, cost_of
 from nottwice.agent.raising import find_call, raises_on_record
 from nottwice.agent.reserving import Asking, give_back, identity_of, lose, reserve, settle
-from nottwice.engine.asks import Doing, Pause, Read
+from nottwice.engine.asks import Doing, Pause
 from nottwice.engine.dispatch import Request, perform
+from nottwice.engine.session import Scope
 from nottwice.errors import (
     Ambiguous,
     ContextTooLong,
@@ -33,14 +34,12 @@ from nottwice.model import values
 from nottwice.model.call import CallRow
 from nottwice.model.failure import NO_RETRY, FailureClass
 from nottwice.model.records import frozen_record
-from nottwice.model.run import EventRecord
 from nottwice.model.shapes import checked, not_believed
 from nottwice.model.tool import Tool
 
-MESSAGE = "message"
-"""The event by which a user speaks to a run."""
 MODEL = "nottwice.model"
 MOST_SHRINKS = 4
+_FILE_CHANGED = f"{FileChanged.__module__}.{FileChanged.__qualname__}"
 
 
 @frozen_record(frozen=True, slots=True)
@@ -54,8 +53,16 @@ class Answered:
     replayed: bool
 
 
-def ask_model(asking: Asking) -> Doing[Answered]:
-    """The reply of this turn: the one on record, or a new one.
+def is_answered(scope: Scope) -> Doing[bool]:
+    """Whether the reply of this turn is on record."""
+    if not scope.steps[0].resumed:
+        return False
+    known = yield from find_call(scope.session, identity_of(scope, MODEL))
+    return known is not None and known.result is not None
+
+
+def ask_model(asking: Asking) -> Doing[Answered | None]:
+    """The reply of this turn: the one on record, or a new one; None: the user has spoken since.
 
     Durable: the reply, when it returns. Raises BudgetSpent before anything is asked if that may
     take more than the budget allows.
@@ -67,7 +74,10 @@ def ask_model(asking: Asking) -> Doing[Answered]:
     if replayed:
         raised = yield from raises_on_record(asking.scope, raised)
     else:
-        raised = yield from _ask_until_answered(asking, request, raised)
+        now_raised = yield from _ask_until_answered(asking, request, raised)
+        if now_raised is None:
+            return None
+        raised = now_raised
     receipt = yield from perform(request, None)
     plain = receipt.value
     with not_believed("The recorded reply of a model"):
@@ -80,10 +90,14 @@ def ask_model(asking: Asking) -> Doing[Answered]:
 
 def _ask_until_answered(
     asking: Asking, request: Request, raised: dict[str, float]
-) -> Doing[dict[str, float]]:
-    """Reserve and ask, and again as long as that may help; the reply rides when it returns."""
+) -> Doing[dict[str, float] | None]:
+    """Reserve and ask, and again as long as that may help; the reply rides when it returns.
+
+    None: the user has said something that is not in the question. Nothing is under way then.
+    """
     session, failed, shrinks, reserved = asking.session, 0, 0, False
-    needs_files, away = True, (yield from outage.under_way(asking))
+    away = yield from outage.under_way(asking)
+    needs_files = yield from _needs_files(asking, request)
     while True:
         question = dataclasses.replace(
             asking.render(shrinks), attempt=failed + 1, needs_files=needs_files
@@ -91,17 +105,18 @@ def _ask_until_answered(
         if not reserved:
             raised = yield from reserve(asking, question, raised)
         reserved = True
+        if (yield from hearing.unheard(asking.scope)):
+            yield from give_back(asking)
+            return None
         try:
             yield from perform(dataclasses.replace(request, args=(question,)), None)
         except ToolFailure as error:
             if isinstance(error, ContextTooLong) and shrinks < MOST_SHRINKS:
                 shrinks += 1
                 continue
-            if isinstance(error, FileChanged) and needs_files:
+            if isinstance(error, FileChanged) and (yield from hearing.unheard(asking.scope)):
                 # The user has said something since: a file that is gone must not be the end.
-                needs_files = not (yield from _has_unheard(asking))
-                if not needs_files:
-                    continue
+                continue
             row = session.riding.find_call(request.identity)
             # What was turned away took nothing, so its reservation is still there to use.
             reserved = row is not None and _was_turned_away(row)
@@ -118,11 +133,14 @@ def _ask_until_answered(
         return raised
 
 
-def _has_unheard(asking: Asking) -> Doing[bool]:
-    """Whether the user has said something that this run has not heard yet."""
-    run_id = asking.session.run_id
-    events: list[EventRecord] = yield Read(lambda store: store.events(run_id, MESSAGE))
-    return any(event.received_by is None for event in events)
+def _needs_files(asking: Asking, request: Request) -> Doing[bool]:
+    """Whether a file that is gone stops the turn: unless it did so, and the user spoke after it."""
+    known = yield from find_call(asking.session, request.identity)
+    failure = None if known is None else known.failure
+    if known is None or failure is None or failure.error_type != _FILE_CHANGED:
+        return True
+    rows = yield from hearing.taken_in(asking.scope, asking.scope.checkpoint_id)
+    return all(row.created_at <= (known.finished_at or 0.0) for row in rows)
 
 
 def _delay(asking: Asking, error: ToolFailure, row: CallRow | None, failed: int) -> float | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 
-from nottwice.agent.asking import MESSAGE
+from nottwice.agent.hearing import MESSAGE
 from nottwice.agent.messages import Spoken, spoken, to_payload
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write

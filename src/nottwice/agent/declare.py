@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nottwice.agent import conversation, loop, own_tools
+from nottwice.agent import conditions, conversation, loop
 from nottwice.agent.answering import AnswerType
 from nottwice.agent.budget import Budget
+from nottwice.agent.conditions import CALLED
 from nottwice.agent.context import Context, Summarise, default_context
 from nottwice.agent.effects import Effect, effects_of
 from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
@@ -44,12 +46,11 @@ from nottwice.model.call import check_id
 from nottwice.model.failure import RetryPolicy
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import GraphDefinition
+from nottwice.model.run import RunRecord
 from nottwice.model.tool import Duration, parse_duration
 
 BODY = "nottwice.agent 1"
 """What the beats say, as far as versions are concerned: they are not the user's to bump."""
-CALLED = "()"
-"""What a condition ends with that is the name of a function."""
 INSTRUCTIONS = (
     "You work on a task step by step, with tools. Plan first if the task has several steps, and "
     "say when a step is done. Each tool result tells what really happened; rely on nothing else. "
@@ -189,17 +190,19 @@ class Agent(Graph[RunState]):
         ``goal``: what is to be done; like ``message``, a text, or a list of texts and files,
         ``["What is this?", nt.File("scan.png")]``. ``done_when``: what must be true then, in words
         or as a function of the state; one that is not known to be true sends the model back to
-        work. ``plan``: steps to begin with. ``message``: say something to the run, which goes on
-        even if it had ended; ``message_id`` tells two messages of the same words apart. Returns
-        when the run is finished or waits; ``store`` and ``stay`` as for graphs. ``input`` is all
-        of it as one dict.
+        work. Say it with the goal; a process that resumes the run may pass its functions again.
+        ``plan``: steps to begin with. ``message``: say something to the run, which goes on even if
+        it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
+        run is finished or waits; ``store`` and ``stay`` as for graphs. ``input`` is all of it as
+        one dict.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         running.check_no_loop(self, "await agent.arun(...)")
-        with self._told(run_id, input, goal, done_when, plan) as told:
+        with self._told(run_id, input, goal, done_when, plan) as (told, again):
             ledger = ledger_of(store)
             asked = running.Asked(self, run_id, told, wait_seconds, patience, stay)
-            return drive(_conversing(ledger, asked, message, message_id), ledger)
+            resumed = functools.partial(self._check_resumed, run_id, again)
+            return drive(_conversing(ledger, asked, message, message_id, resumed), ledger)
 
     @shows_one_frame
     async def arun(
@@ -219,10 +222,12 @@ class Agent(Graph[RunState]):
     ) -> Outcome[RunState]:
         """The same without blocking the event loop; the model and async tools run in it."""
         check_not_importing(f"Run {run_id!r} is opened")
-        with self._told(run_id, input, goal, done_when, plan) as told:
+        with self._told(run_id, input, goal, done_when, plan) as (told, again):
             ledger = ledger_of(store)
             asked = running.Asked(_AsyncTwin(self), run_id, told, wait_seconds, patience, stay)
-            return await drive_async(_conversing(ledger, asked, message, message_id), ledger)
+            resumed = functools.partial(self._check_resumed, run_id, again)
+            talked = _conversing(ledger, asked, message, message_id, resumed)
+            return await drive_async(talked, ledger)
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[RunState]:
         """How far a run came, as the ledger has it, and what it has cost; nothing is run."""
@@ -257,9 +262,30 @@ class Agent(Graph[RunState]):
             raise UsageError(
                 f"Run {run_id!r} is done when {condition} says so, and this process does not know "
                 f"that function. The run stays where it is. Declare it with the agent, "
-                f"done_when=[{name}], or pass it to run() again."
+                f"done_when=[{name}], or pass it again: agent.run({run_id!r}, done_when=[{name}])."
             )
         return check
+
+    def _check_resumed(
+        self, run_id: str, again: tuple[str, ...], known: RunRecord | None, goes_on: bool
+    ) -> None:
+        """Refuse to go on with a run whose conditions cannot be judged, before anything happens."""
+        if known is None:
+            if again:
+                raise UsageError(
+                    f"There is no run {run_id!r}, and done_when=... belongs to a goal. Nothing was "
+                    f"started. Say it: agent.run({run_id!r}, goal='...', done_when=[...])."
+                )
+            return
+        own = conditions.began_with(known)
+        new = [one for one in again if one not in own and one not in self.conditions]
+        if new:
+            raise UsageError(
+                f"Run {run_id!r} was started without the condition {new[0]!r}. Nothing was done. "
+                "Leave it out; for all runs, declare it with the agent, done_when=[...]."
+            )
+        for condition in own if goes_on else ():
+            self.check_for(run_id, condition)
 
     @contextlib.contextmanager
     def _told(
@@ -269,14 +295,15 @@ class Agent(Graph[RunState]):
         goal: Spoken | None,
         done_when: Iterable[str | Check],
         plan: Iterable[str],
-    ) -> Iterator[dict[str, Any] | None]:
+    ) -> Iterator[tuple[dict[str, Any] | None, tuple[str, ...]]]:
         """What the run begins with; None if nothing is said, as for a run that is resumed.
 
-        Functions that are passed to a run are known for as long as it is advanced.
+        With it come the conditions that a run is told again. Functions that are passed to a run are
+        known for as long as it is advanced.
         """
         if isinstance(plan, str):
             raise UsageError("plan takes a list of texts. Nothing was started. Write ['...'].")
-        conditions, passed = _read_conditions(self.name, done_when)
+        named, passed = _read_conditions(self.name, done_when)
         for name, check in passed.items():
             if self._declared_checks.get(name, check) is not check:
                 raise UsageError(
@@ -286,18 +313,18 @@ class Agent(Graph[RunState]):
                 )
         steps = list(plan)
         told = None if given is None else dict(given)
-        if goal is not None or conditions or steps:
+        if goal is not None or steps or (named and given is not None):
             if given is not None or goal is None:
                 raise UsageError(
                     "A task is told with goal=..., and with it done_when=... and plan=...; or all "
                     "of it as one dict, input={'goal': ...}. Nothing was started."
                 )
-            told = {**_task(goal), "done_when": list(conditions), "plan": steps}
+            told = {**_task(goal), "done_when": list(named), "plan": steps}
         self._check_receipts(told)
         if passed:
             self._passed[run_id] = passed
         try:
-            yield told
+            yield told, named if told is None else ()
         finally:
             if self._passed.get(run_id) is passed:
                 del self._passed[run_id]
@@ -306,7 +333,7 @@ class Agent(Graph[RunState]):
         """Refuse a condition that needs a receipt of a tool which the agent does not have."""
         asked = (told or {}).get("done_when", ())
         for condition in (*self.conditions, *(asked if isinstance(asked, list | tuple) else ())):
-            tool = own_tools.bound_to(condition) if isinstance(condition, str) else None
+            tool = conditions.bound_to(condition) if isinstance(condition, str) else None
             if tool is not None and tool not in self.toolbox.offered:
                 raise UsageError(
                     f"Agent {self.name!r} is done when {condition!r}, and has no tool {tool!r}, so "
@@ -334,6 +361,7 @@ def _read_conditions(
     asked = list(given)
     if any(isinstance(one, str) and not one.strip() for one in asked):
         raise UsageError("done_when has an empty text. Nothing was started. Say what must be true.")
+    conditions.check_markers(asked)
     checks = checks_by_name(agent, [one for one in asked if not isinstance(one, str)])
     named = [one if isinstance(one, str) else one.__name__ + CALLED for one in asked]
     return tuple(dict.fromkeys(named)), checks
@@ -363,7 +391,11 @@ def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
 
 
 def _conversing(
-    seat: Host, asked: running.Asked, message: Spoken | None, message_id: str | None
+    seat: Host,
+    asked: running.Asked,
+    message: Spoken | None,
+    message_id: str | None,
+    check_resumed: Callable[[RunRecord | None, bool], None],
 ) -> Doing[Outcome[Any]]:
     """Take part in a conversation: say something, and advance the run until it has answered."""
     graph, run_id = asked.graph, check_id(asked.run_id, what="The run id")
@@ -381,6 +413,7 @@ def _conversing(
     # Whatever is wrong with the rest is said before the message is.
     yield Read(lambda store: check_unchanged(store, graph))
     yield from running.beginning(asked, known, now=seat.clock.now(), moves=over_elsewhere)
+    check_resumed(known, spoken_to or known is None or not known.status.is_final)
     if message is None:
         return (yield from _until_answered(seat, asked))
     yield from conversation.send_message(seat, run_id, message, message_id=message_id)

@@ -2,7 +2,8 @@
 
     plan     takes in what the user said meanwhile, and begins a turn
     context  chooses what the model sees; compacts what does not fit any more
-    reason   asks the model, within the budget; its reply is durable before anything follows
+    reason   asks the model, within the budget, about all that the user has said by then; its reply
+             is durable before anything follows
     act      does what the reply asks for, each effect once for the whole run
     observe  looks whether the model goes round in circles
     learn    keeps plan, evidence and memory; decides whether the task is done
@@ -17,30 +18,28 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from nottwice.agent import acting, cycles, own_tools, refusal, telling, workers
+from nottwice.agent import acting, conditions, cycles, hearing, own_tools, refusal, telling, workers
 from nottwice.agent.answering import AnswerType, WrongAnswer
-from nottwice.agent.asking import MESSAGE, Answered, ask_model
+from nottwice.agent.asking import Answered, ask_model, is_answered
 from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, Summarise, move_window, summarise_heard
-from nottwice.agent.messages import Message, ToolCall, described, from_payload, said
+from nottwice.agent.messages import Message, ToolCall, said
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.provider import ModelRequest, Provider, StopReason
 from nottwice.agent.reserving import Asking
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Toolbox
 from nottwice.agent.wire_ids import with_own_ids
-from nottwice.engine.asks import Doing, Read
+from nottwice.engine.asks import Doing
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope
 from nottwice.errors import UsageError
 from nottwice.graphs.state import Go
 from nottwice.guard.scopes import scope_of
-from nottwice.guard.waiting import receive
 from nottwice.model import values
-from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.call import CallIdentity
 from nottwice.model.failure import RetryPolicy
 from nottwice.model.graph import END
-from nottwice.model.run import EventRecord
 
 BEATS = ("plan", "context", "reason", "act", "observe", "learn")
 Check = Callable[[RunState], Any]
@@ -77,25 +76,17 @@ class Beats:
     def plan(self, state: RunState) -> dict[str, Any]:
         """Take in what the user said, and begin a turn."""
         scope = _here()
-        count = drive(_untaken(scope), scope.session)
-        messages = [from_payload(receive(MESSAGE)) for _ in range(count)]
-        heard = [described(message) for message in messages]
+        count = drive(hearing.to_hear(scope, is_answered=False), scope.session)
+        messages = hearing.take_in(count)
         turn = state.turn + 1
-        update: dict[str, Any] = {"turn": turn}
+        update: dict[str, Any] = {"turn": turn, **hearing.heard(state, messages, turn)}
         if state.answer is not None:
             update |= {"answer": None, "value": None}
-        conditions = self._conditions(state)
-        if len(conditions) > len(state.done_when):
-            update["done_when"] = conditions
-        if heard:
-            update["transcript"] = [message.to_plain() for message in messages]
-            first = len(state.plain["transcript"])
-            update["heard"] = list(range(first, first + len(messages)))
-            update["repeats"] = dict(cycles.NONE)
-            update["refused_by"] = []
-            number = state.plain["round"]["number"]
-            update["round"] = {"number": number, "first_visit": turn, "last_message": heard[-1]}
-        telling.begin_turn(scope, turn, heard)
+        wanted = self._conditions(state)
+        if wanted != list(state.done_when):
+            update["done_when"] = wanted
+        telling.begin_turn(scope, turn)
+        telling.hear(scope, turn, messages)
         return update
 
     def context(self, state: RunState) -> dict[str, Any]:
@@ -109,14 +100,41 @@ class Beats:
     def reason(self, state: RunState) -> dict[str, Any]:
         """Ask the model."""
         scope = _here()
-        asked = ask_model(self._asking(scope, state, is_async=False))
-        return self._reasoned(scope, state, drive(asked, scope.session))
+        session = scope.session
+        answered, update = None, dict[str, Any]()
+        count = drive(_to_hear(scope), session)
+        while answered is None:
+            update = self._listen(scope, state, update, count)
+            heard = hearing.applied(state, update)
+            answered = drive(ask_model(self._asking(scope, heard, is_async=False)), session)
+            count = 0 if answered else drive(hearing.unheard(scope), session)
+        return self._reasoned(scope, heard, update, answered)
 
     async def reason_async(self, state: RunState) -> dict[str, Any]:
         """The same without blocking the event loop."""
         scope = _here()
-        asked = ask_model(self._asking(scope, state, is_async=True))
-        return self._reasoned(scope, state, await drive_async(asked, scope.session))
+        session = scope.session
+        answered, update = None, dict[str, Any]()
+        count = await drive_async(_to_hear(scope), session)
+        while answered is None:
+            update = self._listen(scope, state, update, count)
+            heard = hearing.applied(state, update)
+            asked = ask_model(self._asking(scope, heard, is_async=True))
+            answered = await drive_async(asked, session)
+            count = 0 if answered else await drive_async(hearing.unheard(scope), session)
+        return self._reasoned(scope, heard, update, answered)
+
+    def _listen(
+        self, scope: Scope, state: RunState, update: dict[str, Any], count: int
+    ) -> dict[str, Any]:
+        """Take in what the user said since the turn began, and choose the window anew."""
+        if not count:
+            return update
+        messages = hearing.take_in(count)
+        telling.hear(scope, state.turn, messages)
+        before = [Message.from_plain(plain) for plain in update.get("transcript", ())]
+        update = hearing.heard(state, [*before, *messages], state.turn)
+        return {**update, **self.context(hearing.applied(state, update))}
 
     def act(self, state: RunState) -> dict[str, Any]:
         """Do what the model asked for."""
@@ -198,26 +216,28 @@ class Beats:
     def _conditions(self, state: RunState) -> list[str]:
         """What must be true at the end: what the run was told, and what its agent is done when.
 
-        Also for a run that began before its agent had the condition.
+        The agent's are those it has now: also for a run that began before it had the condition,
+        and no longer for one that began when it had another.
         """
-        added = [one for one in self._harness.conditions if one not in state.done_when]
-        return [*state.done_when, *added]
+        own = conditions.own(state.plain)
+        return [*own, *(one for one in self._harness.conditions if one not in own)]
 
     def _refused(self, scope: Scope, state: RunState, reply: Message) -> dict[str, Any]:
         """What changes when a run goes on that its model refused to go on with."""
         refused_by = [*state.plain["refused_by"], state.plain["reply"]["asked"]]
         if not drive(refusal.is_decided(scope, state.plain), scope.session):
-            if drive(_unheard(scope), scope.session):
+            if drive(hearing.unheard(scope), scope.session):
                 # The user has said something since: the next turn takes it in.
                 return {"partial": ""}
             if self._harness.provider.model not in refused_by:
                 return {"refused_by": refused_by, "partial": ""}
-        words = drive(refusal.decide(scope, state.plain, reply, MESSAGE), scope.session)
+        words = drive(refusal.decide(scope, state.plain, reply, hearing.MESSAGE), scope.session)
         update: dict[str, Any] = {"refused_by": [], "partial": ""}
         if words.strip().lower() != refusal.ASK_AGAIN:
             heard = len(state.plain["transcript"])
             update |= {"transcript": [said(words).to_plain()], "heard": [heard]}
             update["repeats"] = dict(cycles.NONE)
+            update["evidence"] = conditions.lasting(state.evidence)
         return update
 
     def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
@@ -272,14 +292,18 @@ class Beats:
             turn=state.turn,
         )
 
-    def _reasoned(self, scope: Scope, state: RunState, answered: Answered) -> dict[str, Any]:
+    def _reasoned(
+        self, scope: Scope, state: RunState, heard: dict[str, Any], answered: Answered
+    ) -> dict[str, Any]:
+        """What changes with a reply, and with what was heard before it in the same beat."""
         reply, before = answered.reply, state.plain["spent"]
         telling.reply(scope, state.turn, answered)
         message = reply.message
         if reply.stop is StopReason.REFUSED:
             message = refusal.marked(message)
         update: dict[str, Any] = {
-            "transcript": [message.to_plain()],
+            **heard,
+            "transcript": [*heard.get("transcript", ()), message.to_plain()],
             "reply": {
                 "stop": reply.stop.value,
                 "model": reply.model,
@@ -302,25 +326,10 @@ def _here() -> Scope:
     return scope_of("a beat of an agent")
 
 
-def _unheard(scope: Scope) -> Doing[int]:
-    """How many messages of the user nobody has taken in."""
-    session = scope.session
-    events: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, MESSAGE))
-    return sum(event.received_by is None for event in events)
-
-
-def _untaken(scope: Scope) -> Doing[int]:
-    """How many messages of the user nobody has taken in, or were taken in by this very beat."""
-    session = scope.session
-    count = yield from _unheard(scope)
-    if scope.steps[0].resumed:
-        rows: list[CallRow] = yield Read(
-            lambda store: store.calls_under(
-                session.run_id, scope.node_id, visit=scope.checkpoint_id
-            )
-        )
-        count += sum(row.identity.checkpoint_id == scope.checkpoint_id for row in rows)
-    return count
+def _to_hear(scope: Scope) -> Doing[int]:
+    """How many messages the beat that asks the model has to take in."""
+    answered = yield from is_answered(scope)
+    return (yield from hearing.to_hear(scope, is_answered=answered))
 
 
 def _reply(state: RunState) -> Message:

@@ -10,11 +10,11 @@ here: P196.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nottwice.agent.conditions import bound_to, is_bound
 from nottwice.agent.context import call_text, recall
 from nottwice.agent.messages import Role, ToolCall
 from nottwice.agent.provider import ToolSchema
@@ -22,8 +22,6 @@ from nottwice.agent.state import RunState
 from nottwice.model.records import frozen_record
 
 _MOST_RECEIPTS = 20
-_BOUND = re.compile(r"\[receipt(?:\s*:\s*(?P<tool>[^\]]*?))?\s*\]\s*$")
-"""What a condition in words ends with that only counts together with a receipt."""
 
 
 class BadArguments(Exception):
@@ -157,10 +155,9 @@ def _show_evidence(state: RunState, changes: Changes, call: ToolCall) -> str:
     if not 1 <= number <= len(state.done_when):
         raise BadArguments(_no_such_condition(len(state.done_when)))
     condition, evidence = state.done_when[number - 1], _text(call, "evidence")
-    wanted = _BOUND.search(condition)
     given = call.arguments.get("receipt")
-    if wanted is not None or given is not None:
-        tool = None if wanted is None else wanted["tool"]
+    if is_bound(condition) or given is not None:
+        tool = bound_to(condition)
         receipt = _find_receipt(receipts(state, tool), number, tool, given)
         evidence = f"{evidence} (receipt {receipt.short_id}: {receipt.text})"
     changes.evidence[condition] = evidence
@@ -175,12 +172,6 @@ def _no_such_condition(conditions: int) -> str:
 
 def _needs(call: ToolCall, name: str, what: str) -> str:
     return f"{call.name} needs {name}, {what}. Nothing was noted. Call it again with {name}."
-
-
-def bound_to(condition: str) -> str | None:
-    """The tool of which a condition in words needs a receipt; None: of none in particular."""
-    found = _BOUND.search(condition)
-    return None if found is None else found["tool"]
 
 
 def _find_receipt(found: list[Receipt], number: int, tool: str | None, given: Any) -> Receipt:

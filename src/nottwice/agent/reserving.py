@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from nottwice.agent import workers
+from nottwice.agent import hearing, workers
 from nottwice.agent.budget import Amount, Budget, Overrun, Taken, find_overrun, raised_by
 from nottwice.agent.context import estimate_tokens
 from nottwice.agent.provider import ModelRequest, Provider, Usage, billed_at_most
@@ -254,13 +254,19 @@ def _on_meters(asking: Asking) -> Doing[tuple[Amount, Amount, dict[str, float]]]
 
 
 def _round_began(asking: Asking) -> Doing[float | None]:
-    """When the first request after the user's last message was reserved; None: not yet."""
+    """When the first request after the user's last message was reserved; None: not yet.
+
+    A message may come into a turn that had reserved before: then the time counts from the message.
+    """
     visit = asking.state.plain["round"]["first_visit"]
     graph_id = asking.session.run.graph_id or ""
     identity = identity_of(asking.scope, RESERVATION)
     identity = identity._replace(checkpoint_id=child_checkpoint(graph_id, visit))
     row = yield from find_call(asking.session, identity)
-    return None if row is None else row.created_at
+    if row is None or asking.budget.seconds is None:
+        return None
+    heard = yield from hearing.taken_in(asking.scope, identity.checkpoint_id)
+    return max(row.created_at, *(each.created_at for each in heard), 0.0)
 
 
 # The limits of those that the run works for

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
+from nottwice.agent.conditions import check_markers
 from nottwice.agent.files import File
 from nottwice.agent.messages import Message, block_from_plain, block_to_plain
 from nottwice.engine.advance import Ending
@@ -300,9 +301,11 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
     goal = given.get("goal", "")
     if not isinstance(goal, str):
         raise InvalidGraph(f"goal={goal!r} is no text. Nothing was started. Say it in words.")
+    conditions = texts(given.get("done_when", ()), "done_when")
     return {
         "goal": goal,
-        "done_when": texts(given.get("done_when", ()), "done_when"),
+        "done_when": conditions,
+        "own_conditions": len(conditions),
         "plan": texts(given.get("plan", ()), "plan"),
         "files": _files(given.get("files", ())),
         "cursor": 0,
@@ -371,6 +374,7 @@ class AgentState(StateType):
                 'started. Pass {"goal": "..."}.'
             )
         state = first_state(given or {})
+        check_markers(state["done_when"])
         values.check_plain(state, root="input")
         return state
 

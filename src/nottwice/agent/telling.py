@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nottwice.agent.asking import Answered
-from nottwice.agent.messages import Message
+from nottwice.agent.messages import Message, described
 from nottwice.engine import said as words
 from nottwice.engine.said import Said
 from nottwice.engine.session import Scope
@@ -36,10 +36,13 @@ class Told(Said):
     is_error: bool = False
 
 
-def begin_turn(scope: Scope, turn: int, heard: Sequence[str]) -> None:
+def begin_turn(scope: Scope, turn: int) -> None:
     _tell(scope, TURN, turn=turn)
-    for text in heard:
-        _tell(scope, HEARD, text=text, turn=turn)
+
+
+def hear(scope: Scope, turn: int, messages: Sequence[Message]) -> None:
+    for message in messages:
+        _tell(scope, HEARD, text=described(message), turn=turn)
 
 
 def reply(scope: Scope, turn: int, answered: Answered) -> None:

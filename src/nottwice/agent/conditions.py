@@ -1,0 +1,63 @@
+"""What must be true at the end of a run: how a condition is written, and whose it is.
+
+A condition is text. Text that ends with ``()`` is the name of a function, text that ends with
+``[receipt: tool]`` counts only together with a receipt, and all other text is evidenced by what the
+model says. So a marker that is almost right is refused: read as words, it would check nothing. A
+run keeps the conditions that it was started with; those of its agent come and go with deploys.
+Promises kept here: P196, P212.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nottwice.errors import UsageError
+from nottwice.model import values
+from nottwice.model.run import RunRecord
+from nottwice.model.shapes import not_believed
+
+CALLED = "()"
+"""What a condition ends with that is the name of a function."""
+_BOUND = re.compile(r"\[\s*receipt\s*(?::\s*(?P<tool>[^\[\]]*?)\s*)?\][\s\W]*$", re.IGNORECASE)
+_ALMOST = re.compile(r"\[\s*rec(?:ei|ie|e|i)pt", re.IGNORECASE)
+
+
+def is_bound(condition: str) -> bool:
+    """Whether a condition in words only counts together with a receipt."""
+    return _BOUND.search(condition) is not None
+
+
+def bound_to(condition: str) -> str | None:
+    """The tool of which a condition in words needs a receipt; None: of none in particular."""
+    found = _BOUND.search(condition)
+    return None if found is None else found["tool"]
+
+
+def check_markers(conditions: Iterable[Any]) -> None:
+    """Refuse what looks like the marker of a receipt and is none, or is not at the end."""
+    for condition in conditions:
+        if isinstance(condition, str) and _ALMOST.search(_BOUND.sub("", condition)):
+            raise UsageError(
+                f"done_when has {condition!r}, which seems to ask for a receipt and does not say "
+                "so in the form that nottwice understands, so nothing would check it. Nothing was "
+                "started. Write it once, at the end: 'Ann is paid [receipt: refund]'."
+            )
+
+
+def lasting(evidence: Mapping[str, str]) -> dict[str, str]:
+    """The evidence that outlives a message of the user: what receipts of the run show."""
+    return {one: text for one, text in evidence.items() if is_bound(one)}
+
+
+def own(state: Mapping[str, Any]) -> list[str]:
+    """The conditions that a run was started with; the others on record are its agent's."""
+    conditions: Sequence[str] = state["done_when"]
+    return list(conditions[: state.get("own_conditions", len(conditions))])
+
+
+def began_with(run: RunRecord) -> list[str]:
+    """The same for a run that is looked at before it goes on."""
+    with not_believed(f"The input of run {run.workflow_id!r}"):
+        return own(values.decode_object(run.given_input()))
