@@ -152,7 +152,8 @@ def test_a_function_of_a_run_that_is_not_known_fails_nothing_and_can_be_passed_a
 def test_a_run_is_not_told_new_conditions_once_it_has_begun() -> None:
     store = nt.open(":memory:")
     agent("done").run("r", goal="g", store=store)
-    for said in ({}, {"message": "hi"}):
+    talks: list[dict[str, Any]] = [{}, {"message": "hi"}]
+    for said in talks:
         with pytest.raises(nt.UsageError, match="started without the condition"):
             agent("done").run("r", **said, done_when=["all is quiet"], store=store)
         with pytest.raises(nt.UsageError):
