@@ -317,7 +317,7 @@ ALL_TOO_LONG = {"goal": TOO_LONG, "plan": [TOO_LONG], "done_when": [TOO_LONG]}
 def test_what_a_run_begins_with_does_not_outgrow_the_window(long: str, tmp_path: Path) -> None:
     given: Any = {name: (ALL_TOO_LONG if long in (name, "all") else SHORT)[name] for name in SHORT}
     evidence = {"show_evidence": {"condition": 1, "evidence": "seen"}}
-    provider = Narrow([evidence, "I have begun.", "And I go on."], 300_000)
+    provider = Narrow([evidence, "I have begun.", evidence, "And I go on."], 300_000)
     agent = nt.Agent("reader", version="1.0.0", provider=provider, context_tokens=100_000)
     assert agent.run("r", **given, store=tmp_path / "a.db").state.answer == "I have begun."
     newest = "NEW TASK: " + "stop " * 14_000
