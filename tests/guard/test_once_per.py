@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
 import nottwice as nt
 from nottwice.agent.messages import ToolResult
+from nottwice.model import values
 from nottwice.model.bump import Part, what_bump
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.review import Verb
@@ -394,3 +396,29 @@ def test_the_same_declaration_with_another_once_per_is_another_tool() -> None:
     with pytest.raises(nt.InvalidTool, match="send_once"):
         nt.tool("unsafe_on_replay", name="send_once", once_per=("text",))(send)
     assert first.tool.volatile == ("text",)
+
+
+def test_wherever_a_run_dies_the_words_on_record_are_the_words_that_were_sent() -> None:
+    for dies_at in range(1, 12):
+        forget_tools()
+        host, sent = Host(), list[str]()
+        errors: list[Exception] = [nt.Retryable("busy")]
+
+        @nt.tool("unsafe_on_replay", once_per=("to",), retry=nt.RetryPolicy(3))
+        def dying_mail(to: str, text: str) -> str:
+            if errors:  # noqa: B023
+                raise errors.pop()  # noqa: B023
+            sent.append(text)  # noqa: B023
+            return "sent"
+
+        for text, dies in (("first", dies_at), ("second", None)):
+            with (
+                contextlib.suppress(nt.RunBlocked),
+                host.process(dies_at=dies) as ledger,
+                ledger.run("r"),
+            ):
+                dying_mail("ann", text)
+        (row,) = host.calls
+        assert len(sent) <= 1
+        if sent:
+            assert values.decode_object(row.args_json)["text"] == sent[0]

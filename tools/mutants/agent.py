@@ -88,7 +88,7 @@ AGENT: tuple[Mutant, ...] = (
         new="        if tool.volatile and (True or not",
         tests=(
             "tests/guard/test_once_per.py"
-            "::test_another_attempt_sends_the_words_on_record_and_the_model_is_told_so",
+            "::test_wherever_a_run_dies_the_words_on_record_are_the_words_that_were_sent",
         ),
         why="The ledger would show a mail that was never sent.",
     ),
