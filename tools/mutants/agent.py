@@ -172,7 +172,7 @@ AGENT: tuple[Mutant, ...] = (
         name="a model that refused is asked again by itself",
         file="agent/loop.py",
         old="        if self._harness.provider.model not in refused_by:\n",
-        new="        if self._harness.provider.model != asked:\n",
+        new="        if self._harness.provider.model != refused_by[-1]:\n",
         tests=(
             "tests/agent/test_refusal.py"
             "::test_models_that_all_refuse_are_not_asked_in_turn_for_ever",
