@@ -88,8 +88,8 @@ def test_an_agent_that_has_said_nothing_yet_is_shown(tmp_path: Path) -> None:
     assert "  Nothing was said yet." in lines
 
 
-@nt.tool("unsafe_on_replay", name="pay_out", approve=True)
-def pay_out(cents: int) -> str:
+@nt.tool("unsafe_on_replay", name="view_pay_out", approve=True)
+def view_pay_out(cents: int) -> str:
     """Pay."""
     return "paid"
 
@@ -106,12 +106,12 @@ def family(*, loses: int) -> nt.Agent:
             raise nt.Ambiguous("the connection broke")
         return next(answers)
 
-    clerk_says = ["words " * 4000, {"pay_out": {"cents": 4000}}]
+    clerk_says = ["words " * 4000, {"view_pay_out": {"cents": 4000}}]
     clerk = nt.Agent(
         "clerk",
         version="1.0.0",
         provider=nt.providers.scripted([clerk_says, "It is paid."], price=price),
-        tools=[pay_out],
+        tools=[view_pay_out],
     )
     return nt.Agent(
         "boss",

@@ -23,6 +23,8 @@ from nottwice.testing.crash.view import View
 
 UNREADABLE = "unreadable"
 _RECORDED_TIMES = ("nottwice.now", "nottwice.sleep", "nottwice.deadline")
+# What requests that were lost may have cost is counted as long as nobody knows better.
+_WITH_WHAT_WAS_LOST = ("nottwice.allowance",)
 """Rows whose result is a time: a run that was interrupted reads its clock later, or another one."""
 
 
@@ -412,7 +414,8 @@ def _normal(view: View) -> dict[str, str]:
             normal[f"state of {run.workflow_id}"] = _state_text(chain)
     for row in view.calls:
         name = f"call {row.identity.tool_name} {row.args_json} in {row.identity.node_id}"
-        result = "a time" if row.identity.tool_name in _RECORDED_TIMES else row.result
+        may_differ = row.identity.tool_name in (*_RECORDED_TIMES, *_WITH_WHAT_WAS_LOST)
+        result = "a time or a sum" if may_differ else row.result
         normal[f"{name} ({row.call_id[:12]})"] = f"{row.status.value}, {result}, {row.key}"
     for step in view.steps:
         normal[f"step {step.node_id} at {step.checkpoint_id}"] = step.status.value
