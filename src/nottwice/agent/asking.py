@@ -232,7 +232,7 @@ def _repaired(value: Any) -> Any:
 
 
 def _no_function(*args: Any) -> Any:
-    raise AssertionError("the engine records it, and nobody calls it")
+    raise AssertionError("the engine records it, and nothing calls it")
 
 
 _MODEL: Tool = own_tool("model", _no_function, Any, what="the reply of a model")

@@ -3,7 +3,7 @@
 A message is an event, so it is on record before anybody reacts to it, is taken in once, and may be
 sent by any process at any time. A run that had reached its end goes on from its beginning, with all
 it has: transcript, plan, receipts, money. The same line twice is one message as long as nobody has
-answered it, and tells the answer again when somebody has. A conversation that had ended continues
+answered it, and repeats the answer once it has one. A conversation that had ended continues
 in the version that is spoken to, whatever version it was in: the beats are the same in all of them,
 and an effect that a model asked for is known by its arguments and not by the version. That it moved
 is in the audit trail. Promises kept here: P72, P199.

@@ -510,7 +510,7 @@ def _checked_summarise(name: str, summarise: Any) -> Summarise | None:
 
 
 def _check_prices(name: str, budget: Budget, offered: Iterable[Any]) -> None:
-    """Refuse a budget in dollars that covers workers of which nobody knows what they cost."""
+    """Refuse a budget in dollars that covers workers whose price is unknown."""
     if budget.usd is None:
         return
     for worker in offered:

@@ -28,7 +28,7 @@ IMAGE_TOKENS = 5_000
 """What the largest image takes that a model looks at without making it smaller."""
 PAGE_TOKENS = 4_500
 UNSEEN_TOKENS = 50_000
-"""For a document behind an address, whose length nobody here knows."""
+"""For a document behind an address, whose length is unknown here."""
 _PAGE = re.compile(rb"/Type\s*/Page\b(?!s)")
 _BYTES_PER_TOKEN = 3
 
@@ -46,7 +46,7 @@ class File:
     where: str | Path
     media_type: str = ""
     sha256: str | None = None
-    """Of its bytes when it was referred to. None: it is an address, and nobody has looked."""
+    """Of its bytes when it was referred to. None: it is an address, which is not read."""
     size_bytes: int = 0
     tokens: int = 0
     """About how many it takes, rather too many than too few."""

@@ -117,7 +117,7 @@ def _request(asking: Asking) -> Request:
 
 
 def _no_function(*args: Any) -> Any:
-    raise AssertionError("the engine records it, and nobody calls it")
+    raise AssertionError("the engine records it, and nothing calls it")
 
 
 _OUTAGE: Tool = own_tool("outage", _no_function, Any, what="an outage")

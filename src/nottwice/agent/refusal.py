@@ -117,7 +117,7 @@ def _request(scope: Scope, plain: Mapping[str, Any]) -> Request:
 
 
 def _no_function(*args: Any) -> Any:
-    raise AssertionError("a person answers, and nobody calls it")
+    raise AssertionError("a person answers, and nothing calls it")
 
 
 _REFUSAL: Tool = own_tool("refusal", _no_function, str, what="what to do about a refusal")

@@ -114,7 +114,7 @@ def settle(asking: Asking, usd: float | None, tokens: int) -> Doing[None]:
 
 
 def give_back(asking: Asking) -> Doing[None]:
-    """Take a reservation back whose request was turned away: nobody will be billed for it.
+    """Take back the reservation of a request that was turned away, and so is not billed.
 
     Durable: when it returns. If the process dies before that, it stays counted.
     """
@@ -129,7 +129,7 @@ def give_back(asking: Asking) -> Doing[None]:
 
 
 def lose(asking: Asking) -> Doing[None]:
-    """Count a request as lost: nobody knows whether it was answered, and nobody waits for it now.
+    """Count a request as lost: it may have been answered, and nothing waits for it now.
 
     Durable: when it returns.
     """
@@ -336,7 +336,7 @@ def _reserved(row: CallRow) -> Amount:
 
 
 def _no_function(*args: Any) -> Any:
-    raise AssertionError("the engine records it, and nobody calls it")
+    raise AssertionError("the engine records it, and nothing calls it")
 
 
 _RESERVATION: Tool = own_tool("reservation", _no_function, Any, what="a reservation")

@@ -351,7 +351,7 @@ def _with_lost(store: Store, run_id: str, cost: Cost) -> Cost:
 
 
 def _no_function(*args: Any) -> Any:
-    raise AssertionError("the engine records it, and nobody calls it")
+    raise AssertionError("the engine records it, and nothing calls it")
 
 
 _ALLOWANCE: Tool = own_tool("allowance", _no_function, Any, what="what workers may take")

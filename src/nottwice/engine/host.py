@@ -1,7 +1,7 @@
 """What a ledger lends to its runs: a store, a clock, a driver, policies and keys.
 
-The engine is generators that ask, and the driver answers. It is a value like the store: whoever
-opens a ledger may give it another one, which answers by itself or wraps the usual driver.
+The engine is generators that ask, and the driver answers. It is a value like the store: a
+ledger can be opened with another one, which answers by itself or wraps the usual driver.
 """
 
 from __future__ import annotations

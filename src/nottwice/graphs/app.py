@@ -29,7 +29,7 @@ class App:
     """What is deployed together. A graph may be there in several versions at once (V3).
 
     ``admins``: who may migrate its runs (``nt.migrate``), as names or as a function of a name;
-    without it nobody may. ``policy``: a function, or several, that see every call before it is
+    without it no one may. ``policy``: a function, or several, that see every call before it is
     made, and may refuse it, wherever the app runs; those of its ledger are asked as well. Its
     graphs refuse to run where it would not be asked: pass the app, ``graph.run(..., store=app)``.
     """

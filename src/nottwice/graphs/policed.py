@@ -39,7 +39,7 @@ class Bonds:
         self._starters.append(starter)
 
     def share_starters(self, other: Bonds) -> None:
-        """Whoever starts one of two versions may have started runs of the other one."""
+        """An agent that starts one of two versions may have started runs of the other one."""
         self._starters += [one for one in other._starters if one not in self._starters]
         other._starters += [one for one in self._starters if one not in other._starters]
 

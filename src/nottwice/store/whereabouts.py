@@ -26,7 +26,7 @@ class Whereabouts:
     server_of: Callable[[str], str] = lambda url: url
     """The URL of the ledger that is named by one of PostgreSQL."""
     busy_seconds: float | None = None
-    """How long to wait for other processes; None: as long as whoever opens the store says."""
+    """How long to wait for other processes; None: as the store is told."""
 
 
 AS_NAMED = Whereabouts()

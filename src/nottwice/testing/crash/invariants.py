@@ -23,7 +23,7 @@ from nottwice.testing.crash.view import View
 
 UNREADABLE = "unreadable"
 _RECORDED_TIMES = ("nottwice.now", "nottwice.sleep", "nottwice.deadline")
-# What requests that were lost may have cost is counted as long as nobody knows better.
+# What requests that were lost may have cost stays counted.
 _WITH_WHAT_WAS_LOST = ("nottwice.allowance",)
 """Rows whose result is a time: a run that was interrupted reads its clock later, or another one."""
 

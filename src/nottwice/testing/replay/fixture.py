@@ -192,7 +192,7 @@ def _read(plain: Mapping[str, Any]) -> Fixture:
     run_id, at = check_id(run["id"], what="The run id"), float(run["at"])
     work = None if plain["graph"] is not None else _text(plain["work"])
     if work is None:
-        # Whoever reads on finds what these made, and need not doubt it.
+        # What these made is found there by the code that follows.
         split_graph_id(_text(plain["graph"]))
         Visits(plain["graph"], Fingerprint.from_plain(plain["definition"]).graph)
         _check_position(Position.from_plain(checkpoint["position"]))
