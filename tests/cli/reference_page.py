@@ -8,6 +8,7 @@ every release of click wraps and words that a little differently.
 
 from __future__ import annotations
 
+import inspect
 import re
 import textwrap
 from collections.abc import Iterator
@@ -103,7 +104,7 @@ def _section(command: click.Command, context: click.Context, *, heading: str) ->
 
 def _paragraphs(text: str) -> Iterator[str]:
     """The help as Markdown; what click must not wrap becomes a block."""
-    for paragraph in re.split(r"\n\s*\n", textwrap.dedent(text).strip()):
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         first, _, rest = paragraph.partition("\n")
         if rest.startswith("Examples:"):
             # A console block is compared with the commands and options that exist.

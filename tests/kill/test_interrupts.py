@@ -107,7 +107,7 @@ LOOP = ("store/shared.py", "store/soon.py", "guard/run.py")
     [
         ("file:runs", work, LOCKS, 3),
         ("agent.db", in_loop, LOOP, 1),
-        ("file:runs", in_loop, LOOP, 4),
+        ("file:runs", in_loop, LOOP, 3),
     ],
 )
 def test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable(
