@@ -25,6 +25,7 @@ PUBLIC_NAMES = [
     "Call",
     "ChildFailed",
     "CommitUnknown",
+    "ConditionUnknown",
     "Context",
     "ContextTooLong",
     "DecisionConflict",

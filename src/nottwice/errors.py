@@ -13,6 +13,7 @@
     │   ├─ KeyConflict           one key was used with two different arguments (T2)
     │   ├─ InvalidId             a run id or step name cannot be stored
     │   ├─ SelfWait              a call waits for itself (D13)
+    │   ├─ ConditionUnknown      a run is done when a function says so that is not known here
     │   ├─ UnknownReview         no review has this id
     │   ├─ UnknownRun            no run has this id
     │   ├─ RunRemoved            retention has removed the run; its id stays taken (L8)
@@ -155,6 +156,13 @@ class InvalidId(UsageError):
 
 class SelfWait(UsageError):
     """A call waits for itself."""
+
+
+class ConditionUnknown(UsageError):
+    """A run is done when a function says so, and this process does not have that function."""
+
+    condition: str
+    """The name of the function, with ``()``."""
 
 
 class UnknownReview(UsageError):

@@ -68,7 +68,7 @@ def test_a_raise_adds_to_the_limit() -> None:
     "limits", [{"usd": 0}, {"tokens": -1}, {"usd": float("nan")}, {"turns": "3"}, {"repeats": True}]
 )
 def test_what_is_no_limit_is_refused(limits: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="is no limit"):
+    with pytest.raises(UsageError, match="is not a limit"):
         Budget(**limits)
 
 

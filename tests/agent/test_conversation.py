@@ -104,6 +104,22 @@ def test_anybody_can_speak_to_a_run_by_sending_it_an_event() -> None:
     assert shop.finish().state.answer == "I had written to Ann already."
 
 
+def test_a_message_to_a_run_that_was_aborted_is_refused_and_not_kept() -> None:
+    shop = Workshop([{"get_order": {"order_id": 1}}, "done"], budget=nt.Budget(turns=1))
+    (review,) = shop.finish().reviews
+    with shop.host.process() as ledger, nt.Reviews(ledger) as inbox:
+        inbox.decide(review.review_id, "abort", by="ann", why="enough")
+    assert shop.finish().status == "aborted"
+    for _ in range(2):
+        with pytest.raises(nt.RunAborted, match="Your message was not sent"):
+            shop.finish(goal=None, message="Are you there?")
+        with shop.host.process() as ledger, pytest.raises(nt.RunAborted, match="Nothing was sent"):
+            ledger.send("ticket-7", "message", "Are you there?")
+    with shop.host.process() as ledger:
+        assert list(ledger.store.events("ticket-7")) == []
+    assert shop.finish().status == "aborted", "how it ended is told all the same"
+
+
 def test_a_message_that_says_nothing_is_refused_before_anything_happens() -> None:
     shop = Workshop(SCRIPT)
     with pytest.raises(nt.UsageError, match="says nothing"):

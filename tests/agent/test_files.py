@@ -280,7 +280,7 @@ def test_a_reference_that_was_not_written_here_is_not_believed(
         ("nowhere.png", "cannot be read"),
         ("sound.wav", "audio/"),
         ("unnamed", "its name does not tell"),
-        ("s3://bucket/cat.png", "no address on the web"),
+        ("s3://bucket/cat.png", "nor a web address"),
         ("https://example.com/page.html", "behind an address"),
     ],
 )

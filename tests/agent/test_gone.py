@@ -1,4 +1,4 @@
-"""A tool is taken away before the model was told what became of its call: what is it told (P71)?"""
+"""A tool is removed before the model was told what became of its call: what is it told (P71)?"""
 
 from __future__ import annotations
 
@@ -77,6 +77,11 @@ class Bank:
     def deploy_without_refund(self) -> None:
         forget_tools()
         self.shop.agent = self.shop.make(self.script, tools=[self._mail()])
+
+    def deploy_with_refund(self) -> None:
+        forget_tools()
+        tools = [self._refund(), self._mail()]
+        self.shop.agent = self.shop.make(self.script, tools=tools)
 
     def results(self, outcome: nt.Outcome[RunState]) -> tuple[ToolResult, ...]:
         return outcome.state.transcript[1].tool_results
@@ -174,7 +179,7 @@ def test_a_failure_without_effect_is_told_and_what_came_after_it_is_not_begun() 
         assert first.is_error
         assert bank.paid == []
         if outcome.state.asked:
-            told += "was taken away afterwards" in first.content
+            told += "was removed afterwards" in first.content
             assert "there is no such order. Nothing was done." in first.content
             assert [one.outcome for one in outcome.state.asked] == ["failed"]
     assert told > 0
@@ -212,3 +217,63 @@ def test_a_doubt_that_waits_for_its_caller_is_told_to_a_person_if_the_agent_lack
     outcome = shop.finish(goal="g")
     assert outcome.status == "completed"
     assert outcome.state.transcript[1].tool_results[0].content.startswith("refunded 1")
+
+
+# What a person says about a call whose tool was removed
+
+
+def test_that_it_did_not_happen_is_told_to_the_model_if_its_tool_is_gone() -> None:
+    decided = 0
+    for bank in killed_anywhere([refund(1), MAIL]):
+        outcome = bank.shop.finish()
+        if outcome.status != "waiting":
+            continue
+        decided += 1
+        bank.shop.host.decide(Verb.DID_NOT_HAPPEN)
+        paid = list(bank.paid)
+        outcome = bank.shop.finish()
+        assert outcome.status == "completed"
+        first, second = bank.results(outcome)
+        assert first.is_error
+        assert "refund(order_id=1) did not happen" in first.content
+        assert "a person" in first.content
+        assert "'refund' was removed" in first.content
+        assert second.content.startswith("Not begun")
+        assert [(one.tool, one.outcome) for one in outcome.state.asked] == [("refund", "failed")]
+        assert bank.paid == paid, "the tool was called again"
+        assert bank.shop.host.open_reviews == []
+        (row,) = [one for one in bank.shop.host.calls if one.identity.tool_name == "refund"]
+        assert row.settled_by == "decision by ann"
+    assert decided > 0
+
+
+def test_a_decision_is_used_once_wherever_the_process_that_uses_it_is_killed() -> None:
+    def waiting() -> Bank:
+        for bank in killed_anywhere([refund(1), MAIL]):
+            if bank.shop.finish().status == "waiting":
+                bank.shop.host.decide(Verb.DID_NOT_HAPPEN)
+                return bank
+        raise AssertionError("no kill left a doubt")
+
+    whole = waiting()
+    whole.shop.finish()
+    for dies_at in range(1, whole.shop.host.points + 1):
+        bank = waiting()
+        paid = list(bank.paid)
+        assert bank.shop.run(dies_at=dies_at) is None
+        outcome = bank.shop.finish()
+        assert outcome.status == "completed"
+        assert "did not happen" in bank.results(outcome)[0].content
+        assert (bank.paid, bank.mails) == (paid, [])
+
+
+def test_that_it_did_not_happen_licenses_an_attempt_if_the_tool_is_deployed_again() -> None:
+    for bank in killed_anywhere([refund(1), MAIL]):
+        if bank.shop.finish().status == "waiting":
+            bank.shop.host.decide(Verb.DID_NOT_HAPPEN)
+            bank.paid.clear()
+            bank.deploy_with_refund()
+            outcome = bank.shop.finish()
+            assert outcome.status == "completed"
+            assert bank.results(outcome)[0].content == "refunded 1"
+            assert bank.paid == [1]

@@ -168,7 +168,7 @@ def test_what_the_model_writes_wrongly_is_told_to_it() -> None:
     assert [result.call_id for result in results] == list("abcde")
     assert all(result.is_error for result in results)
     assert "There is no tool 'refnd'" in results[0].content
-    assert "no JSON object" in results[1].content
+    assert "not a complete JSON object" in results[1].content
     assert "order_id" in results[2].content
     assert shop.world.effects == []
 

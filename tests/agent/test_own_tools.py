@@ -76,7 +76,7 @@ def test_what_does_not_fit_changes_nothing(wrong: ToolCall) -> None:
 def test_each_says_what_it_takes() -> None:
     for name, schema in OWN_TOOLS.items():
         assert schema.name == name
-        optional = {"receipt", "last", "offset"} & set(schema.parameters["properties"])
+        optional = {"receipt", "first", "last", "offset"} & set(schema.parameters["properties"])
         takes = [one for one in schema.parameters["properties"] if one not in optional]
         assert schema.parameters["required"] == takes
 

@@ -44,7 +44,7 @@ def test_a_cost_counts_cached_tokens_at_their_own_price() -> None:
 
 @pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf"), "3", True])
 def test_what_is_no_price_is_refused(price: Any) -> None:
-    with pytest.raises(UsageError, match="is no price"):
+    with pytest.raises(UsageError, match="is not a price"):
         Price(price, 1.0)
 
 

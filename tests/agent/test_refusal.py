@@ -46,7 +46,7 @@ def test_a_refusal_makes_the_run_wait_for_a_person_and_nobody_is_asked_again() -
         assert outcome.status == "waiting"
         (review,) = outcome.reviews
         assert review.kind.value == "question"
-        assert "does not go on with this conversation: I must not." in review.summary
+        assert "refuses to continue this conversation: I must not." in review.summary
     assert len(shop.world.requests) == 1
 
 

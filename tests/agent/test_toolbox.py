@@ -110,7 +110,7 @@ def test_the_same_effect_twice_in_one_reply_is_done_once() -> None:
     first, second = results(shop)
     assert shop.world.effects == [("mail", "ann", "hello")]
     assert first.content == "mail 1"
-    assert "twice at once" in second.content
+    assert "twice in one reply" in second.content
 
 
 def test_reads_are_made_anew_in_every_turn() -> None:
@@ -317,7 +317,7 @@ def test_a_secret_result_is_not_in_the_transcript() -> None:
 
     offered = Toolbox("clerk", [token]).offered["toolbox_token"]
     assert offered.tool is not None
-    assert "token-of" not in result_text(offered.tool, "token-of-the-vault", 1000)
+    assert "token-of" not in result_text(offered.tool, "token-of-the-vault")
 
 
 REFUND = {"refund": {"order_id": 7, "cents": 4000}}

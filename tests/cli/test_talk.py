@@ -95,6 +95,19 @@ def test_one_message_is_said_once_and_its_answer_shown(place: Workplace) -> None
     assert document["next"] == []
 
 
+def test_a_message_that_is_sent_to_an_agent_that_has_ended_says_what_to_type(
+    place: Workplace,
+) -> None:
+    sent = nottwice(place, "send", "t-1", "message", "--data", '"and now?"')
+    assert sent.returncode == 0, sent.stderr
+    assert "nothing in it takes" not in sent.stderr
+    assert "Resume with: nottwice run --id t-1" in sent.stdout
+    heard = nottwice(place, "run", "--id", "t-1")
+    assert "You said: and now?" in heard.stdout
+    other = nottwice(place, "send", "t-1", "paid")
+    assert "nothing in it takes the event any more" in other.stderr
+
+
 def test_every_line_of_stdin_is_a_message_of_its_own(place: Workplace) -> None:
     ended = nottwice(place, "talk", "t-1", "--quiet", stdin="yes\n\nyes\nno\n")
     assert ended.returncode == 0, ended.stderr

@@ -81,7 +81,7 @@ def test_two_wordings_in_one_reply_are_one_mail_in_the_first_words() -> None:
     shop = Workshop([[mail("Hello"), mail("Dear Ann")], "done"], tools=[outbox.tool])
     _, second = results(shop)
     assert outbox.sent == [("ann", 7, "Hello")]
-    assert "twice at once, with another text" in second.content
+    assert "twice in one reply, with another text" in second.content
     assert "as you asked for it first" in second.content
 
 

@@ -83,3 +83,18 @@ def test_an_event_can_be_sent_to_a_ledger_by_its_path(tmp_path: Path) -> None:
     assert nt.send("r", "paid", [1], store=path, event_id="e1") == "e1"
     with nt.run("r", store=path), nt.step("s"):
         assert nt.receive("paid") == [1]
+
+
+def test_an_event_for_a_run_that_was_aborted_is_refused_and_not_kept(host: Host) -> None:
+    with host.process() as ledger:
+        with pytest.raises(nt.QuestionOpen) as asked, ledger.run("r"):
+            nt.ask("Continue?")
+        ledger.send("r", "paid", event_id="e1")
+        with nt.Reviews(ledger) as reviews:
+            reviews.decide(str(asked.value.review_id), "abort", by="ann", why="enough")
+        with pytest.raises(nt.RunAborted), ledger.run("r"):
+            raise AssertionError("it is aborted")
+        with pytest.raises(nt.RunAborted, match="takes the event 'paid' any more"):
+            ledger.send("r", "paid", event_id="e2")
+        assert ledger.send("r", "paid", event_id="e1") == "e1", "it was sent in time"
+    assert [event[0] for event in told(host)] == ["e1"]

@@ -179,4 +179,26 @@ AGENT: tuple[Mutant, ...] = (
         ),
         why="Two models that both refuse would be asked and paid for in turn.",
     ),
+    Mutant(
+        name="a removed worker that is not over is told of",
+        file="agent/gone_workers.py",
+        old="        if child.status not in _OVER:\n",
+        new="        if False:\n",
+        tests=(
+            "tests/agent/test_gone_workers.py"
+            "::test_a_run_waits_for_a_removed_worker_and_continues_when_it_is_deployed_again",
+        ),
+        why="A model would have done in another way what the worker does when it is back.",
+    ),
+    Mutant(
+        name="what a removed worker did is denied",
+        file="agent/gone.py",
+        old="    found.update((yield from gone_workers.on_record(scope, told, left)))\n",
+        new="",
+        tests=(
+            "tests/agent/test_gone_workers.py"
+            "::test_killed_at_any_commit_a_boss_is_never_told_that_a_removed_worker_did_nothing",
+        ),
+        why="A model that is told that nothing was done does it again.",
+    ),
 )

@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from nottwice.agent import gone as gone_tools
-from nottwice.agent import own_tools, telling, wording
+from nottwice.agent import own_tools, receipts, telling, wording
 from nottwice.agent.files import files_in
+from nottwice.agent.gone import Gone
 from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
 from nottwice.agent.order import Lane, stages_of
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
@@ -34,7 +35,7 @@ from nottwice.errors import Denied, Rejected, Retryable, ToolFailure
 from nottwice.graphs.children import child_identity, may_be_resumed, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
-from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.call import CallIdentity
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.tool import Tool
@@ -57,8 +58,18 @@ class Act:
     wanted: Wanted | None = None
     receipt_id: str | None = None
     earlier: Mapping[str, Any] | None = None
-    row: CallRow | None = None
+    gone: Gone | None = None
     """What is on record of it, if its tool is gone."""
+
+
+@frozen_record(frozen=True, slots=True)
+class Looked:
+    """What the ledger has of the calls of a reply, as far as the toolbox cannot tell."""
+
+    gone: Mapping[int, Gone]
+    """What became of calls whose tools are gone, by the index of the call."""
+    receipts: Mapping[str, str]
+    """The texts of receipts that the model wants to read, by what it calls them."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -71,8 +82,8 @@ class Acted:
 
 def act(scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]) -> Acted:
     """Do what one reply asks for, stage by stage; what belongs to one stage runs in threads."""
-    gone = drive(_gone(scope, toolbox, state, calls), scope.session)
-    course = _Course(scope, _prepare(scope, toolbox, state, calls, gone))
+    looked = drive(_look_up(scope, toolbox, state, calls), scope.session)
+    course = _Course(scope, _prepare(scope, toolbox, state, calls, looked))
     for todo in course.stages():
         doings = tuple(_doing(one) for one in todo)
         if len(doings) == 1:
@@ -90,8 +101,8 @@ async def act_async(
     scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]
 ) -> Acted:
     """The same without blocking the event loop; async tools run in it."""
-    gone = await drive_async(_gone(scope, toolbox, state, calls), scope.session)
-    course = _Course(scope, _prepare(scope, toolbox, state, calls, gone))
+    looked = await drive_async(_look_up(scope, toolbox, state, calls), scope.session)
+    course = _Course(scope, _prepare(scope, toolbox, state, calls, looked))
     for todo in course.stages():
         tasks = [asyncio.get_running_loop().create_task(_do_async(one)) for one in todo]
         try:
@@ -178,8 +189,8 @@ class _Course:
         """Whether what follows in order must not be done, because this was not done."""
         if not one.lane.keeps_order:
             return False
-        if one.row is not None:
-            return one.row.status is not CallStatus.DONE
+        if one.gone is not None:
+            return one.gone.outcome != "done"
         if one.told is not None or one.index in self.held_by:
             return True
         outcome = self.ended[one.index]
@@ -237,7 +248,7 @@ def _spawning(one: Act) -> Doing[Outcome[Any]]:
             check=False,
             # What else the reply asks for does not depend on it, so a resume may find it well.
             keeps_outage=False,
-            # A worker that gave up while this turn waited begins anew only if the model says so.
+            # A worker that failed while this turn waited begins anew only if the model says so.
             restarts=not one.scope.steps[0].resumed,
         )
     )
@@ -253,10 +264,12 @@ async def _do_async(one: Act) -> Receipt[Any] | Outcome[Any]:
 # Before
 
 
-def _gone(
+def _look_up(
     scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]
-) -> Doing[dict[int, CallRow]]:
-    return gone_tools.on_record(scope, {*toolbox.offered, *OWN_TOOLS}, state, calls)
+) -> Doing[Looked]:
+    offered = {*toolbox.offered, *OWN_TOOLS}
+    gone = yield from gone_tools.on_record(scope, offered, state, calls)
+    return Looked(gone, (yield from receipts.recalled(scope, state, calls)))
 
 
 def _prepare(
@@ -264,15 +277,19 @@ def _prepare(
     toolbox: Toolbox,
     state: RunState,
     calls: Sequence[ToolCall],
-    gone: Mapping[int, CallRow],
+    looked: Looked,
 ) -> list[Act]:
     changes, asked = Changes.of(state), state.plain["asked"]
     acts: list[Act] = []
     for index, call in enumerate(calls):
         lane = toolbox.lane_of(call.name)
-        one = Act(index, call, steps.branch(scope, index), lane, row=gone.get(index))
+        one = Act(index, call, steps.branch(scope, index), lane, gone=looked.gone.get(index))
         try:
-            acts.append(_prepared(one, toolbox, state, changes, asked))
+            if call.name in OWN_TOOLS and call.unreadable is None:
+                text = own_tools.answer(state, changes, call, looked.receipts)
+                acts.append(_answered(one, text))
+            else:
+                acts.append(_prepared(one, toolbox, state, asked))
         except BadArguments as error:
             acts.append(_answered(one, str(error), wrong=True))
         except TOLD as error:
@@ -285,20 +302,17 @@ def _prepared(
     one: Act,
     toolbox: Toolbox,
     state: RunState,
-    changes: Changes,
     asked: Sequence[Mapping[str, Any]],
 ) -> Act:
     call = one.call
     if call.unreadable is not None:
         raise BadArguments(wording.unreadable(call))
-    if call.name in OWN_TOOLS:
-        return _answered(one, own_tools.answer(state, changes, call))
     offered = toolbox.offered.get(call.name)
     if offered is None:
         known = [*toolbox.offered, *OWN_TOOLS]
-        if one.row is not None:
-            text = gone_tools.text_of(one.row, known, MOST_RESULT_CHARACTERS)
-            return replace(one, told=text, wrong=one.row.status is not CallStatus.DONE)
+        if one.gone is not None:
+            text = one.gone.text(known, MOST_RESULT_CHARACTERS)
+            return replace(one, told=text, wrong=one.gone.outcome != "done")
         gone = bool(own_tools.receipts(state, call.name))
         raise BadArguments(wording.no_such_tool(call, known, gone=gone))
     if offered.worker is not None:
@@ -370,11 +384,10 @@ def _finish(state: RunState, course: _Course) -> Acted:
     asked: list[dict[str, Any]] = []
     for one in course.acts:
         if one.told is not None:
-            receipt_id = None if one.row is None else one.row.call_id
+            receipt_id = None if one.gone is None else one.gone.receipt_id
             results.append(ToolResult(one.call.id, one.told, one.wrong, receipt_id=receipt_id))
-            if one.row is not None and all(each["receipt_id"] != receipt_id for each in asked):
-                how = gone_tools.outcome_of(one.row)
-                asked.append(_asked_for(state, one, one.row.call_id, how))
+            if one.gone is not None and all(each["receipt_id"] != receipt_id for each in asked):
+                asked.append(_asked_for(state, one, receipt_id, one.gone.outcome))
             continue
         if one.index in course.held_by:
             failed = course.held_by[one.index]
@@ -403,8 +416,9 @@ def _result(
     else:
         assert one.offered is not None
         assert one.offered.tool is not None
-        text = result_text(one.offered.tool, outcome.value.value, MOST_RESULT_CHARACTERS)
-        wrong = False
+        assert one.receipt_id is not None
+        text = result_text(one.offered.tool, outcome.value.value)
+        text, wrong = receipts.cut(text, one.receipt_id, MOST_RESULT_CHARACTERS), False
     note = _note(state, course, one, asked, wrong=wrong)
     return ToolResult(
         one.call.id,

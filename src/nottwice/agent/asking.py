@@ -156,7 +156,7 @@ def _delay(asking: Asking, error: ToolFailure, row: CallRow | None, failed: int)
 
 
 def _was_turned_away(row: CallRow) -> bool:
-    """Whether the provider itself says that nothing was answered. Otherwise nobody knows."""
+    """Whether the provider itself says that nothing was answered. Otherwise it is not known."""
     failure = row.failure
     if failure is None or failure.failure_class is FailureClass.AMBIGUOUS:
         return False
@@ -194,7 +194,7 @@ def _model_request(asking: Asking) -> Request:
     told = {"model": provider.model, "turn": asking.state.turn}
     identity = identity_of(asking.scope, MODEL)
     request = request_for(asking.scope, tool, told)
-    # A failure on record is no answer: whoever comes back to this turn asks once more.
+    # A failure on record is no answer: a process that comes back to this turn asks once more.
     return dataclasses.replace(request, identity=identity, retry=True)
 
 

@@ -46,8 +46,8 @@ class Budget:
             value = getattr(self, field.name)
             if value is not None and not is_amount(value):
                 raise UsageError(
-                    f"Budget({field.name}={value!r}) is no limit. Nothing happened. Give a number "
-                    "above 0, or None for no limit."
+                    f"Budget({field.name}={value!r}) is not a limit. Nothing happened. Give a "
+                    "number above 0, or None for no limit."
                 )
 
     def limit(self, name: str) -> float | None:
@@ -166,7 +166,7 @@ class Overrun:
 
     @property
     def suggested(self) -> dict[str, Any]:
-        """A raise that lets the run go on for as long again."""
+        """A raise that lets the run continue for as long again."""
         short = max(self.limit, self.taken + self.following - self.limit)
         whole = self.name in ("tokens", "turns", "repeats", "workers")
         return {self.name: int(short) + 1 if whole else round(short, 6)}

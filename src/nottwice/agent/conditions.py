@@ -58,6 +58,6 @@ def own(state: Mapping[str, Any]) -> list[str]:
 
 
 def began_with(run: RunRecord) -> list[str]:
-    """The same for a run that is looked at before it goes on."""
+    """The same for a run that is looked at before it continues."""
     with not_believed(f"The input of run {run.workflow_id!r}"):
         return own(values.decode_object(run.given_input()))

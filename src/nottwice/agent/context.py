@@ -65,10 +65,10 @@ def default_context(state: RunState, instructions: str) -> Context:
     """The task, what was compacted, where the plan stood then, and what was said lately."""
     opening = "\n\n".join(filter(None, (_task(state), _compacted(state), _standing(state))))
     files = map(block_from_plain, state.plain.get("files", ()))
-    first = Message(Role.USER, (Text(opening or "Go on."), *files))
+    first = Message(Role.USER, (Text(opening or "Continue."), *files))
     messages = [first, *_pinned(state), *_recent(state)]
     if messages[-1].role is Role.ASSISTANT:
-        messages.append(said("Go on."))
+        messages.append(said("Continue."))
     return Context(instructions, tuple(_merged(messages)))
 
 
@@ -82,8 +82,8 @@ def estimate_tokens(plain: Any) -> int:
 def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, Any]:
     """Which part of the transcript the model sees next.
 
-    It begins with a message of its own and never with the result of a tool that nobody sees being
-    called. It is moved by half of its size at once: then the beginning of the conversation stays
+    It begins with a message of its own and never with the result of a tool whose call is not
+    shown. It is moved by half of its size each time: then the beginning of the conversation stays
     the same for many requests, and can be cached.
     """
     transcript, window = state["transcript"], state["window"]
@@ -126,14 +126,14 @@ def recall(
 
     The task and the plan have numbers before the first message.
     """
-    left = _most_recalled(state) if most_characters is None else most_characters
+    left = most_recalled(state) if most_characters is None else most_characters
     lines: list[str] = []
     first = max(PLAN, first)
     for number in range(first, min(last + 1, len(state.transcript))):
         begin = max(0, offset) if number == first else 0
         text = f"[{number}] {_numbered(state, number)[begin:]}"
         if len(text) > left and lines:
-            lines.append(f"[{number}] and later: ask for fewer messages at once")
+            lines.append(f"[{number}] and later: ask for fewer messages")
             break
         lines.append(text[:left])
         if len(text) > left:
@@ -144,7 +144,7 @@ def recall(
     return "\n".join(lines) or f"There are messages 0 to {len(state.transcript) - 1}."
 
 
-def _most_recalled(state: RunState) -> int:
+def most_recalled(state: RunState) -> int:
     """As much as the window shows whole, and no more."""
     most = state.plain["window"].get("most")
     if most is None:

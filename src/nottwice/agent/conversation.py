@@ -1,12 +1,12 @@
 """Speaking to a run: a message of the user, and the next round of a conversation that had ended.
 
-A message is an event, so it is on record before anybody reacts to it, is taken in once, and may be
-sent by any process at any time. A run that had reached its end goes on from its beginning, with all
-it has: transcript, plan, receipts, money. The same line twice is one message as long as nobody has
-answered it, and repeats the answer once it has one. A conversation that had ended continues
-in the version that is spoken to, whatever version it was in: the beats are the same in all of them,
+A message is an event, so it is on record before a run reacts to it, is taken in once, and may be
+sent by any process at any time. A run that had reached its end continues from its beginning, with
+all it has: transcript, plan, receipts, money. The same line twice is one message as long as it is
+not answered, and repeats the answer once it has one. A conversation that had ended continues in
+the version that is spoken to, whatever version it was in: the beats are the same in all of them,
 and an effect that a model asked for is known by its arguments and not by the version. That it moved
-is in the audit trail. Promises kept here: P72, P199.
+is in the audit trail. Promises kept here: P72, P199, P233.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.host import Host, Seat
 from nottwice.engine.session import Session
-from nottwice.errors import CommitUnknown, RunBusy
+from nottwice.errors import CommitUnknown, RunAborted, RunBusy
 from nottwice.graphs.running import Runnable, fits
 from nottwice.guard import registry
 from nottwice.guard.sending import telling
@@ -28,7 +28,7 @@ from nottwice.model.checkpoint import save
 from nottwice.model.image import load_image, resume_image
 from nottwice.model.position import Position
 from nottwice.model.review import MIGRATE, AuditEntry
-from nottwice.model.run import CheckpointRecord, GraphRecord, RunStatus
+from nottwice.model.run import CheckpointRecord, GraphRecord, RunRecord, RunStatus
 from nottwice.model.shapes import not_believed
 from nottwice.store.interface import Commit, RunUpdate, Store
 
@@ -56,6 +56,16 @@ def send_message(
     yield from telling(seat, run_id, MESSAGE, payload, event_id=message_id, by=by)
 
 
+def check_hears(run_id: str, run: RunRecord | None) -> None:
+    """Refuse to say something to a run that will never read it."""
+    if run is not None and run.status is RunStatus.ABORTED:
+        raise RunAborted(
+            f"Run {run_id!r} was aborted, so it hears nothing more. Your message was not sent. Say "
+            "it to a run with another id: agent.run('...', goal='...').",
+            run_id=run_id,
+        )
+
+
 def is_on_record(busy: RunBusy) -> RunBusy:
     """The error of a run that another process drives, for the caller who has just spoken to it."""
     text = busy.message.replace(
@@ -80,7 +90,7 @@ def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:
 
 
 def is_spoken_to(run_id: str) -> Read:
-    """Ask whether a run has ended and somebody has said something since."""
+    """Ask whether a run has ended and has an unheard message."""
 
     def look(store: Store) -> bool:
         run = store.load_run(run_id)
@@ -93,7 +103,7 @@ def is_spoken_to(run_id: str) -> Read:
 def reopen(seat: Host, graph: Runnable, run_id: str, *, wait_seconds: float) -> Doing[None]:
     """Let a run that has ended begin its next round, in this version of its agent.
 
-    Durable: when it returns. Whoever comes second finds that it has happened, and changes nothing.
+    Durable: when it returns. A second caller finds that it has happened, and changes nothing.
     """
     opening = ownership.Opening(
         host=seat,
@@ -125,7 +135,7 @@ def reopen(seat: Host, graph: Runnable, run_id: str, *, wait_seconds: float) -> 
             return
         session.riding.add_checkpoint(record)
     elif position.node is None:
-        # Somebody else was faster: the message was heard, and answered.
+        # Another process was faster: the message was heard, and answered.
         status = RunStatus.COMPLETED
     yield from ownership.release(session, None, status=status)
 

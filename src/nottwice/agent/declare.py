@@ -29,7 +29,7 @@ from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.host import Host, Policy
-from nottwice.errors import RunBusy, UsageError
+from nottwice.errors import ConditionUnknown, RunBusy, UsageError
 from nottwice.graphs import running
 from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.declare import Graph
@@ -191,8 +191,8 @@ class Agent(Graph[RunState]):
         ``["What is this?", nt.File("scan.png")]``. ``done_when``: what must be true then, in words
         or as a function of the state; one that is not known to be true sends the model back to
         work. Say it with the goal; a process that resumes the run may pass its functions again.
-        ``plan``: steps to begin with. ``message``: say something to the run, which goes on even if
-        it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
+        ``plan``: steps to begin with. ``message``: say something to the run, which continues even
+        if it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
         run is finished or waits; ``store`` and ``stay`` as for graphs. ``input`` is all of it as
         one dict.
         """
@@ -201,7 +201,7 @@ class Agent(Graph[RunState]):
         with self._told(run_id, input, goal, done_when, plan) as (told, again):
             ledger = ledger_of(store)
             asked = running.Asked(self, run_id, told, wait_seconds, patience, stay)
-            resumed = functools.partial(self._check_resumed, run_id, again)
+            resumed = functools.partial(self._check_resumed, run_id, again, told)
             return drive(_conversing(ledger, asked, message, message_id, resumed), ledger)
 
     @shows_one_frame
@@ -225,7 +225,7 @@ class Agent(Graph[RunState]):
         with self._told(run_id, input, goal, done_when, plan) as (told, again):
             ledger = ledger_of(store)
             asked = running.Asked(_AsyncTwin(self), run_id, told, wait_seconds, patience, stay)
-            resumed = functools.partial(self._check_resumed, run_id, again)
+            resumed = functools.partial(self._check_resumed, run_id, again, told)
             talked = _conversing(ledger, asked, message, message_id, resumed)
             return await drive_async(talked, ledger)
 
@@ -259,18 +259,28 @@ class Agent(Graph[RunState]):
             return None
         check = self._passed.get(run_id, {}).get(name) or self._declared_checks.get(name)
         if check is None:
-            raise UsageError(
-                f"Run {run_id!r} is done when {condition} says so, and this process does not know "
-                f"that function. The run stays where it is. Declare it with the agent, "
-                f"done_when=[{name}], or pass it again: agent.run({run_id!r}, done_when=[{name}])."
+            raise ConditionUnknown(
+                f"Run {run_id!r} is done when {condition} says so: a function that was passed as "
+                "done_when= where the run was started, and that this process does not have. The "
+                "run keeps what it has, and nothing is judged without the function. Resume it with "
+                f"the function, agent.run({run_id!r}, done_when=[{name}]), or declare it with the "
+                f"agent, Agent(..., done_when=[{name}]), in the process that resumes it.",
+                run_id=run_id,
+                condition=condition,
             )
         return check
 
     def _check_resumed(
-        self, run_id: str, again: tuple[str, ...], known: RunRecord | None, goes_on: bool
+        self,
+        run_id: str,
+        again: tuple[str, ...],
+        told: Mapping[str, Any] | None,
+        known: RunRecord | None,
+        goes_on: bool,
     ) -> None:
-        """Refuse to go on with a run whose conditions cannot be judged, before anything happens."""
+        """Refuse a run whose conditions cannot be judged here, before anything happens."""
         if known is None:
+            self._check_functions(run_id, told)
             if again:
                 raise UsageError(
                     f"There is no run {run_id!r}, and done_when=... belongs to a goal. Nothing was "
@@ -286,6 +296,22 @@ class Agent(Graph[RunState]):
             )
         for condition in own if goes_on else ():
             self.check_for(run_id, condition)
+
+    def _check_functions(self, run_id: str, told: Mapping[str, Any] | None) -> None:
+        """Refuse to start a run that names a function which is not there to be called."""
+        asked = (told or {}).get("done_when", ())
+        for condition in asked if isinstance(asked, list | tuple) else ():
+            try:
+                if isinstance(condition, str):
+                    self.check_for(run_id, condition)
+            except ConditionUnknown:
+                raise ConditionUnknown(
+                    f"done_when has {condition!r}, which is the name of a function, and agent "
+                    f"{self.name!r} has no such function. Nothing was started. Pass the function "
+                    f"itself, or write a condition in words, without {CALLED} at its end.",
+                    run_id=run_id,
+                    condition=condition,
+                ) from None
 
     @contextlib.contextmanager
     def _told(
@@ -379,7 +405,7 @@ def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
             )
         if inspect.iscoroutinefunction(check):
             raise UsageError(
-                f"The check {name!r} is async, and nobody would await it. Nothing was started. "
+                f"The check {name!r} is async, and nottwice awaits no check. Nothing was started. "
                 "Make it a plain function."
             )
         if found.setdefault(name, check) is not check:
@@ -406,6 +432,8 @@ def _conversing(
             f"There is no run {run_id!r} in {seat.store.location}, and nothing says what is to be "
             f"done. Nothing was started. Say it: agent.run({run_id!r}, goal='...')."
         )
+    if message is not None:
+        conversation.check_hears(run_id, known)
     spoken_to = message is not None or (yield conversation.is_spoken_to(run_id))
     over_elsewhere = known is not None and running.is_over_elsewhere(graph, known)
     if known is not None and over_elsewhere and not spoken_to:
@@ -443,7 +471,7 @@ class _AsyncTwin:
         self.name, self.version, self.place = agent.name, agent.version, agent.place
         self.state, self.cadence = agent.state, agent.cadence
         self.found_whole, self.bonds = agent.found_whole, agent.bonds
-        self.beside = agent.beside
+        self.beside, self.converses = agent.beside, agent.converses
         self.id, self.record_json = agent.id, agent.record_json
         self.code: dict[str, NodeCode] = dict(agent.code)
         for name, method in ASYNC_BEATS.items():
@@ -485,7 +513,7 @@ def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
     if budget.usd is not None and provider.price is None:
         raise UsageError(
             f"Agent {name!r} has a budget in dollars, and the price of {provider.model!r} is not "
-            "known, so nobody could keep it. Nothing happened. Tell the provider its price, or "
+            "known, so it could not be kept. Nothing happened. Tell the provider its price, or "
             "give a budget in tokens."
         )
     return budget
@@ -495,7 +523,7 @@ def _checked_description(name: str, description: Any) -> str:
     if isinstance(description, str):
         return description
     raise UsageError(
-        f"Agent {name!r} has description={description!r}, which is no text. Nothing happened."
+        f"Agent {name!r} has description={description!r}, which is not a text. Nothing happened."
     )
 
 
@@ -533,4 +561,4 @@ def _checked_options(name: str, options: Mapping[str, Any] | None) -> dict[str, 
 def _above_zero(value: Any, what: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    raise UsageError(f"{what}={value!r} is no number above 0. Nothing happened.")
+    raise UsageError(f"{what}={value!r} is not a number above 0. Nothing happened.")

@@ -113,7 +113,7 @@ def recorded_file(
 
 
 def load(file: File, *, needed: bool) -> bytes | str:
-    """The bytes of a file; or, where the run can go on without, a text that says why it is gone.
+    """The bytes of a file; or, where the run can continue without, a text that says why it is gone.
 
     ``needed``: the user has just sent it, so it must be there as it was: else FileChanged, and
     nothing is asked.
@@ -131,7 +131,7 @@ def load(file: File, *, needed: bool) -> bytes | str:
         return f"(The file {file.name} belongs here, and is not shown: {lost}.)"
     raise FileChanged(
         f"The file {where} is to be shown to a model, and {lost}. The model was not asked. Put the "
-        "file back as it was and run the same line again; or send a message, and the run goes on "
+        "file back as it was and run the same line again; or send a message, and the run continues "
         "without the file."
     )
 
@@ -171,7 +171,7 @@ def _check_kind(where: str, kind: str) -> None:
     is_text = kind.startswith("text/") or kind in _TEXTS
     if "://" in where and not where.startswith(_URL):
         raise UsageError(
-            f"nt.File({where!r}) is no path and no address on the web. Nothing was sent. Give a "
+            f"nt.File({where!r}) is neither a path nor a web address. Nothing was sent. Give a "
             "path, or an address that begins with https://."
         )
     if kind in (*IMAGES, PDF) or (is_text and not where.startswith(_URL)):

@@ -1,21 +1,25 @@
-"""What became of a call whose tool was taken away before the model was told (L5)?
+"""What became of a call whose tool or worker was removed before the model was told (L5)?
 
 A reply asks for two things, the process is killed in the second, and the next deploy lacks the tool
 of the first. Its row is still in the ledger. "Nothing was done" would be a lie that a model acts
 on, so the row answers: by its tool's name and its arguments, for what identifies a call in full is
-known only to the tool. Promise kept here: P71.
+known only to the tool. A worker left a run of its own, which answers the same way; see
+``gone_workers.py``. Promises kept here: P71, P231.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Protocol
 
-from nottwice.agent import wording
+from nottwice.agent import gone_workers, wording
 from nottwice.agent.messages import ToolCall
+from nottwice.agent.receipts import cut, whole_text
 from nottwice.agent.state import RunState
 from nottwice.engine import blocking
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.session import Scope
+from nottwice.engine.doubt import reviews_of
+from nottwice.engine.session import Scope, Session
 from nottwice.errors import Denied, Rejected
 from nottwice.model import values
 from nottwice.model.call import (
@@ -23,24 +27,43 @@ from nottwice.model.call import (
     ROOT_NODE,
     CallRow,
     CallStatus,
-    ResultKind,
 )
-from nottwice.model.failure import FailureClass
+from nottwice.model.failure import Failure, FailureClass
+from nottwice.model.records import frozen_record
+from nottwice.model.review import Decision, Verb
+from nottwice.store.interface import Outdated, ReviewWrite
 
 _IN_DOUBT = (
-    "it may or may not have happened, and the agent has no such tool any more: decide whether it "
+    "it may or may not have happened, and the agent no longer has this tool: decide whether it "
     "happened, or give the agent its tool again"
 )
 _NOT_ALLOWED = tuple(f"{kind.__module__}.{kind.__qualname__}" for kind in (Denied, Rejected))
+_DID_NOT_HAPPEN = "nottwice.agent.gone.DidNotHappen"
+"""The type of the failure on record; no such exception is ever raised."""
+
+
+class Gone(Protocol):
+    """What is on record of a call whose tool or worker the agent no longer has."""
+
+    @property
+    def receipt_id(self) -> str: ...
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, in the words of ``RunState.asked``."""
+
+    def text(self, known: Sequence[str], most_characters: int) -> str:
+        """What the model is told about it; ``known``: the tools that it has."""
 
 
 def on_record(
     scope: Scope, offered: Collection[str], state: RunState, calls: Sequence[ToolCall]
-) -> Doing[dict[int, CallRow]]:
-    """The rows of a reply's calls whose tools are gone, by the index of the call.
+) -> Doing[dict[int, Gone]]:
+    """What the ledger has of a reply's calls whose tools are gone, by the index of the call.
 
-    Raises RunBlocked if one of them is in doubt: that is never told to a model.
-    Durable: the review about it, when it raises.
+    Raises RunBlocked if a tool's call is in doubt, and RunWaits if a worker is not over: neither is
+    told to a model. Durable: the review about it, when it raises; what a person decided, when it
+    returns.
     """
     missing = {
         index: call
@@ -54,30 +77,72 @@ def on_record(
     told = {one["receipt_id"]: one["outcome"] for one in state.plain["asked"]}
     names = {call.name for call in missing.values()}
     fresh = [row for row in rows if row.identity.tool_name in names and _is_fresh(row, told)]
-    found = _matched(missing, fresh)
-    for row in found.values():
-        if row.status.in_doubt:
-            raise (yield from blocking.open_review(session, row, _IN_DOUBT))
+    found: dict[int, Gone] = {}
+    for index, row in _matched(missing, fresh).items():
+        found[index] = GoneCall((yield from _settled(session, row)))
+    left = {index: call for index, call in missing.items() if index not in found}
+    found.update((yield from gone_workers.on_record(scope, told, left)))
     return found
 
 
-def outcome_of(row: CallRow) -> str:
-    """What became of it, in the words of ``RunState.asked``."""
-    if row.status is CallStatus.DONE:
-        return "done"
-    failure = row.kept_failure()
-    if failure.error_type in _NOT_ALLOWED:
-        return "refused"
-    return "unavailable" if failure.failure_class is FailureClass.RETRYABLE else "failed"
+@frozen_record(frozen=True, slots=True)
+class GoneCall:
+    """The call of a tool that is gone, which is not in doubt."""
+
+    row: CallRow
+
+    @property
+    def receipt_id(self) -> str:
+        return self.row.call_id
+
+    @property
+    def outcome(self) -> str:
+        if self.row.status is CallStatus.DONE:
+            return "done"
+        failure = self.row.kept_failure()
+        if failure.error_type in _NOT_ALLOWED:
+            return "refused"
+        return "unavailable" if failure.failure_class is FailureClass.RETRYABLE else "failed"
+
+    def text(self, known: Sequence[str], most_characters: int) -> str:
+        row, name = self.row, self.row.identity.tool_name
+        written = blocking.written_call(name, values.decode_object(row.args_json))
+        if row.status is CallStatus.DONE:
+            result = cut(whole_text(row.kept_result()), row.call_id, most_characters)
+            return wording.done_and_gone(name, written, result, known)
+        failure = row.kept_failure()
+        if failure.error_type == _DID_NOT_HAPPEN:
+            return wording.did_not_happen_and_gone(name, written, known)
+        return wording.failed_and_gone(name, written, failure.message, known)
 
 
-def text_of(row: CallRow, known: Sequence[str], most_characters: int) -> str:
-    """What the model is told about it."""
-    name = row.identity.tool_name
-    written = blocking.written_call(name, values.decode_object(row.args_json))
-    if row.status is not CallStatus.DONE:
-        return wording.failed_and_gone(name, written, row.kept_failure().message, known)
-    return wording.done_and_gone(name, written, _result(row, most_characters), known)
+def _settled(session: Session, row: CallRow) -> Doing[CallRow]:
+    """The row, if nothing about it is in doubt, or if a person has said that it did not happen.
+
+    That decision would license another attempt, which no tool is left to make. So it ends the doubt
+    here: the call failed without effect (P231).
+    """
+    while row.status.in_doubt:
+        reviews = yield from reviews_of(session, row)
+        mine = [one for one in reviews if one.attempt_id == row.attempt_id]
+        review = next((one for one in mine if _denies(one.decision)), None)
+        if review is None or review.decision is None:
+            raise (yield from blocking.open_review(session, row, _IN_DOUBT))
+        by, now = review.decision.by, session.clock.now()
+        failure = Failure(FailureClass.POISON, _DID_NOT_HAPPEN, f"{by} decided: did not happen")
+        ended = row.failed(failure, now=now)._replace(settled_by=f"decision by {by}")
+        try:
+            used = (ReviewWrite(review.used(now=now), review.version),)
+            yield from session.commit_row(ended, after=row, reviews=used)
+        except Outdated:
+            # The person took the decision back at this very moment: look again.
+            continue
+        row = ended
+    return row
+
+
+def _denies(decision: Decision | None) -> bool:
+    return decision is not None and decision.verb is Verb.DID_NOT_HAPPEN
 
 
 def _is_fresh(row: CallRow, told: dict[str, str]) -> bool:
@@ -116,14 +181,3 @@ def _fits(row: CallRow, call: ToolCall) -> bool:
     if row.label is not None and row.label not in said.values():
         return False
     return all(recorded[name] == value for name, value in said.items() if name in recorded)
-
-
-def _result(row: CallRow, most_characters: int) -> str:
-    result = row.kept_result()
-    if result.kind is ResultKind.NOT_KEPT:
-        return "(Its result was not kept.)"
-    value = values.decode(result.json)
-    text = value if isinstance(value, str) else result.json
-    if len(text) <= most_characters:
-        return text
-    return f"{text[:most_characters]}… (cut: it has {len(text):,} characters)"

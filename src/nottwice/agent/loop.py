@@ -18,7 +18,17 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from nottwice.agent import acting, conditions, cycles, hearing, own_tools, refusal, telling, workers
+from nottwice.agent import (
+    acting,
+    conditions,
+    cycles,
+    hearing,
+    missing_checks,
+    own_tools,
+    refusal,
+    telling,
+    workers,
+)
 from nottwice.agent.answering import AnswerType, WrongAnswer
 from nottwice.agent.asking import Answered, ask_model, is_answered
 from nottwice.agent.budget import Budget
@@ -33,7 +43,7 @@ from nottwice.agent.wire_ids import with_own_ids
 from nottwice.engine.asks import Doing
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope
-from nottwice.errors import UsageError
+from nottwice.errors import ConditionUnknown, UsageError
 from nottwice.graphs.state import Go
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
@@ -187,14 +197,14 @@ class Beats:
         partial = state.plain["partial"] + reply.text
         stop = StopReason(state.plain["reply"]["stop"])
         if stop is StopReason.TRUNCATED:
-            remark = _remark(state, "Your reply was cut off. Go on where it ends.")
+            remark = _remark(state, "Your reply was cut off. Continue where it ends.")
             return Go("again", {**remark, "partial": partial})
         if stop is StopReason.OTHER:
             # It paused, or was stopped; whatever it was, it did not say that it had finished.
-            remark = _remark(state, "You were interrupted. Go on.")
+            remark = _remark(state, "You were interrupted. Continue.")
             return Go("again", {**remark, "partial": partial})
         if refusal.says_nothing(reply) and not partial.strip():
-            text = "Your reply was empty. Go on with the task, or say what came of it."
+            text = "Your reply was empty. Continue with the task, or say what came of it."
             return Go("again", _remark(state, text))
         value = None
         if self._harness.answer_type is not None:
@@ -203,7 +213,13 @@ class Beats:
             except WrongAnswer as error:
                 return Go("again", {**_remark(state, str(error)), "partial": ""})
             state = state.changed(value=value)
-        evidence, missing = self._judge(scope.session.run_id, state)
+        try:
+            evidence, missing = self._judge(scope.session.run_id, state)
+        except ConditionUnknown as unknown:
+            if drive(hearing.unheard(scope), scope.session):
+                # The user has said something since: what follows it is judged instead.
+                return Go("again", {"partial": ""})
+            raise missing_checks.wait_for_check(scope, unknown, hearing.MESSAGE) from unknown
         if missing:
             remark = _remark(state, _reminder(self._conditions(state), missing))
             return Go("again", {**remark, "evidence": evidence, "partial": ""})
@@ -223,7 +239,7 @@ class Beats:
         return [*own, *(one for one in self._harness.conditions if one not in own)]
 
     def _refused(self, scope: Scope, state: RunState, reply: Message) -> dict[str, Any]:
-        """What changes when a run goes on that its model refused to go on with."""
+        """What changes when a run continues after its model refused to."""
         refused_by = [*state.plain["refused_by"], state.plain["reply"]["asked"]]
         if not drive(refusal.is_decided(scope, state.plain), scope.session):
             if drive(hearing.unheard(scope), scope.session):
@@ -243,8 +259,10 @@ class Beats:
     def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
         """The evidence for what must be true at the end, and what there is none for."""
         evidence, missing = dict(state.evidence), list[str]()
-        for condition in self._conditions(state):
-            check = self._harness.check_for(run_id, condition)
+        wanted = self._conditions(state)
+        # All of them are looked up before one is called: without one of them nothing is judged.
+        checks = {one: self._harness.check_for(run_id, one) for one in wanted}
+        for condition, check in checks.items():
             if check is None:
                 if condition not in evidence:
                     missing.append(condition)

@@ -3,7 +3,7 @@
 A conversation is a list of messages, a message a list of blocks. As plain data every block names
 its kind, so reading one is a look at a table and never a guess. What a provider sends beside the
 fields known here (reasoning signatures, cache marks, ids) is kept under ``extra`` and is there when
-the message is sent back; a block of a kind that nobody here knows is kept whole.
+the message is sent back; a block of an unknown kind is kept whole.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def to_payload(message: Message) -> dict[str, Any]:
 def from_payload(payload: Any) -> Message:
     """What was said: a text, texts and files, or anything else as JSON.
 
-    Anybody may send such an event, with whatever in it: what cannot be read is heard as text.
+    Any program may send such an event, with any payload: what cannot be read is heard as text.
     """
     if isinstance(payload, dict) and isinstance(payload.get("blocks"), list):
         blocks = tuple(_said_on_record(block) for block in payload["blocks"])

@@ -36,7 +36,7 @@ class Outage:
     """A time in which a model did not answer, as it is on record with its turn."""
 
     since: float | None
-    """When the first request failed; None: the run gave up, and begins anew."""
+    """When the first request failed; None: the run stopped trying, and begins anew."""
     due: float
     """When the model is asked next."""
     timers: int

@@ -4,8 +4,8 @@ They change the run's state and nothing else, so they need no row in the ledger:
 answers them and the beat that applies them are both made from what is on record.
 
 What a model says is evidence for a condition in words, and it may be wrong. A condition that ends
-with ``[receipt: tool]`` counts only together with a receipt of that tool in this run. Promise kept
-here: P196.
+with ``[receipt: tool]`` counts only together with a receipt of that tool in this run. Promises kept
+here: P196, P232.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nottwice.agent.conditions import bound_to, is_bound
-from nottwice.agent.context import call_text, recall
+from nottwice.agent.context import call_text, most_recalled, recall
 from nottwice.agent.messages import Role, ToolCall
 from nottwice.agent.provider import ToolSchema
+from nottwice.agent.receipts import LEAST_CHARACTERS, RECALL, SHORT_CHARACTERS, page
 from nottwice.agent.state import RunState
 from nottwice.model.records import frozen_record
 
@@ -66,7 +67,7 @@ def _schema(name: str, description: str, /, **parameters: Any) -> ToolSchema:
 
 _TEXT = {"type": "string"}
 _OPTIONAL_TEXT = {"type": "string", "description": "The id of a receipt of this run."}
-_OPTIONAL = ("receipt", "last", "offset")
+_OPTIONAL = ("receipt", "first", "last", "offset")
 OWN_TOOLS: dict[str, ToolSchema] = {
     schema.name: schema
     for schema in (
@@ -97,26 +98,47 @@ OWN_TOOLS: dict[str, ToolSchema] = {
             where=_TEXT,
         ),
         _schema(
-            "recall",
+            RECALL,
             "Read earlier messages of this conversation word for word, by their numbers. offset: "
             "read the first of them from this character on, if it was too long. Number -1 is your "
-            "task, -2 your plan.",
+            "task, -2 your plan. receipt: read the whole result of a tool instead, by its receipt.",
             first={"type": "integer", "minimum": -2},
             last={"type": "integer", "minimum": -2},
             offset={"type": "integer", "minimum": 0},
+            receipt=_OPTIONAL_TEXT,
         ),
     )
 }
 
 
-def answer(state: RunState, changes: Changes, call: ToolCall) -> str:
-    """What the model is told; BadArguments if it did not say what it wants."""
-    if call.name == "recall":
-        first = _number(call, "first")
-        last = first if call.arguments.get("last") is None else _number(call, "last")
-        offset = 0 if call.arguments.get("offset") is None else _number(call, "offset")
-        return recall(state, first, last, offset)
-    return apply(state, changes, call)
+def answer(
+    state: RunState, changes: Changes, call: ToolCall, whole: Mapping[str, str] | None = None
+) -> str:
+    """What the model is told; BadArguments if it did not say what it wants.
+
+    ``whole``: the texts of the receipts that it wants to read, by what it calls them.
+    """
+    if call.name != RECALL:
+        return apply(state, changes, call)
+    offset = 0 if call.arguments.get("offset") is None else _number(call, "offset")
+    receipt = call.arguments.get("receipt")
+    if receipt is not None:
+        text = page(whole or {}, receipt, offset, most_recalled(state))
+        if text is None:
+            raise BadArguments(_no_such_receipt(state))
+        return text
+    first = _number(call, "first")
+    last = first if call.arguments.get("last") is None else _number(call, "last")
+    return recall(state, first, last, offset)
+
+
+def _no_such_receipt(state: RunState) -> str:
+    known = receipts(state, None)
+    which = "\n".join(f"{one.short_id}: {one.text}" for one in known[-_MOST_RECEIPTS:])
+    return (
+        "There is no receipt of that id in this run. Nothing was read. Use the id that the cut "
+        f"result tells, receipt='...'. There are:\n{which or 'none'}"
+    )
 
 
 def apply(state: RunState, changes: Changes, call: ToolCall) -> str:
@@ -179,7 +201,8 @@ def _find_receipt(found: list[Receipt], number: int, tool: str | None, given: An
     fitting = found
     if given is not None:
         named = given.strip() if isinstance(given, str) else ""
-        fitting = [one for one in found if len(named) >= 6 and one.receipt_id.startswith(named)]
+        is_enough = len(named) >= LEAST_CHARACTERS
+        fitting = [one for one in found if is_enough and one.receipt_id.startswith(named)]
     if len(fitting) == 1:
         return fitting[0]
     of = f" of {tool}" if tool else ""
@@ -203,7 +226,7 @@ class Receipt:
 
     @property
     def short_id(self) -> str:
-        return self.receipt_id[:12]
+        return self.receipt_id[:SHORT_CHARACTERS]
 
 
 def receipts(state: RunState, tool: str | None) -> list[Receipt]:

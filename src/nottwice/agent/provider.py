@@ -107,8 +107,8 @@ class Price:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if value is not None and not (number and 0 <= value < 1e9):
                 raise UsageError(
-                    f"Price({name}={value!r}) is no price. Nothing was asked. Give dollars for a "
-                    "million tokens, from 0 on."
+                    f"Price({name}={value!r}) is not a price. Nothing was asked. Give dollars for "
+                    "a million tokens, from 0 on."
                 )
 
     def cost_usd(self, usage: Usage) -> float:
@@ -167,7 +167,7 @@ class ModelReply:
 
 @runtime_checkable
 class Provider(Protocol):
-    """A model behind an API. One object may be asked from many threads at once."""
+    """A model behind an API. One object may be asked from many threads at the same time."""
 
     @property
     def model(self) -> str:
@@ -238,7 +238,7 @@ REFUSED_OPTIONS: Mapping[str, str] = {
         f"{_SAID}: give it to the agent or to its provider",
     ),
     **dict.fromkeys(("previous_response_id", "conversation", "prompt"), _HIDDEN),
-    "timeout": "a request that is given up may be billed; say it with time_limit=...",
+    "timeout": "a request that is abandoned may be billed; say it with time_limit=...",
 }
 """Options of the SDKs that would go past the budget or the record, and why."""
 

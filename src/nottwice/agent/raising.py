@@ -28,7 +28,7 @@ from nottwice.model.tool import Tool
 from nottwice.store.interface import ChargeWrite
 
 COVERED = ("usd", "tokens", "workers")
-"""What a boss's budget limits for all of its workers as well."""
+"""What a boss's budget limits for all of its workers, too."""
 _NANO = 1_000_000_000
 
 

@@ -1,4 +1,4 @@
-"""What happens when a model does not go on with a conversation (A4)?
+"""What happens when a model refuses to continue a conversation (A4)?
 
 The run waits, and a person may say something to it, let the same model be asked again, or deploy
 the agent with another one. Neither the refused reply nor what it asked for counts: its tools are
@@ -84,7 +84,7 @@ def is_decided(scope: Scope, plain: Mapping[str, Any]) -> Doing[bool]:
 def decide(scope: Scope, plain: Mapping[str, Any], message: Message, event: str) -> Doing[str]:
     """What a person says about a refusal: ``ask again``, or words for the model.
 
-    Durable: the question, before QuestionOpen is raised. A message wakes the run as well, so that
+    Durable: the question, before QuestionOpen is raised. A message wakes the run, too, so that
     is noted as another reason to wait.
     """
     session, reply = scope.session, plain["reply"]
@@ -93,7 +93,7 @@ def decide(scope: Scope, plain: Mapping[str, Any], message: Message, event: str)
     request = _request(scope, plain)
     run_id = shlex.quote(session.run_id)
     question = Question(
-        text=f"{reply['asked']} does not go on with this conversation: {words}",
+        text=f"{reply['asked']} refuses to continue this conversation: {words}",
         about={
             "model": reply["asked"],
             "said": words,

@@ -1,7 +1,7 @@
 """Notes of an agent, as files: read by pure tools, written by keyed ones, each entry once (L6).
 
 A note is a readable file, ``NAME.md``, with the keys of everything that was ever put into it in its
-last line. Text and key change together, in one renaming, so whoever comes with a key that is there
+last line. Text and key change together, in one renaming, so a caller with a key that is there
 changes nothing. The key is the id of the receipt that the entry stems from. Promise kept here: P79.
 """
 
@@ -102,7 +102,7 @@ class Scratchpad:
         crash, for every receipt of a run, from two processes. Durable: when it returns.
         """
         if not isinstance(receipt_id, str) or not _KEY.fullmatch(receipt_id):
-            raise InvalidArguments(f"{receipt_id!r} is no id of a receipt. Nothing was written.")
+            raise InvalidArguments(f"{receipt_id!r} is not a receipt id. Nothing was written.")
         name = _checked(name)
         with _locked(self.folder, wait=True):
             return _put(self.folder, name, receipt_id, text, replacing=False).is_new
@@ -208,7 +208,7 @@ def _checked(name: str) -> str:
     try:
         return _check_name(name)
     except (ValueError, TypeError) as error:
-        raise InvalidArguments(f"{name!r} is no name of a note: {error}.") from None
+        raise InvalidArguments(f"{name!r} is not a name for a note: {error}.") from None
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ The state is plain data: the contract (goal, definition of done), the plan with 
 completed and why we believe it, what the model asked for, memory as pointers, the transcript, the
 money. What happened in the world is not copied into it: that is in the ledger. The transcript is
 only ever added to, so a checkpoint is as large as one beat, however long the conversation is; and
-nobody who reads the state copies it.
+readers of the state do not copy it.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Spent:
 
 
 class RunState:
-    """The state of an agent's run, to be read. Nobody changes it but the beats."""
+    """The state of an agent's run, to be read. Only the beats change it."""
 
     __slots__ = ("_own", "_show", "_workers", "plain")
 
@@ -196,7 +196,7 @@ class RunState:
 
     @property
     def plan(self) -> tuple[str, ...]:
-        """The steps that the model, or whoever started the run, planned."""
+        """The steps that the model, or the caller that started the run, planned."""
         return tuple(self.plain["plan"])
 
     @property
@@ -221,7 +221,7 @@ class RunState:
 
     @property
     def transcript(self) -> Transcript:
-        """Everything that was said, the compacted turns as well."""
+        """Everything that was said, the compacted turns included."""
         return Transcript(self.plain["transcript"])
 
     @property
@@ -300,7 +300,7 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     goal = given.get("goal", "")
     if not isinstance(goal, str):
-        raise InvalidGraph(f"goal={goal!r} is no text. Nothing was started. Say it in words.")
+        raise InvalidGraph(f"goal={goal!r} is not a text. Nothing was started. Say it in words.")
     conditions = texts(given.get("done_when", ()), "done_when")
     return {
         "goal": goal,
@@ -341,7 +341,7 @@ def texts(given: Any, name: str) -> list[str]:
     if isinstance(given, list | tuple) and all(isinstance(one, str) and one for one in given):
         return list(given)
     raise InvalidGraph(
-        f"{name}={given!r} is no list of texts. Nothing was started. Write {name}=['...', '...']."
+        f"{name}={given!r} is not a list of texts. Nothing was started. Write {name}=['...']."
     )
 
 
@@ -351,7 +351,7 @@ def _files(given: Any) -> list[dict[str, Any]]:
         read = [one if isinstance(one, File) else block_from_plain(one) for one in given]
         if all(isinstance(one, File) for one in read):
             return [block_to_plain(one) for one in read]
-    raise InvalidGraph(f"files={given!r} is no list of nt.File(...). Nothing was started.")
+    raise InvalidGraph(f"files={given!r} is not a list of nt.File(...). Nothing was started.")
 
 
 class AgentState(StateType):

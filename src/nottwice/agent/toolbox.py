@@ -207,14 +207,11 @@ def own_branch(identity: CallIdentity) -> CallIdentity:
     return identity._replace(node_id=branch_node(ROOT_NODE, index))
 
 
-def result_text(tool: Tool, value: Any, most_characters: int) -> str:
-    """A result as the model reads it; what is too long is cut, and is whole in the ledger."""
+def result_text(tool: Tool, value: Any) -> str:
+    """A result as the model reads it."""
     stored = kept(tool, value)
     is_text = isinstance(value, str) and stored.kind is not ResultKind.NOT_KEPT
-    text = value if is_text else stored.json
-    if len(text) <= most_characters:
-        return text
-    return f"{text[:most_characters]}… (cut: it has {len(text):,} characters)"
+    return value if is_text else stored.json
 
 
 def _make_in(

@@ -33,12 +33,13 @@ TOLD = (ToolFailure, InvalidArguments, InvalidKey, KeyConflict, NotPlainData, In
 """What a model is told: nothing took effect, or the effect is on record."""
 _OURS = "nottwice.errors."
 _NOT_CALLED = "Nothing was done."
+_MOST_CALLS = 20
 
 
 def unreadable(call: ToolCall) -> str:
     """What it wrote is no JSON object, or was cut off."""
     return (
-        f"The arguments of {call.name} are no JSON object, or not a whole one. {_NOT_CALLED} Call "
+        f"The arguments of {call.name} are not a complete JSON object. {_NOT_CALLED} Call "
         "it again with its arguments as one complete JSON object."
     )
 
@@ -47,7 +48,7 @@ def no_such_tool(call: ToolCall, known: Sequence[str], *, gone: bool = False) ->
     """``gone``: this run has receipts of it, so it was there before."""
     if gone:
         return (
-            f"The tool {call.name!r} is gone: it was there before, and was taken away. Nothing was "
+            f"The tool {call.name!r} is gone: it was there before, and was removed. Nothing was "
             f"done now. What you did with it before stays done. You have: {', '.join(known)}"
         )
     return f"There is no tool {call.name!r}. {_NOT_CALLED} You have: {', '.join(known)}"
@@ -56,15 +57,24 @@ def no_such_tool(call: ToolCall, known: Sequence[str], *, gone: bool = False) ->
 def done_and_gone(name: str, written: str, result: str, known: Sequence[str]) -> str:
     """``written``: the call as it was made."""
     return (
-        f"{result}\n\n(That is the receipt of {written}: it was done. The tool {name!r} was taken "
-        f"away afterwards, so you cannot call it again. You have: {', '.join(known)})"
+        f"{result}\n\n(That is the receipt of {written}: it was done. The tool {name!r} was "
+        f"removed afterwards, so you cannot call it again. You have: {', '.join(known)})"
     )
 
 
 def failed_and_gone(name: str, written: str, why: str, known: Sequence[str]) -> str:
     return (
-        f"{written} failed: {why.rstrip('.')}. {_NOT_CALLED} The tool {name!r} was taken away "
+        f"{written} failed: {why.rstrip('.')}. {_NOT_CALLED} The tool {name!r} was removed "
         f"afterwards, so you cannot call it again. You have: {', '.join(known)}"
+    )
+
+
+def did_not_happen_and_gone(name: str, written: str, known: Sequence[str]) -> str:
+    """A person has said so of a call that was in doubt."""
+    return (
+        f"{written} did not happen: a person has looked, and decided so. {_NOT_CALLED} The tool "
+        f"{name!r} was removed afterwards, so you cannot call it again. You have: "
+        f"{', '.join(known)}"
     )
 
 
@@ -100,7 +110,7 @@ def of_error(call: ToolCall, tool: Tool | None, error: BaseException) -> str:
         return (
             f"{call.name} was not called: it was asked for before, for the same thing and with "
             f"other arguments, and is done only once for it. {_NOT_CALLED} If you mean another "
-            "thing, use the arguments that tell it apart; otherwise go on with what was done then."
+            "thing, use the arguments that tell it apart; otherwise continue with what was done."
         )
     if isinstance(error, InvalidKey):
         return (
@@ -122,8 +132,8 @@ def _failed(call: ToolCall, tool: Tool | None, error: ToolFailure) -> str:
     effect = f" {_NOT_CALLED}" if effectful else ""
     if isinstance(error, Denied | Rejected):
         return (
-            f"{call.name} was not allowed: {detail}.{effect} Do not look for a way around it. Go "
-            "on without it, or say in your answer that it was not allowed."
+            f"{call.name} was not allowed: {detail}.{effect} Do not look for a way around it. "
+            "Continue without it, or say in your answer that it was not allowed."
         )
     after = _fact(error, "attempts") or 1
     tried = f" after {after} attempts" if isinstance(after, int) and after > 1 else ""
@@ -167,20 +177,20 @@ def of_twin(call: ToolCall, tool: Tool | None, before: ToolCall, *, repeat: str 
     again = _how_to_repeat(tool, repeat)
     if tool is not None and (other := other_words(tool, before, call)):
         return (
-            f"(You asked for this twice at once, with another {_listed(other)}. {_once(tool)} It "
-            f"was done once, as you asked for it first.{again})"
+            f"(You asked for this twice in one reply, with another {_listed(other)}. {_once(tool)} "
+            f"It was done once, as you asked for it first.{again})"
         )
-    return f"(You asked for this twice at once. It was done once.{again})"
+    return f"(You asked for this twice in one reply. It was done once.{again})"
 
 
 def of_failed_twin(call: ToolCall, tool: Tool | None, before: ToolCall) -> str:
     """The same, of a call that failed without effect."""
     if tool is not None and (other := other_words(tool, before, call)):
         return (
-            f"(You asked for this twice at once, with another {_listed(other)}. It was tried once, "
-            f"as you asked for it first. To try it with this {_listed(other)}, call it again.)"
+            f"(You asked for this twice in one reply, with another {_listed(other)}. It was tried "
+            f"once, as you asked for it first. To try this {_listed(other)}, call it again.)"
         )
-    return "(You asked for this twice at once. It was tried once.)"
+    return "(You asked for this twice in one reply. It was tried once.)"
 
 
 def other_words(tool: Tool, before: ToolCall, call: ToolCall) -> list[str]:
@@ -219,13 +229,46 @@ def _listed(names: Sequence[str]) -> str:
 def of_worker(name: str, outcome: Outcome[Any]) -> str:
     """What came of a task: the worker's answer, or how it ended."""
     if outcome.status == "completed" and isinstance(outcome.state, RunState):
-        evidence = [f"- {name}: {why}" for name, why in outcome.state.evidence.items()]
-        return "\n".join([outcome.state.answer or "It is done.", *evidence])
-    how = "was stopped by a person" if outcome.status == "aborted" else "could not finish its task"
+        return report_of(outcome.state)
+    return worker_ended(name, outcome.failure, stopped=outcome.status == "aborted")
+
+
+def report_of(state: RunState) -> str:
+    """The answer of a worker that has finished, with the evidence for it."""
+    evidence = [f"- {name}: {why}" for name, why in state.evidence.items()]
+    return "\n".join([state.answer or "It is done.", *evidence])
+
+
+def worker_ended(name: str, failure: Failure | None, *, stopped: bool) -> str:
+    """How a worker ended that has not finished its task."""
+    how = "was stopped by a person" if stopped else "could not finish its task"
     return (
-        f"{name} {how}{_why_failed(outcome.failure)}. What it had done by then stays done. Do not "
-        "count on the rest."
+        f"{name} {how}{_why_failed(failure)}. What it had done by then stays done. Do not count on "
+        "the rest."
     )
+
+
+def worker_gone(
+    name: str,
+    report: str,
+    done: Sequence[str],
+    unknown: Sequence[str],
+    known: Sequence[str],
+) -> str:
+    """What a worker left that was removed before its boss was told; ``done``: its effects."""
+    told = [f"{name} was removed afterwards, so you cannot call it again."]
+    told.append(f"Its receipts: {_some(done)}." if done else "It has no receipt of an effect.")
+    if unknown:
+        told.append(
+            f"It is not known whether this happened: {_some(unknown)}. Do not do it again in "
+            "another way; say in your answer that it is not known."
+        )
+    return f"{report}\n\n({' '.join(told)} You have: {', '.join(known)})"
+
+
+def _some(calls: Sequence[str]) -> str:
+    more = len(calls) - _MOST_CALLS
+    return ", ".join(calls[:_MOST_CALLS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _why_failed(failure: Failure | None) -> str:

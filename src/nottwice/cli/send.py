@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import click
 
+from nottwice.agent.hearing import MESSAGE
 from nottwice.cli.case import login_name
 from nottwice.cli.deployed import named_ledger
 from nottwice.cli.json_input import read_json
 from nottwice.cli.output import safe, show_json, show_line, show_note
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.waits import resume_command
+from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.guard.sending import tell
 from nottwice.model.run import RunRecord
+from nottwice.store.interface import Store
 
 
 @click.command(cls=Command, short_help="Tell a run of an event that it waits for.")
@@ -64,6 +67,7 @@ def send(
             by=login_name() if by is None else by,
         )
         run = ledger.store.load_run(run_id)
+        listens = event.name == MESSAGE and run is not None and _is_agent(ledger.store, run)
         document = {
             "event_id": event.event_id,
             "run_id": event.workflow_id,
@@ -78,15 +82,23 @@ def send(
         show_line(f"The run has taken event {safe(event.event_id)} already; it is not sent again.")
         return
     show_line(f"Run {safe(repr(run_id))} was told: {safe(event.name)}, {safe(event.event_id)}.")
-    _show_next(run_id, run, settings)
+    _show_next(run_id, run, settings, listens=listens)
 
 
-def _show_next(run_id: str, run: RunRecord | None, settings: Settings) -> None:
-    """Who takes the event, and what to type for that; nobody does in a run that is over."""
+def _is_agent(store: Store, run: RunRecord) -> bool:
+    record = store.load_graph(run.graph_id or "")
+    return record is not None and recorded_fingerprint(record).is_agent
+
+
+def _show_next(run_id: str, run: RunRecord | None, settings: Settings, *, listens: bool) -> None:
+    """What takes the event, and what to type for that; nothing does in a run that is over.
+
+    ``listens``: it is a message to an agent, whose run begins a new round with it.
+    """
     if run is None:
         show_note(f"There is no run {run_id!r} yet. It finds the event when it asks for it.")
         return
-    if run.status.is_final:
+    if run.status.is_final and not listens:
         show_note(f"Run {run_id!r} is {run.status.value}: nothing in it takes the event any more.")
         return
     command = resume_command(run, settings)

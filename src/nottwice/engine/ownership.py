@@ -85,6 +85,8 @@ class Opening:
     host: Host
     run_id: str
     find_tool: FindTool
+    lists_tools: bool = False
+    """Its code says which tools it has, as an agent does: one that is not declared is gone."""
     wait_seconds: float = 0.0
     patience_seconds: float = 60.0
     policies: tuple[Policy, ...] | None = None
@@ -211,6 +213,7 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             found=run,
             policies=opening.policies,
             cadence=opening.cadence,
+            lists_tools=opening.lists_tools,
         )
 
 

@@ -252,6 +252,10 @@ def _without_tool(session: Session, row: CallRow) -> Doing[None]:
             used = (ReviewWrite(review.used(now=session.clock.now()), review.version),)
             yield from session.commit_row(done, after=row, reviews=used)
             return
+        if decision.verb is Verb.DID_NOT_HAPPEN and session.lists_tools:
+            # The code that asked for it tells its model that the tool is gone, and uses it (P231).
+            session.say("leave in doubt until it is asked for", row)
+            return
     reason = (
         "it may or may not have happened, and its tool is not declared in this process: "
         "import the module that declares it, then open the run again"

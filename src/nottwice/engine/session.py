@@ -271,6 +271,7 @@ class Session:
         found: RunRecord | None = None,
         policies: tuple[Policy, ...] | None = None,
         cadence: Cadence = AT_EFFECTS,
+        lists_tools: bool = False,
     ) -> None:
         self.store = host.store
         self.clock = host.clock
@@ -286,6 +287,8 @@ class Session:
         self.holder = holder
         self.fence = Fence(holder.holder_id, run.epoch)
         self.find_tool = find_tool
+        self.lists_tools = lists_tools
+        """Whether a tool that is not declared is gone, and not only unknown to this process."""
         self.patience_seconds = patience_seconds
         self.cadence = cadence
         """When what rides gets a commit of its own."""

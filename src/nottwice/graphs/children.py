@@ -211,6 +211,20 @@ def _park(scope: Scope, asked: Asked) -> Doing[None]:
         yield from parking(scope.session, child, same)
 
 
+def lost_child(scope: Scope, identity: CallIdentity, child: RunRecord) -> Doing[RunRecord]:
+    """A child whose graph its parent no longer has, if it is over; RunWaits as long as it is not.
+
+    ``identity``: the call that spawned it. Durable: the review that tells people of it, or that it
+    is aborted because a person decided so, when it returns or raises.
+    """
+    yield from parking(scope.session, child, ())
+    now: RunRecord | None = yield load(child.workflow_id)
+    if now is None or not (now.status.is_final or now.status is RunStatus.FAILED):
+        raise _stopped(scope, identity, child.workflow_id)
+    stops.lift(scope.session, identity)
+    return now
+
+
 def may_be_resumed(failure: Failure | None) -> bool:
     """Whether a child failed on something that may be over when it is asked for again."""
     return failure is not None and failure.failure_class is not FailureClass.POISON
@@ -245,7 +259,14 @@ def _identify(
 ) -> tuple[CallIdentity, str]:
     if label is not None:
         check_id(label, what="The label of a child run")
-    args = {"graph": graph.name, "input": graph.state.stable(given), "label": label}
+    return spawn_identity(scope, graph.name, graph.state.stable(given), label)
+
+
+def spawn_identity(
+    scope: Scope, name: str, stable: dict[str, Any], label: str | None = None
+) -> tuple[CallIdentity, str]:
+    """The identity and the arguments of the call that spawns a run of the graph of this name."""
+    args = {"graph": name, "input": stable, "label": label}
     run_id = scope.session.run_id
     return (
         CallIdentity(run_id, scope.node_id, scope.checkpoint_id, steps.SPAWN, values.hash_of(args)),

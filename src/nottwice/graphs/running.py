@@ -63,6 +63,8 @@ class Runnable(Printed, Protocol):
     state: StateType
     cadence: Cadence
     bonds: Bonds
+    converses: bool
+    """Whether it is an agent: it says which tools it has, and its runs can be spoken to."""
 
     @property
     def beside(self) -> Sequence[Runnable]:
@@ -232,6 +234,7 @@ def _advance(
         host=seat,
         run_id=asked.run_id,
         find_tool=registry.find_tool,
+        lists_tools=graph.converses,
         wait_seconds=asked.wait_seconds,
         patience_seconds=parse_duration(asked.patience, what="patience"),
         policies=policies,

@@ -1,4 +1,7 @@
-"""Telling a run of an event: anybody may, before the run exists, before or after it waits (B4)."""
+"""Telling a run of an event: before the run exists, before or after it waits (B4).
+
+An event for a run that was aborted would be kept and never taken, so it is refused (P233).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from typing import Any
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.host import Seat
-from nottwice.errors import UsageError
+from nottwice.errors import RunAborted, UsageError
 from nottwice.model import values
 from nottwice.model.call import check_id
-from nottwice.model.run import EventRecord
+from nottwice.model.run import EventRecord, RunRecord, RunStatus
 from nottwice.store.interface import Commit, EventWrite, Store, check_not_removed
 
 
@@ -38,8 +41,15 @@ def telling(
         sent_at=seat.clock.now(),
         sent_by=check_id(by, what="The sender"),
     )
-    check_not_removed((yield Read(lambda store: store.load_run(event.workflow_id))))
+    run: RunRecord | None = yield Read(lambda store: store.load_run(event.workflow_id))
+    check_not_removed(run)
     known: EventRecord | None = yield _known(event)
+    if known is None and run is not None and run.status is RunStatus.ABORTED:
+        raise RunAborted(
+            f"Run {run_id!r} was aborted, so nothing in it takes the event {name!r} any more. "
+            "Nothing was sent. Send it to a run with another id.",
+            run_id=run_id,
+        )
     if known is None:
         yield Write(Commit(workflow_id=event.workflow_id, events=(EventWrite(event),)))
         # Of two who send at once under one id, one was first.

@@ -117,6 +117,37 @@ def test_a_script_by_order_serves_a_conversation_whose_beginning_is_gone(
     assert max(request.turn for request in fake_models.requests) < 20
 
 
+@pytest.mark.parametrize(
+    "empty",
+    [
+        "",
+        " ",
+        [],
+        Turn(),
+        Turn(thinking="Hm."),
+        Turn("", stop="max_tokens"),
+        Turn(body={"content": []}),
+    ],
+)
+def test_a_reply_that_says_nothing_is_not_scripted_by_turn(
+    fake_models: FakeModels, empty: Any
+) -> None:
+    """No agent sends it back, so the conversation would lack it for ever."""
+    with pytest.raises(nt.UsageError, match=r"Reply 2 of the script .*by='order'"):
+        fake_models.will_say("Hello.", empty, "Done.")
+    fake_models.will_say("Hello.", Turn(stop="refusal"), Turn(body={"content": [{"type": "text"}]}))
+
+
+@both
+def test_a_reply_that_says_nothing_can_be_scripted_by_order(
+    fake_models: FakeModels, api: str
+) -> None:
+    fake_models.will_say(Turn(), "Done.", by="order")
+    outcome = agent(getattr(fake_models, api)()).run("t", goal="g", store=nt.open(":memory:"))
+    assert outcome.state.answer == "Done."
+    assert fake_models.rejected == []
+
+
 @both
 def test_a_refusal_is_told_as_each_api_tells_it(fake_models: FakeModels, api: str) -> None:
     fake_models.will_say(Turn("I will not.", stop="refusal"))

@@ -134,7 +134,7 @@ def _outgoing(message: Message, *, needed: bool) -> Iterator[dict[str, Any]]:
 
 
 def _self_contained(items: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The items without what only somebody could look up who has stored them."""
+    """The items without what only an API that has stored them could look up."""
     for item in items:
         if item["type"] == "reasoning" and not item.get("encrypted_content"):
             continue

@@ -2,7 +2,7 @@
 
 The list prices of 15 November 2026, in dollars for a million tokens: check them, they change. A
 model whose price depends on the length of the prompt is not listed, because one price would be
-wrong; neither is one that nobody has looked up. Their cost is unknown, and is said to be.
+wrong; neither is one that was never looked up. Their cost is unknown, and is said to be.
 """
 
 from __future__ import annotations
@@ -71,6 +71,6 @@ def _read(model: object, price: object) -> Price:
     if isinstance(model, str) and isinstance(price, tuple | list) and 2 <= len(price) <= 4:
         return Price(*price)
     raise UsageError(
-        f"prices={{{model!r}: {price!r}}} is no price. Nothing was asked. Give dollars for a "
+        f"prices={{{model!r}: {price!r}}} is not a price. Nothing was asked. Give dollars for a "
         "million tokens: (input, output), or (input, output, cache read, cache write)."
     )

@@ -1,7 +1,7 @@
 """A model that says what it was told to say: for tests, demos and the crash test.
 
 What it answers depends on the turn alone and never on how often it was asked. How often it was
-asked can be counted in a file, which survives the process: after a crash nobody else knows.
+asked can be counted in a file, which survives the process: after a crash nothing else tells.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ScriptedProvider:
         self._log = None if log is None else Path(log)
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """The reply of this turn, whoever asks for it and however often."""
+        """The reply of this turn, whichever process asks for it and however often."""
         turn = request.turn
         if callable(self._script):
             reply = self._script(request)

@@ -1,7 +1,7 @@
-"""How is a model asked through somebody else's SDK: once, and with its errors in our words? (P80)
+"""How is a model asked through a vendor's SDK: once, and with its errors in our words? (P80)
 
 The SDK is imported when it is first needed. Its retries are off and redirects are not followed: one
-``complete`` is one request, and whoever asked decides about the next. Every request has a client of
+``complete`` is one request, and the caller decides about the next. Every request has a client of
 its own, so nothing is shared between threads, event loops or forked processes; what is expensive to
 make, the list of trusted certificates, is made once. Keys are taken out of every text.
 """
@@ -180,7 +180,7 @@ class SdkProvider:
     # Errors
 
     def _in_our_words(self, error: Exception) -> Exception:
-        """What an error of the SDK means for whoever asked."""
+        """What an error of the SDK means for the caller."""
         if isinstance(error, ToolFailure | UsageError):
             return error
         sdk = importlib.import_module(self._api.package)
@@ -248,7 +248,7 @@ def _check(api: Api, model: object, max_tokens: object) -> None:
             f"happened. Install it: pip install 'nottwice[{api.package}]'"
         )
     if not isinstance(model, str) or not model:
-        raise UsageError(f"{model!r} is no model. Nothing happened. Give its name as text.")
+        raise UsageError(f"{model!r} is not a model. Nothing happened. Give its name as text.")
     whole = isinstance(max_tokens, int) and not isinstance(max_tokens, bool)
     if max_tokens is not None and not (whole and max_tokens > 0):  # type: ignore[operator]
         raise UsageError(

@@ -223,13 +223,17 @@ class FakeModels:
         By ``turn``, a question gets the reply that its conversation lacks, however often it is
         asked: so a killed agent gets the same words again. By ``order``, each new question gets the
         next reply, and the very same question the same one: for conversations whose beginning is
-        no longer sent.
+        no longer sent, and for replies that say nothing. An agent does not send those back, so by
+        ``turn`` they would be given for ever; UsageError.
         """
         plain = [_plain(turn) for turn in turns]
+        if by == "turn":
+            for number, turn in enumerate(plain, start=1):
+                _check_says_something(turn, number)
         self._tell({"script": plain, "model": model, "by": by})
 
     def will_fail(self, *faults: Fault, model: str | None = None) -> None:
-        """Script how the next requests are answered, one fault each, before the script goes on."""
+        """Script how the next requests are answered, one fault each; then the script continues."""
         plain = [{name: getattr(fault, name) for name in _FAULT} for fault in faults]
         self._tell({"faults": plain, "model": model})
 
@@ -294,6 +298,29 @@ def _plain(turn: Scripted) -> dict[str, Any]:
         return turn.to_plain()
     parts = [turn] if isinstance(turn, str | Mapping) else list(turn)
     return Turn(*parts).to_plain()
+
+
+def _check_says_something(turn: dict[str, Any], number: int) -> None:
+    """Refuse a reply that its agent would leave out of the conversation, and so ask for again."""
+    if turn.get("stop") == "refusal":
+        # A person decides what comes after it.
+        return
+    body = turn.get("body", {})
+    said = turn.get("parts", body.get("content", body.get("output")))
+    if said is None or any(_says_something(part) for part in said):
+        return
+    raise UsageError(
+        f"Reply {number} of the script says nothing. An agent does not send such a reply back, so "
+        "its conversation would lack this reply for ever and get it again each time. Nothing was "
+        "scripted. Give the replies by the order of the questions: will_say(..., by='order')."
+    )
+
+
+def _says_something(part: Any) -> bool:
+    """Whether a part of a reply is more than a thought, or words without anything in them."""
+    if not isinstance(part, Mapping) or part.keys() & {"thinking", "text"} != part.keys():
+        return True
+    return bool(str(part.get("text", "")).strip())
 
 
 def _tidy_up(process: subprocess.Popen[bytes], starter_pid: int) -> None:

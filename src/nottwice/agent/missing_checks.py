@@ -1,0 +1,44 @@
+"""What happens in a process that lacks a function which a run is done when?
+
+Everything but the judging: the model's answer is on record by then. So nothing failed. The run
+waits, and the process that resumes it with the function judges it. Workers look again from time to
+time, because another deploy may have the function. A message of the user is heard meanwhile, and
+what follows it is judged then. Promise kept here: P212.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from nottwice.engine import stops, waiting
+from nottwice.engine.session import Scope
+from nottwice.errors import ConditionUnknown, RunWaits
+from nottwice.guard.recorded import own_tool, request_for
+from nottwice.model.run import Wait, WaitKind
+from nottwice.model.tool import Tool
+
+AGAIN_SECONDS = 60.0
+log = logging.getLogger("nottwice")
+
+
+def wait_for_check(scope: Scope, unknown: ConditionUnknown, event: str) -> RunWaits:
+    """The exception of a run that waits for a process which has the function.
+
+    ``event``: what wakes the run, too. Durable: why it waits, when the run is released.
+    """
+    session = scope.session
+    log.warning("run=%r waits: %s", session.run_id, unknown)
+    what = f"a process that has the function {unknown.condition} of its done_when"
+    due = session.clock.now() + AGAIN_SECONDS
+    error = waiting.until(request_for(scope, _CHECK, {"of": unknown.condition}), due, what)
+    other = request_for(scope, _CHECK, {"or": event}).identity
+    stops.note(session, other, error, Wait(WaitKind.EVENT, event, scope.node_id))
+    return error
+
+
+def _no_function(*args: Any) -> Any:
+    raise AssertionError("the run waits for it, and nothing calls it")
+
+
+_CHECK: Tool = own_tool("check", _no_function, Any, what="whether a condition is met")
