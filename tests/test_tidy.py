@@ -59,6 +59,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/crash/stubs.py": _KIT,
     "src/nottwice/testing/crash/takeover.py": _KIT,
     "src/nottwice/testing/crash/view.py": _KIT,
+    "src/nottwice/testing/loopback_server.py": "tests/testing/test_loopback.py: its process",
     "src/nottwice/testing/models/server.py": "tests/testing/models/test_fake.py: its process",
     "src/nottwice/testing/proxy_server.py": "tests/testing/test_proxy.py: it is its process",
     "src/nottwice/cli/graph_documents.py": "tests/cli/test_documents.py: it is a part of those",
