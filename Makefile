@@ -22,7 +22,8 @@ QUICK := tests/model \
 	tests/engine/test_dispatch.py \
 	tests/engine/test_reconcile.py \
 	tests/engine/test_sweep.py \
-	tests/kill/test_axes.py
+	tests/kill/test_axes.py \
+	tests/testing/crash/test_sweep.py::test_every_level_examines_its_points_and_finds_nothing_wrong
 # The parts of make deep: the tests with the marker deep(part="sweeps") belong to deep-sweeps.
 DEEP := sweeps soak adapters
 # As many workers as the machine has cores, and one more (tests/conftest.py).

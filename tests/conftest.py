@@ -36,23 +36,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for each in cases.values():
         # The same cases every time, in every process, wherever the file is; and not every n-th,
         # which would miss the same value of a parameter each time.
-        for item in sorted(each, key=_scattered)[_keep(each[0]) :]:
-            mark = item.get_closest_marker("sampled")
-            assert mark is not None
+        mark = each[0].get_closest_marker("sampled")
+        assert mark is not None
+        for item in sorted(each, key=_scattered)[mark.kwargs["keep"] :]:
             item.add_marker(pytest.mark.deep(part=mark.kwargs["part"]))
 
 
 def _scattered(item: pytest.Item) -> tuple[int, str]:
     case = item.nodeid.partition("[")[2]
     return zlib.crc32(case.encode()), case
-
-
-def _keep(item: pytest.Item) -> int:
-    mark = item.get_closest_marker("sampled")
-    assert mark is not None
-    keep = mark.kwargs["keep"]
-    assert isinstance(keep, int)
-    return keep
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
 from itertools import product
 from typing import Any
@@ -53,6 +54,24 @@ def test_make_test_leaves_out_what_is_deep() -> None:
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_of_make_deep_runs_the_tests_that_name_it(part: str) -> None:
     assert f'''-m 'deep(part="{part.removeprefix("deep-")}")\'''' in planned(part)
+
+
+def test_a_sampled_test_keeps_some_cases_and_leaves_the_others_to_its_part() -> None:
+    file = "tests/kill/test_paid_work.py"
+    whole, kept, deep = (
+        collected(file),
+        collected(file, "-m", "not deep"),
+        collected(file, "-m", 'deep(part="sweeps")'),
+    )
+    assert kept == collected(file, "-m", "not deep")
+    assert len(kept) == 4
+    assert (kept | deep, kept & deep) == (whole, set())
+
+
+def collected(*words: str) -> set[str]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    ran = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return {line for line in ran.stdout.splitlines() if "::" in line}
 
 
 def test_make_deep_runs_every_part() -> None:

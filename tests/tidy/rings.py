@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from tests.tidy.documents import promises
 from tests.tidy.source import Finding, Tree, modules, parse
@@ -25,7 +25,7 @@ def parts(makefile: str) -> list[str]:
     return found[1].split() if found else []
 
 
-def marks_without_a_part(tests: Tree, known: Iterable[str]) -> Iterator[Finding]:
+def marks_without_a_part(tests: Tree, known: Collection[str]) -> Iterator[Finding]:
     """Every deep test names a part of `make deep`; without one, no target would run it."""
     for path, module in modules(_test_files(tests)):
         for mark in _marks(module):
@@ -38,7 +38,7 @@ def marks_without_a_part(tests: Tree, known: Iterable[str]) -> Iterator[Finding]
                 )
 
 
-def parts_without_a_test(tests: Tree, known: Iterable[str]) -> Iterator[Finding]:
+def parts_without_a_test(tests: Tree, known: Collection[str]) -> Iterator[Finding]:
     """Every part has a test; pytest fails when it has nothing to run."""
     found = modules(_test_files(tests))
     used = {_part(module, mark) for _, module in found for mark in _marks(module)}
