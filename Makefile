@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test check crash mutants kills soak bench bench-peers clean FORCE
+.PHONY: help demo quick test deep check crash mutants kills soak bench bench-peers clean FORCE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SILENT:
@@ -16,6 +16,18 @@ PYTHON :=
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 # Extra words for pytest, as in: make test ARGS="-k drift -x"
 ARGS :=
+# The innermost ring: what can be judged in under a minute. Units, the decision table, one agent that
+# is really killed, and one sweep over every point of a run on SQLite.
+QUICK := tests/model \
+	tests/engine/test_dispatch.py \
+	tests/engine/test_reconcile.py \
+	tests/engine/test_sweep.py \
+	tests/kill/test_axes.py \
+	tests/testing/crash/test_sweep.py::test_every_level_examines_its_points_and_finds_nothing_wrong
+# The parts of make deep: the tests with the marker deep(part="sweeps") belong to deep-sweeps.
+DEEP := sweeps soak adapters
+# As many workers as the machine has cores, and one more (tests/conftest.py).
+PYTEST := .venv/bin/python -m pytest -q -n auto --dist worksteal -rs
 # How long make crash explores.
 BUDGET := 600s
 # How long each part of make soak kills.
@@ -31,8 +43,10 @@ STALE := $(shell [ ! -e .venv/.place ] || { [ "`cat .venv/.place`" = "`pwd -P`" 
 
 help:
 	echo "make demo         watch an agent being killed, with and without nottwice (a minute)"
-	echo "make test         ruff, mypy and all tests; ARGS=\"-k word\" is passed to pytest"
-	echo "make check        ruff, mypy and the house rules: quick, before every commit"
+	echo "make quick        the heart of the tests, in under a minute"
+	echo "make check        ruff, mypy and the house rules: before every commit"
+	echo "make test         ruff, mypy and the tests on all stores; ARGS=\"-k word\" is passed to pytest"
+	echo "make deep         what make test leaves out: $(DEEP:%=deep-%)"
 	echo "make crash        our own agents killed everywhere; BUDGET=600s says for how long"
 	echo "make mutants      nottwice broken, one guard at a time: a test must notice (minutes)"
 	echo "make kills        graphs killed at every pair of places (an hour or more)"
@@ -46,13 +60,26 @@ help:
 demo: .venv/.runtime
 	.venv/bin/nottwice demo
 
+quick: .venv/.dev
+	$(PYTEST) -m "not deep" $(QUICK) $(ARGS)
+
 test: .venv/.dev
 	echo "ruff:   style and likely mistakes"
 	.venv/bin/python -m ruff check --quiet .
 	echo "mypy:   types, strictly"
 	.venv/bin/python -m mypy --no-error-summary
-	echo "pytest: everything else"
-	.venv/bin/python -m pytest -q -n 3 --dist worksteal -rs $(ARGS)
+	echo "pytest: the tests that are not left to make deep"
+	$(PYTEST) -m "not deep" $(ARGS)
+
+deep: $(DEEP:%=deep-%)
+
+.PHONY: $(DEEP:%=deep-%)
+# The soak tests last longer here than when pytest is called without make.
+deep-soak: export NOTTWICE_SOAK_SECONDS ?= 60
+deep-soak: export NOTTWICE_FLEET_SECONDS ?= 60
+$(DEEP:%=deep-%): deep-%: .venv/.dev
+	echo "pytest: deep-$*"
+	$(PYTEST) -m 'deep(part="$*")' $(ARGS)
 
 check: .venv/.dev
 	echo "ruff:   style and likely mistakes"

@@ -1,9 +1,18 @@
-"""What every test shares: property tests are judged by their answers, not by the clock."""
+"""What every test shares: how inputs are generated, which ring it is in, and how many run together.
+
+Property tests are judged by their answers, not by the clock. The rings are in CONTRIBUTING.md:
+`make test` leaves out what is marked `deep`, and `make deep` runs it.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import zlib
+from collections import defaultdict
 
+import pytest
 from hypothesis import settings
 
 # Two workers on a small machine make single examples slow at random; a deadline would report
@@ -11,7 +20,35 @@ from hypothesis import settings
 settings.register_profile("nottwice", deadline=None, max_examples=50)
 settings.load_profile("nottwice")
 
-# Whoever starts tests in the background of a script starts them deaf to Ctrl-C, and so would be
-# every process that a test interrupts.
+# A shell script that starts tests in the background lets them ignore Ctrl-C, and so would every
+# process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases of a `sampled` test as deep, except for those that `make test` keeps."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled") is not None:
+            cases[item.nodeid.split("[")[0]].append(item)
+    for each in cases.values():
+        # The same cases every time, in every process, wherever the file is; and not every n-th,
+        # which would miss the same value of a parameter each time.
+        mark = each[0].get_closest_marker("sampled")
+        assert mark is not None
+        for item in sorted(each, key=_scattered)[mark.kwargs["keep"] :]:
+            item.add_marker(pytest.mark.deep(part=mark.kwargs["part"]))
+
+
+def _scattered(item: pytest.Item) -> tuple[int, str]:
+    case = item.nodeid.partition("[")[2]
+    return zlib.crc32(case.encode()), case
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """How many `-n auto` means: one more than there are cores, since many tests wait for others."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return cores + 1

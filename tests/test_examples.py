@@ -155,6 +155,7 @@ def check_every_mail_is_on_record(folder: Path) -> None:
     assert {calls[one] for one in happened} <= {"pending", "done"}
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("lines", [1, 2, 3, 4])
 def test_a_ticket_that_waits_during_a_deploy_ends_on_the_version_that_it_began_with(
     tmp_path: Path, lines: int
@@ -222,6 +223,7 @@ def check_head_is_true(folder: Path) -> None:
         assert head_of(folder)["phases"]["publish"]["status"] in ("in_progress", "done")
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize(
     ("path", "lines"),
     [
@@ -277,6 +279,7 @@ def comments_on_record(folder: Path) -> int:
     return len([call for call in calls if call["status"] == "DONE"])
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("lines", [1, 17, 141, 159])
 def test_the_night_shift_continues_where_it_was_killed(tmp_path: Path, lines: int) -> None:
     tracker = tmp_path / "tracker.txt"
@@ -292,6 +295,7 @@ def test_the_night_shift_continues_where_it_was_killed(tmp_path: Path, lines: in
     assert 161 <= int(found[1]) <= 162
 
 
+@pytest.mark.deep(part="sweeps")
 def test_the_record_of_the_night_shift_is_at_most_one_step_behind_while_it_works(
     tmp_path: Path,
 ) -> None:
@@ -312,6 +316,7 @@ def test_a_hundred_letters_killed_in_the_middle_all_go_out_once(tmp_path: Path, 
     assert "100 letters, 0 of them twice" in run("hundred_items", tmp_path)
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("requests", [1, 3, 5, 9])
 def test_the_agent_closes_its_ticket_once_though_it_is_killed(
     tmp_path: Path, requests: int
@@ -342,6 +347,7 @@ def check_ticket_is_closed(folder: Path) -> None:
     assert run("agent", folder) == output
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("killed_by", [None, "notes/sales.md", "repository/2026/may.md"])
 def test_the_report_is_written_noted_and_committed_once(
     tmp_path: Path, killed_by: str | None
@@ -356,6 +362,7 @@ def test_the_report_is_written_noted_and_committed_once(
     assert run("report", tmp_path) == output
 
 
+@pytest.mark.deep(part="sweeps")
 def test_a_hundred_orders_whose_worker_is_killed_all_ship_once(tmp_path: Path) -> None:
     assert "100 new orders" in run("orders", tmp_path)
     assert "100 were there already" in run("orders", tmp_path)
@@ -419,6 +426,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return loaded
 
 
+@pytest.mark.deep(part="sweeps")
 def test_the_five_nodes_survive_every_kill_before_during_and_after_the_deploy(
     load: Callable[..., Any],
 ) -> None:
@@ -435,6 +443,7 @@ def test_the_five_nodes_survive_every_kill_before_during_and_after_the_deploy(
     assert verdict.failures == ()
 
 
+@pytest.mark.deep(part="sweeps")
 def test_the_bug_fix_survives_every_kill(load: Callable[..., Any]) -> None:
     example = load("bug_fix")
     verdict = crash_test(
@@ -449,6 +458,7 @@ def test_the_bug_fix_survives_every_kill(load: Callable[..., Any]) -> None:
     assert verdict.failures == ()
 
 
+@pytest.mark.deep(part="sweeps")
 def test_the_night_shift_survives_every_kill_and_pays_for_at_most_one_reply_twice(
     load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -467,6 +477,7 @@ def test_the_night_shift_survives_every_kill_and_pays_for_at_most_one_reply_twic
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 
 
+@pytest.mark.sampled(part="sweeps", keep=3)
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_no_example_has_an_effect_outside_of_a_tool(example: str, tmp_path: Path) -> None:
     words = ["check", "--strict", str(ROOT / "examples" / f"{example}.py")]

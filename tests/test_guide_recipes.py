@@ -2,6 +2,7 @@
 
 Each is cut out of the page and run as it stands; only its placeholder (`...`, or the result of a
 tool) is replaced by a call that an upstream counts. The frameworks are real, the SIGKILL is real.
+tenacity is one of the development tools; the others are in an environment of their own.
 Celery's broker is a folder (kombu's filesystem transport), so no server is needed. Temporal needs
 one, so of its recipe only the policy is looked at.
 """
@@ -25,7 +26,6 @@ from tests.test_frameworks import python
 from tests.tidy.source import ROOT
 
 __all__ = ["python"]
-pytestmark = pytest.mark.frameworks
 PAGE = ROOT / "docs" / "guides" / "inside-your-framework.md"
 LIMIT_SECONDS = 120
 
@@ -115,6 +115,12 @@ def place(tmp_path: Path, python: Path) -> Iterator[Place]:
         yield Place(tmp_path, python, world)
 
 
+@pytest.fixture
+def place_here(tmp_path: Path) -> Iterator[Place]:
+    with World.start(tmp_path / "world") as world:
+        yield Place(tmp_path, Path(sys.executable), world)
+
+
 # Frameworks
 
 OPENAI = '''
@@ -178,6 +184,7 @@ def mcp() -> str:
     return filled + MCP
 
 
+@pytest.mark.deep(part="adapters")
 @pytest.mark.parametrize("program", [langchain, openai, mcp], ids=lambda one: one.__name__)
 def test_a_recipe_that_is_killed_inside_its_call_sends_nothing_again_and_asks_a_person(
     place: Place, program: Callable[[], str]
@@ -243,6 +250,7 @@ def wait_for_log(place: Place, text: str, *, count: int = 1) -> None:
     raise AssertionError(place.log.read_text()[-3000:])
 
 
+@pytest.mark.deep(part="adapters")
 def test_celery_finishes_a_run_whose_pool_process_was_killed_inside_a_call(celery: Place) -> None:
     celery.run("-c", SEND)
     celery.client.wait_until_held("gate", timeout_seconds=LIMIT_SECONDS)
@@ -264,6 +272,7 @@ def pool_process(place: Place) -> int:
     return holder.pid
 
 
+@pytest.mark.deep(part="adapters")
 def test_celery_does_not_give_up_a_run_that_is_busy_for_longer_than_its_default_retries(
     celery: Place,
 ) -> None:
@@ -287,6 +296,7 @@ def test_celery_does_not_give_up_a_run_that_is_busy_for_longer_than_its_default_
     assert celery.world.count() == 1
 
 
+@pytest.mark.deep(part="adapters")
 def test_celery_does_not_retry_a_run_that_waits_for_a_person(place: Place) -> None:
     filled = fill(recipe("Celery"), "            ...\n", '            nt.ask("Shall I?")\n')
     place.write(filled, "handle_ticket.apply(args=['ticket-7']).get()")
@@ -309,8 +319,9 @@ handle_ticket("ticket-7")
 
 
 def test_tenacity_tries_again_while_a_run_is_busy_and_not_when_it_waits_for_a_person(
-    place: Place,
+    place_here: Place,
 ) -> None:
+    place = place_here
     filled = fill(recipe("tenacity"), "        ...\n", "        work(ticket)\n")
     work = """
 def work(ticket):
@@ -327,6 +338,7 @@ def work(ticket):
     assert "nottwice.errors.QuestionOpen" in place.log.read_text()
 
 
+@pytest.mark.deep(part="adapters")
 def test_the_policy_for_temporal_names_every_error_that_is_not_to_be_tried_again(
     place: Place,
 ) -> None:

@@ -72,7 +72,7 @@ def test_a_mutant_that_no_longer_fits_is_an_error(
     assert any(flaw in one for one in mutant.flaws(tmp_path))
 
 
-@pytest.mark.slow
+@pytest.mark.deep(part="sweeps")
 @pytest.mark.timeout(1200)
 def test_who_survives_is_told_and_the_working_tree_stays_as_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

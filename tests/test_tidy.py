@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from tests.tidy import asking, banned, direction, shape, words
+from tests.tidy import asking, banned, direction, rings, rooms, shape, words
 from tests.tidy.source import ROOT, Finding, Tree, read_tree
 
 # The suite for stores is tested as a whole: by stores that keep its claims and stores that do not.
@@ -59,6 +59,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/crash/stubs.py": _KIT,
     "src/nottwice/testing/crash/takeover.py": _KIT,
     "src/nottwice/testing/crash/view.py": _KIT,
+    "src/nottwice/testing/loopback_server.py": "tests/testing/test_loopback.py: its process",
     "src/nottwice/testing/models/server.py": "tests/testing/models/test_fake.py: its process",
     "src/nottwice/testing/proxy_server.py": "tests/testing/test_proxy.py: it is its process",
     "src/nottwice/cli/graph_documents.py": "tests/cli/test_documents.py: it is a part of those",
@@ -303,6 +304,81 @@ def test_a_foreign_import_in_an_inner_room_is_found() -> None:
         "src/nottwice/engine/drivers.py:3",
         "src/nottwice/store/sqlite.py:2",
     )
+
+
+# The rings of tests, and the map
+
+
+def test_every_deep_test_belongs_to_a_part_and_every_part_has_tests() -> None:
+    known = rings.parts(TEXTS["Makefile"])
+    assert known
+    assert_clean(rings.marks_without_a_part(TESTS, known))
+    assert_clean(rings.parts_without_a_test(TESTS, known))
+
+
+def test_every_promise_has_a_proof_in_make_test() -> None:
+    page = "docs/promises.md"
+    assert_clean(rings.promises_left_to_deep(page, TEXTS[page], {**TESTS, **SOURCE}))
+
+
+def test_a_deep_test_without_a_part_and_a_part_without_tests_are_found() -> None:
+    sample = {
+        "tests/test_a.py": "import pytest\n"
+        '@pytest.mark.deep(part="soak")\ndef test_a(): ...\n'
+        "@pytest.mark.deep\ndef test_b(): ...\n"
+        '@pytest.mark.sampled(part="gone", keep=3)\ndef test_c(): ...\n'
+        '@pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.deep())])\n'
+        "def test_d(x): ...\n",
+    }
+    known = rings.parts("A := 1\nDEEP := soak sweeps\n")
+    assert_found(
+        rings.marks_without_a_part(sample, known),
+        *("tests/test_a.py:4", "tests/test_a.py:6", "tests/test_a.py:8"),
+    )
+    assert [each.problem for each in rings.parts_without_a_test(sample, known)] == [
+        "deep-sweeps has no test"
+    ]
+
+
+def test_a_promise_whose_proofs_are_all_deep_is_found() -> None:
+    page = """
+### P1. Kept by a whole module that is deep
+Proof: tests/test_deep.py::test_a
+### P2. Kept by one deep test and one that is not
+Proof: tests/test_mixed.py::test_deep, tests/test_mixed.py::test_usual
+### P3. Kept by a deep test
+Proof: tests/test_mixed.py::test_deep
+### P4. Kept by a matrix of which some cases are deep
+Proof: tests/test_mixed.py::test_sampled, tests/test_mixed.py::test_parameters
+### P5. Kept by a deep class
+Proof: tests/test_mixed.py::TestAll::test_inside
+"""
+    deep = 'pytest.mark.deep(part="soak")'
+    tests = {
+        "tests/test_deep.py": f"import pytest\npytestmark = {deep}\ndef test_a(): ...\n",
+        "tests/test_mixed.py": f"import pytest\n@{deep}\ndef test_deep(): ...\n"
+        "def test_usual(): ...\n"
+        '@pytest.mark.sampled(part="soak", keep=2)\ndef test_sampled(): ...\n'
+        f'@pytest.mark.parametrize("x", [1, pytest.param(2, marks={deep})])\n'
+        "def test_parameters(x): ...\n"
+        f"@{deep}\nclass TestAll:\n    def test_inside(self): ...\n",
+    }
+    found = rings.promises_left_to_deep("p.md", page, tests)
+    assert_found(found, "p.md:2", "p.md:6", "p.md:10")
+
+
+def test_the_map_shows_every_room() -> None:
+    assert_clean(rooms.rooms_off_the_map(TEXTS["CONTRIBUTING.md"], SOURCE))
+
+
+def test_a_room_off_the_map_and_a_row_without_a_room_are_found() -> None:
+    source = {
+        "src/nottwice/model/a.py": "",
+        "src/nottwice/errors.py": "",
+        "src/nottwice/web/b.py": "",
+    }
+    page = "| room | question |\n|---|---|\n| `errors.py` | ? |\n| `model/`, `gone/` | ? |\n"
+    assert_found(rooms.rooms_off_the_map(page, source), "CONTRIBUTING.md:1", "CONTRIBUTING.md:4")
 
 
 # What is banned, and the words

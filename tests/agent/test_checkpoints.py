@@ -21,6 +21,7 @@ def test_the_more_often_beats_are_kept_the_more_it_costs() -> None:
     assert commits("1h") == commits("effects")
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("words", ["effects", "every_step", "on_exit", 3, "10ms"])
 def test_killed_anywhere_it_ends_the_same_whatever_its_checkpoints(words: str | int) -> None:
     expected = Workshop(SCRIPT, checkpoints=words)

@@ -93,6 +93,7 @@ def test_nothing_hostile_is_shown_as_it_is(how: str, killed: Workplace) -> None:
     assert not re.search(r"^Error: forged", shown, re.M)
 
 
+@pytest.mark.deep(part="sweeps")
 def test_a_person_is_asked_for_verb_result_and_reason(workplace: Workplace) -> None:
     review_id = workplace.review_of("ticket-8")
     ended = workplace.terminal(

@@ -172,7 +172,7 @@ def run_on_terminal(keys: bytes) -> Seen:
     return Seen(plain, returncode)
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize(
     ("keys", "answer", "by", "verb", "row"),
     [
@@ -204,6 +204,7 @@ def test_the_key_that_is_pressed_is_the_decision_on_record(
 # What goes wrong
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.skipif(sys.platform != "linux", reason="it finds processes by their environment")
 @pytest.mark.parametrize("moment", ["2. You are on call", "one kill at each."])
 def test_an_interrupted_demo_leaves_no_process_behind(moment: str) -> None:

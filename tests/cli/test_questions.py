@@ -47,6 +47,7 @@ def test_an_option_is_an_answer(desk: Workplace) -> None:
     assert "Refund 4000 cents?" in listed
 
 
+@pytest.mark.sampled(part="sweeps", keep=3)
 @pytest.mark.parametrize(
     ("words", "exit_code", "said"),
     [

@@ -41,6 +41,7 @@ def findings(ended: Ended) -> list[dict[str, Any]]:
     return list(json.loads(ended.stdout)["findings"])
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize(
     ("parameters", "wordy", "suggested"),
     [
@@ -63,6 +64,7 @@ def test_an_unsafe_tool_of_an_agent_that_takes_a_text_is_told_what_to_say(
     assert found["place"].endswith("desk.py:8")
 
 
+@pytest.mark.sampled(part="sweeps", keep=3)
 @pytest.mark.parametrize(
     ("parameters", "options"),
     [

@@ -17,6 +17,7 @@ TOOL = runpy.run_path(str(ROOT / "tools" / "negative_controls.py"))
 PAGE = ROOT / "docs" / "internals" / "negative-controls.md"
 
 
+@pytest.mark.sampled(part="sweeps", keep=6)
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.breaks.__name__)
 def test_the_crash_test_catches(control: Control) -> None:
     why_not = level_named(control.level).why_not()

@@ -8,6 +8,7 @@ from tests.crash.agents import AGENTS
 from tests.crash.sweeping import assert_nothing_wrong
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("name", AGENTS)
 def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
     verdict = assert_nothing_wrong(
@@ -16,6 +17,7 @@ def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name
     assert verdict.effects
 
 
+@pytest.mark.deep(part="sweeps")
 @pytest.mark.parametrize("level", ["double", "takeover"])
 def test_a_sample_of_the_deeper_levels_finds_nothing_wrong(level: str) -> None:
     agent = AGENTS["agent with a budget"]

@@ -24,16 +24,19 @@ SWEPT = [
 ]
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize(("name", "store"), SWEPT)
 def test_a_sample_of_failing_calls_makes_nothing_happen_twice(name: str, store: str) -> None:
     assert_nothing_wrong(name, AGENTS[name], store=store, level="io", budget_seconds=0.7)
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize(("name", "store"), SWEPT)
 def test_a_sample_of_power_cuts_loses_nothing_that_was_reported(name: str, store: str) -> None:
     assert_nothing_wrong(name, AGENTS[name], store=store, level="power", budget_seconds=0.7)
 
 
+@pytest.mark.deep(part="sweeps")
 def test_power_cuts_while_the_log_is_moved_into_the_ledger_lose_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,6 +8,7 @@ from tests.crash.scenarios import GRAPHS, GUARD
 from tests.crash.sweeping import assert_nothing_wrong
 
 
+@pytest.mark.sampled(part="sweeps", keep=3)
 @pytest.mark.parametrize("name", GUARD)
 def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
     verdict = assert_nothing_wrong(
@@ -16,12 +17,14 @@ def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name
     assert verdict.effects
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("level", ["double", "lines", "takeover"])
 @pytest.mark.parametrize("name", ["all classes", "late"])
 def test_a_sample_of_the_deeper_levels_finds_nothing_wrong(name: str, level: str) -> None:
     assert_nothing_wrong(name, GUARD[name], store="sqlite", level=level, budget_seconds=0.7)
 
 
+@pytest.mark.deep(part="sweeps")
 def test_branches_and_event_loops_overtaken_in_the_middle_do_nothing_twice() -> None:
     for name in ("branches", "async"):
         assert_nothing_wrong(
@@ -29,6 +32,7 @@ def test_branches_and_event_loops_overtaken_in_the_middle_do_nothing_twice() -> 
         )
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("level", ["boundaries", "double", "lines", "takeover", "power"])
 @pytest.mark.parametrize("name", ["all classes", "line"])
 def test_with_a_key_a_run_adds_up_wherever_it_was_killed(

@@ -67,6 +67,7 @@ def states_of_all(case: Case) -> list[list[tuple[str, int]]]:
     ]
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @both
 @pytest.mark.parametrize("kind", ["unsafe", "keyed"])
 def test_a_hundred_runs_at_once_make_a_hundred_effects(
@@ -82,6 +83,7 @@ def test_a_hundred_runs_at_once_make_a_hundred_effects(
         assert orders == list(range(RUNS))
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @both
 @pytest.mark.parametrize("applied", [False, True], ids=["before the effects", "after the effects"])
 def test_a_hundred_runs_killed_at_once_are_each_done_once(

@@ -15,6 +15,7 @@ from tests.kill.processes import ROOT
 SEEDS = 5
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("kind", ["threads", "tasks", "steps"])
 def test_an_unchanged_concurrent_program_that_is_killed_at_random_never_drifts(
     kind: str, tmp_path: Path

@@ -145,6 +145,7 @@ def test_a_dead_holder_in_a_container_is_not_proven_dead_by_another_lock_file(
     assert corner.sent() == []
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_container_that_sees_the_processes_of_its_host_judges_by_locks(
     corner: Corner, *, ends: bool

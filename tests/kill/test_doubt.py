@@ -188,6 +188,7 @@ def test_a_lost_response_is_not_taken_for_a_lost_effect(
     check_state(case, expected)
 
 
+@pytest.mark.sampled(part="sweeps", keep=3)
 @pytest.mark.parametrize("dies", [True, False], ids=["and its client dies", "and is not heard of"])
 @pytest.mark.parametrize(
     ("kind", "is_async"), [*((kind, False) for kind in EFFECTFUL), ("settled", True)]

@@ -23,6 +23,7 @@ def work(folder: Path, mode: str, *place: str) -> int:
     return done.returncode
 
 
+@pytest.mark.sampled(part="sweeps", keep=4)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("place", PLACES)
 def test_killed_between_the_effects_of_one_reply_they_happen_once_and_in_order(

@@ -96,6 +96,7 @@ def live_and_die(folder: Path, seed: int, chance: random.Random) -> tuple[Person
     raise AssertionError(f"it has not ended after {MOST_LIVES} processes")
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_erratic_model_does_nothing_twice_and_its_run_ends(seed: int, tmp_path: Path) -> None:
     person, killed = live_and_die(tmp_path, seed, random.Random(seed))

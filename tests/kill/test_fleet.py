@@ -1,7 +1,7 @@
 """Workers on one ledger that are killed and told to stop at random, for as long as one likes (P66).
 
 At the end nothing happened twice, nothing is lost, no run is stuck, and whoever was told to stop
-has handed back everything. ``make soak`` takes minutes over it; ``make test`` a few seconds.
+has handed back everything. ``make soak`` takes minutes over it, ``make deep-soak`` one.
 """
 
 from __future__ import annotations
@@ -199,6 +199,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     place.end()
 
 
+@pytest.mark.deep(part="soak")
 @pytest.mark.timeout(SECONDS + 2 * FINISH_SECONDS)
 def test_a_fleet_whose_workers_are_killed_and_stopped_at_random_loses_and_repeats_nothing(
     nursery: Nursery, place: Place

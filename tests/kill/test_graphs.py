@@ -123,6 +123,7 @@ def resumed(case: Case, **plan: Any) -> Picture:
     return picture(case, agent)
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_run_killed_at_any_place_ends_like_one_that_nobody_interrupts(
     cases: Cases, share: int
@@ -138,6 +139,7 @@ def test_a_run_killed_at_any_place_ends_like_one_that_nobody_interrupts(
             assert resumed(case) == expected, place
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("cadence", ["effects", "every_step", "on_exit"])
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_same_holds_in_an_event_loop_and_for_every_cadence(
@@ -155,6 +157,7 @@ def test_the_same_holds_in_an_event_loop_and_for_every_cadence(
             assert resumed(case, **plan) == expected, place
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_run_killed_again_while_it_resumes_ends_like_one_that_nobody_interrupts(
     cases: Cases, share: int

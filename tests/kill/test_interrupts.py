@@ -100,6 +100,7 @@ LOCKS = ("store/locks.py", "store/ofd.py")
 LOOP = ("store/shared.py", "store/soon.py", "guard/run.py")
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:.*never awaited:RuntimeWarning")
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.kill.processes import ROOT
 
 # Every so-manieth of some 280 lines. All of them take minutes; by hand, with 1 for 7:
@@ -34,6 +36,7 @@ def killed_everywhere(place: Path, scenario: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.deep(part="sweeps")
 def test_a_call_killed_at_any_line_that_writes_takes_effect_once(tmp_path: Path) -> None:
     for found in killed_everywhere(tmp_path, "call"):
         assert (found["effects"], found["calls"], found["status"]) == (1, ["DONE"], "completed")

@@ -31,6 +31,7 @@ from tests.kill.processes import ROOT, Case
 both = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 
 
+@pytest.mark.sampled(part="sweeps", keep=24)
 @both
 @pytest.mark.parametrize("kind", EFFECTFUL)
 @pytest.mark.parametrize("place", PLACES["first attempt"])
@@ -44,6 +45,7 @@ def test_a_call_killed_at_any_place_takes_effect_at_most_once(
     check_ending(case, kind, state, resumed)
 
 
+@pytest.mark.sampled(part="sweeps", keep=24)
 @both
 @pytest.mark.parametrize(("kind", "first", "second"), cases_of_two_kills())
 def test_a_resume_killed_at_any_place_takes_effect_at_most_once(
@@ -146,6 +148,7 @@ def test_a_pure_result_is_durable_before_the_effect_that_follows_it(
     assert case.effects() == 1
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("kind", EFFECTFUL)
 def test_processes_that_share_nothing_but_the_ledger_agree(case: Case, kind: str) -> None:
     """The same with interpreters of their own, to prove that forking them hides nothing."""

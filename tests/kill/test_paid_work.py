@@ -31,6 +31,7 @@ def work(layer: str, store: str, lines: Path, *die_at: int) -> int:
     return done.returncode
 
 
+@pytest.mark.sampled(part="sweeps", keep=4)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_kill_at_turn_90_repeats_at_most_one_request(
     layer: str, store: str, tmp_path: Path

@@ -65,6 +65,7 @@ def head_of(store: str) -> dict[str, str]:
     return {name: phase["status"] for name, phase in shown["phases"].items()}
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 def test_a_phase_that_works_for_long_is_in_progress_for_everybody_who_looks(
     layer: str, store: str
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_phase_that_works_for_long_is_in_progress_for_everybody_who_looks(
         assert found.get("tell", "pending") == "pending"
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 def test_a_kill_in_the_first_effect_of_a_phase_leaves_that_phase_in_progress(
     layer: str, store: str
 ) -> None:

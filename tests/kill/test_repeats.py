@@ -29,6 +29,7 @@ def test_the_same_call_is_one_effect_per_step_and_a_labelled_one_is_another(
     assert [row["label"] for row in case.rows()] == [None] * 4 + ["second parcel", "third parcel"]
 
 
+@pytest.mark.sampled(part="sweeps", keep=6)
 @pytest.mark.parametrize("visit", range(1, EFFECTS + 1))
 @pytest.mark.parametrize("place", ["after intent", "before result", "after result"])
 def test_a_program_of_repeats_killed_anywhere_makes_each_of_them_once(

@@ -1,7 +1,7 @@
 """Many runs, four workers, and somebody who kills them at random, for as long as one likes.
 
 At the end nothing happened twice, nothing is lost, and at no moment did a run wait without a reason
-on record (P28, P14). ``make soak`` takes two minutes over it; ``make test`` a few seconds.
+on record (P28, P14). ``make soak`` takes minutes over it, ``make deep-soak`` one.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class Soak:
         return statuses.get("completed", 0) < RUNS
 
 
+@pytest.mark.deep(part="soak")
 @pytest.mark.timeout(SECONDS + FINISH_SECONDS)
 def test_runs_whose_workers_are_killed_at_random_all_end_as_they_should(
     nursery: Nursery, tmp_path: Path

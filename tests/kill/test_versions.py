@@ -10,9 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 STEPS = 320
 
 
+@pytest.mark.deep(part="sweeps")
 def test_a_run_that_is_killed_again_and_again_keeps_every_version(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.kill.versions", str(tmp_path / "l.db"), str(STEPS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

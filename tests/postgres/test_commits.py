@@ -65,6 +65,7 @@ def cut_commit(store: PostgresStore, proxy: Cutter, kind: str, way: str, flight:
     return cut
 
 
+@pytest.mark.sampled(part="sweeps", keep=16)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_commit_cut_anywhere_is_resolved_and_written_once(

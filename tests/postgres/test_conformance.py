@@ -32,6 +32,7 @@ class TestPostgres(StoreConformance):
         server.LEDGERS.give_back()
 
 
+@pytest.mark.deep(part="sweeps")
 class TestSealedPostgres(TestPostgres):
     """With a key every claim is kept as well (P97)."""
 

@@ -127,6 +127,7 @@ def test_a_synchronous_failover_holds_nothing_where_only_those_are_promoted(tmp_
     assert [line for line, count in Counter(lines(tmp_path)).items() if count > 1] == []
 
 
+@pytest.mark.deep(part="sweeps")
 def test_once_all_who_had_a_lease_have_vouched_nothing_is_held(pair: Replicas) -> None:
     url = pair.url(lease_seconds=60)
     with nt.open(url) as one, nt.open(url) as other:
@@ -150,6 +151,7 @@ def test_once_all_who_had_a_lease_have_vouched_nothing_is_held(pair: Replicas) -
     assert sent["idle, again"] == 1
 
 
+@pytest.mark.deep(part="sweeps")
 def test_a_process_that_says_nothing_keeps_the_ledger_held(pair: Replicas) -> None:
     url = pair.url(lease_seconds=60)
     silent = nt.open(url)
@@ -171,6 +173,7 @@ def test_a_process_that_says_nothing_keeps_the_ledger_held(pair: Replicas) -> No
     assert sent["again"] == 1
 
 
+@pytest.mark.deep(part="sweeps")
 def test_a_run_continues_if_the_promoted_server_was_restarted_and_no_other_does(
     pair: Replicas,
 ) -> None:
@@ -189,6 +192,7 @@ def test_a_run_continues_if_the_promoted_server_was_restarted_and_no_other_does(
     assert set(sent.values()) == {1}
 
 
+@pytest.mark.deep(part="sweeps")
 def test_a_run_that_only_the_lost_server_knew_is_held_for_another_store_of_its_process(
     pair: Replicas,
 ) -> None:
@@ -204,6 +208,7 @@ def test_a_run_that_only_the_lost_server_knew_is_held_for_another_store_of_its_p
     assert sent["forgotten"] == 1
 
 
+@pytest.mark.deep(part="sweeps")
 def test_behind_a_pooler_that_keeps_connections_a_failover_is_noticed(
     pair: Replicas,
 ) -> None:
@@ -226,6 +231,7 @@ def test_behind_a_pooler_that_keeps_connections_a_failover_is_noticed(
     assert sent == dict.fromkeys(("kept", "kept, second", "lost"), 1)
 
 
+@pytest.mark.deep(part="sweeps")
 def test_a_ledger_on_another_server_is_held_also_where_only_synchronous_standbys_are_promoted(
     tmp_path: Path,
 ) -> None:
@@ -245,6 +251,7 @@ def test_a_ledger_on_another_server_is_held_also_where_only_synchronous_standbys
     assert sent == {"run": 1, "new": 1}
 
 
+@pytest.mark.deep(part="sweeps")
 def test_a_server_that_lost_commits_without_a_failover_is_noticed_too(tmp_path: Path) -> None:
     """As a server does with fsync=off, or on a disk that was put back to an older state."""
     sent.clear()
@@ -266,6 +273,7 @@ def test_a_server_that_lost_commits_without_a_failover_is_noticed_too(tmp_path: 
     assert sent == {"run": 1}
 
 
+@pytest.mark.deep(part="sweeps")
 def test_restarts_hold_nothing_whatever_others_did_meanwhile() -> None:
     own = server.Server(seed=seed())
     try:

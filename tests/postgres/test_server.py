@@ -30,6 +30,7 @@ def test_that_is_interrupted():
 """
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_a_server_ends_with_a_test_run_that_is_killed(

@@ -21,6 +21,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, server.url())
 
 
+@pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.usefixtures("scratch")
 @pytest.mark.parametrize("name", ["all classes", "spawn"])
 def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name: str) -> None:
@@ -29,6 +30,7 @@ def test_killed_at_its_boundaries_nothing_happens_twice_and_nothing_is_lost(name
     )
 
 
+@pytest.mark.deep(part="sweeps")
 @pytest.mark.usefixtures("scratch")
 @pytest.mark.parametrize("level", ["double", "lines", "takeover"])
 def test_a_sample_of_the_deeper_levels_finds_nothing_wrong(level: str) -> None:

@@ -93,6 +93,7 @@ def test_a_run_can_be_left_waiting(showcase: Showcase) -> None:
     assert case.review.identity.workflow_id == errand.ticket
 
 
+@pytest.mark.deep(part="sweeps")
 @pytest.mark.parametrize(("intents", "done_twice"), [(True, 0), (False, 2)])
 def test_a_sweep_sees_duplicates_exactly_when_intents_are_missing(
     showcase: Showcase, intents: bool, done_twice: int

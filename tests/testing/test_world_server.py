@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +18,8 @@ from typing import Any
 
 import pytest
 
-import nottwice.testing
 from nottwice.testing import World, WorldNotStarted
+from tests.testing.processes import is_running, wait_until_ended
 
 STARTER = """
 import os, sys, time
@@ -41,19 +40,6 @@ def starter(code: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def is_running(pid: int) -> bool:
-    # A process that ended may stay as a zombie where nobody reaps orphans.
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], stdout=subprocess.PIPE, text=True)
-    return state.stdout.strip()[:1] not in ("", "Z")
-
-
-def wait_until_ended(pid: int) -> None:
-    give_up_at = time.monotonic() + 10
-    while is_running(pid):
-        assert time.monotonic() < give_up_at, f"process {pid} is still running"
-        time.sleep(0.01)
-
-
 def read_numbers(process: subprocess.Popen[str]) -> list[int]:
     assert process.stdout is not None
     return [int(word) for word in process.stdout.readline().split()]
@@ -68,32 +54,6 @@ def test_stop_ends_the_process_and_may_be_called_again() -> None:
     world.stop()
     assert not is_running(world.pid)
     world.stop()
-
-
-def test_the_world_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
-    with starter("print(world.pid, flush=True); time.sleep(60)", tmp_path) as process:
-        (pid,) = read_numbers(process)
-        assert is_running(pid)
-        process.kill()
-        wait_until_ended(pid)
-
-
-def test_the_world_ends_when_its_input_is_closed_though_its_starter_lives(tmp_path: Path) -> None:
-    server = Path(nottwice.testing.__file__).with_name("world_server.py")
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", server, tmp_path, str(os.getpid()), "60"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        (port,) = read_numbers(process)
-        assert port > 0
-        process.communicate(timeout=10)
-        assert process.returncode == 0
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_the_world_ends_with_its_starter_though_a_forked_child_keeps_its_input_open(
@@ -115,24 +75,6 @@ time.sleep(60)
             assert is_running(child)
         finally:
             os.kill(child, signal.SIGKILL)
-
-
-def test_a_forked_child_that_leaves_the_block_does_not_end_its_parents_world() -> None:
-    code = """
-import os, sys
-from nottwice.testing import World
-with World.start() as world:
-    child = os.fork()
-    if child == 0:
-        sys.exit(0)
-    _, status = os.waitpid(child, 0)
-    world.client().do("refund")
-    print(status, world.count())
-"""
-    said = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
-    )
-    assert said.stdout.split() == ["0", "1"]
 
 
 def test_a_world_that_was_dropped_is_ended_and_its_own_folder_removed() -> None:
@@ -210,7 +152,7 @@ def test_a_process_that_never_says_its_port_does_not_hang_its_starter(
     silent.write_text('#!/bin/sh\necho $$ > "$4/pid"\nexec sleep 60\n')
     silent.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(silent))
-    monkeypatch.setattr("nottwice.testing.world.START_LIMIT_SECONDS", 0.5)
+    monkeypatch.setattr("nottwice.testing.loopback.START_LIMIT_SECONDS", 0.5)
     with pytest.raises(WorldNotStarted, match="nothing at all"):
         World.start(tmp_path)
     assert not is_running(int((tmp_path / "pid").read_text()))

@@ -67,7 +67,7 @@ def drained(place: Workplace) -> dict[str, str]:
     return {one["graph"]: one["removal"] for one in json.loads(ended.stdout)["versions"]}
 
 
-@pytest.mark.slow
+@pytest.mark.deep(part="sweeps")
 def test_old_runs_drain_on_their_version_while_new_ones_start_under_kills(
     place: Workplace,
 ) -> None:
@@ -99,7 +99,7 @@ def test_old_runs_drain_on_their_version_while_new_ones_start_under_kills(
     assert drained(place) == {"refund@1.0.0": "safe", "refund@2.0.0": "new_runs"}
 
 
-@pytest.mark.slow
+@pytest.mark.deep(part="sweeps")
 def test_both_deployments_at_the_same_time_each_end_what_they_began(place: Workplace) -> None:
     names = [("old", "old-1"), ("new", "new-1")]
     places = ("after pay", "between")
@@ -110,7 +110,7 @@ def test_both_deployments_at_the_same_time_each_end_what_they_began(place: Workp
     assert drained(place) == {"refund@1.0.0": "safe", "refund@2.0.0": "new_runs"}
 
 
-@pytest.mark.slow
+@pytest.mark.deep(part="sweeps")
 def test_a_killed_run_is_migrated_by_a_process_that_is_killed_as_well(place: Workplace) -> None:
     """Before a node's effect it goes over; in doubt it is refused until the old version ends it."""
     assert run(place, "old", "between", fail="between").exit_code == 1

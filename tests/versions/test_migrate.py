@@ -31,16 +31,6 @@ from tests.versions.migrating import NEW, OLD, line, load, migrate, of_bodies, w
 
 
 @pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def effects() -> Effects:
-    return Effects()
-
-
-@pytest.fixture
 def old(effects: Effects) -> nt.Graph[Any]:
     return line(effects, "1.0.0", "pay", "notify")
 

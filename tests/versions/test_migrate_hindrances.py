@@ -18,16 +18,6 @@ LATER = {"work": "later"}
 
 
 @pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def effects() -> Effects:
-    return Effects()
-
-
-@pytest.fixture
 def new(effects: Effects) -> nt.Graph[Any]:
     return of_bodies("2.0.0", later=lambda state: {"did": effects.act("later")})
 

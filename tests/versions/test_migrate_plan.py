@@ -18,16 +18,6 @@ from tests.versions.migrating import NEW, load, migrate, of_bodies, whole
 STAY = {"work": "work"}
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def effects() -> Effects:
-    return Effects()
-
-
 def begun(host: Host, effects: Effects, state: Any, given: Any) -> None:
     """A run that is at its first node, and has this state."""
     effects.broken = {"work"}

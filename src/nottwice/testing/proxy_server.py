@@ -1,7 +1,7 @@
 """What happens to a request that passes the proxy?
 
-This file is the proxy's own process. Like the world's it is started by its path with
-``python -I -S`` and imports the standard library only. Every request that reaches it is numbered
+This file is the proxy's own process. Like the world's it is started by ``loopback.py`` and imports
+the standard library only. Every request that reaches it is numbered
 and written down before its answer leaves, so the log is the truth whoever dies.
 """
 
@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import sys
 import threading
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
 
+from nottwice.testing.loopback_server import LoopbackHTTPServer
+
 UPSTREAM_SECONDS = 60.0
-STARTER_CHECK_SECONDS = 0.2
 # They speak of one connection, and there are two (RFC 9110, 7.6.1).
 _OF_ONE_CONNECTION = frozenset(
     "connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding "
@@ -27,33 +26,20 @@ _OF_ONE_CONNECTION = frozenset(
 
 
 def main(
-    upstream: str, log: str, starter_pid: str, lost_responses: str, lost_requests: str
+    starter_pid: str, upstream: str, log: str, lost_responses: str, lost_requests: str
 ) -> None:
     """Serve on a free loopback port, and say which on standard output."""
-    # Ctrl-C is for the agent under test.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    server = ProxyServer(
+    ProxyServer(
         upstream,
         log,
         int(starter_pid),
         lost_responses=frozenset(json.loads(lost_responses)),
         lost_requests=frozenset(json.loads(lost_requests)),
-    )
-    threading.Thread(target=_exit_at_end_of_input, daemon=True).start()
-    os.write(1, f"{server.server_address[1]}\n".encode())
-    server.serve_forever(poll_interval=STARTER_CHECK_SECONDS)
+    ).serve()
 
 
-def _exit_at_end_of_input() -> None:
-    while os.read(0, 1024):
-        pass
-    os._exit(0)
-
-
-class ProxyServer(ThreadingHTTPServer):
+class ProxyServer(LoopbackHTTPServer):
     """Forwards to one upstream; loses what it was told to lose."""
-
-    daemon_threads = True
 
     def __init__(
         self,
@@ -64,11 +50,10 @@ class ProxyServer(ThreadingHTTPServer):
         lost_responses: frozenset[int],
         lost_requests: frozenset[int],
     ) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler, starter_pid)
         self.upstream = urlsplit(upstream)
         self.lost_responses = lost_responses
         self.lost_requests = lost_requests
-        self._starter_pid = starter_pid
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._guard = threading.Lock()
         self._count = 0
@@ -80,10 +65,6 @@ class ProxyServer(ThreadingHTTPServer):
 
     def note(self, entry: dict[str, Any]) -> None:
         os.write(self._log, json.dumps(entry).encode() + b"\n")
-
-    def service_actions(self) -> None:
-        if os.getppid() != self._starter_pid:
-            os._exit(0)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -157,7 +138,3 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -9,25 +9,21 @@ never retries: one call is one request, so what the log counts is what the agent
 from __future__ import annotations
 
 import json
-import os
-import selectors
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from nottwice.errors import NottwiceError
+from nottwice.testing.loopback import LoopbackServer, start_server
 
-START_LIMIT_SECONDS = 10.0
+SERVER = "nottwice.testing.world_server"
 Entry = TypeVar("Entry", "Effect", "Verification")
 
 
@@ -82,18 +78,19 @@ class WorldRefused(Exception):
         return f"The world answered {self.status}: {self.text}"
 
 
-class World:
+class World(LoopbackServer):
     """An upstream in a process of its own, so that it survives the agent's death and can count.
 
     It ends with ``stop``, with its ``with`` block, or with the process that started it. Its logs
     stay readable afterwards; without a folder of your own they live as long as this object.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
-        self.url = url
+    def __init__(
+        self, process: subprocess.Popen[bytes], port: int, folder: Path, *, temporary: bool
+    ) -> None:
+        super().__init__(process, port, folder if temporary else None)
         self.folder = folder
         self.log_path = folder / "effects.jsonl"
-        self._process = process
 
     @classmethod
     def start(cls, folder: str | Path | None = None, *, hold_limit_seconds: float = 60.0) -> World:
@@ -113,9 +110,7 @@ class World:
             if isinstance(error, WorldNotStarted):
                 raise
             raise WorldNotStarted(f"The world could not be started: {error}.") from error
-        world = cls(process, f"http://127.0.0.1:{port}", place)
-        weakref.finalize(world, _tidy_up, process, place if temporary else None, os.getpid())
-        return world
+        return cls(process, port, place, temporary=temporary)
 
     @property
     def pid(self) -> int:
@@ -158,21 +153,9 @@ class World:
     def stop(self) -> None:
         """End the world; effects still to be applied later never happen.
 
-        In a forked child of the starter this does nothing: a child that unwinds its parent's
-        ``with`` block must not take the world away from its parent.
+        In a forked child of the starter this does nothing.
         """
-        end_process(self._process)
-
-    def __enter__(self) -> World:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
+        super().stop()
 
 
 class WorldClient:
@@ -309,66 +292,16 @@ class WorldClient:
 
 def _launch(folder: Path, hold_limit_seconds: float) -> tuple[subprocess.Popen[bytes], int]:
     complaints = folder / "world-errors.txt"
-    server = Path(__file__).with_name("world_server.py")
-    # Isolated and without site-packages: half the start-up time, and nothing that the agent's
-    # environment says can change the upstream.
-    command = [sys.executable, "-I", "-S", str(server)]
     with complaints.open("wb") as errors:
-        process = subprocess.Popen(
-            [*command, str(folder), str(os.getpid()), str(hold_limit_seconds)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            # Signals for the terminal's process group are not for the world.
-            start_new_session=True,
-        )
-    port = read_port(process)
-    if port is None:
-        end_process(process)
+        started = start_server(SERVER, str(folder), str(hold_limit_seconds), stderr=errors)
+    if started is None:
         stderr = complaints.read_text(errors="replace").strip()
         raise WorldNotStarted(
             "The world's process did not come up, and was ended. No effect was applied. "
-            f"Mend what it complained about: {stderr or 'nothing at all'}",
+            f"Fix what it complained about: {stderr or 'nothing at all'}",
             stderr=stderr,
         )
-    return process, port
-
-
-def read_port(process: subprocess.Popen[bytes]) -> int | None:
-    """Read the port, or None when the process ended or kept silent for too long."""
-    if process.stdout is None:
-        return None
-    give_up_at = time.monotonic() + START_LIMIT_SECONDS
-    line = b""
-    with process.stdout, selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while not line.endswith(b"\n"):
-            if not selector.select(max(0.0, give_up_at - time.monotonic())):
-                return None
-            part = os.read(process.stdout.fileno(), 100)
-            if not part:
-                return None
-            line += part
-    return int(line)
-
-
-def _tidy_up(
-    process: subprocess.Popen[bytes], temporary_folder: Path | None, starter_pid: int
-) -> None:
-    # A forked child inherits this finalizer, but not the right to remove its parent's logs.
-    if os.getpid() != starter_pid:
-        return
-    end_process(process)
-    if temporary_folder is not None:
-        shutil.rmtree(temporary_folder, ignore_errors=True)
-
-
-def end_process(process: subprocess.Popen[bytes]) -> None:
-    # Popen signals only a child of the calling process: in a fork of the starter nothing happens.
-    process.kill()
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
+    return started
 
 
 def _read_journal(path: Path, kind: type[Entry], tool: str | None) -> list[Entry]:

@@ -1,8 +1,8 @@
 """What happens to a request that reaches the World?
 
-This file is the World's own process. It is started by its path with ``python -I -S`` and imports
-the standard library only: importing the package would triple its start-up time, and an upstream
-must not share code with what it judges. Nothing imports it.
+This file is the World's own process, started by ``loopback.py``. Besides ``loopback_server.py`` it
+imports the standard library only: importing the package would triple its start-up time, and an
+upstream must not share code with what it judges.
 
 It keeps two promises. An effect is one line of ``effects.jsonl``, written by a single append before
 any answer leaves, so the file is the truth whoever dies. And the process never outlives its
@@ -14,35 +14,23 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
-import sys
 import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import parse_qs, urlsplit
 
+from nottwice.testing.loopback_server import LoopbackHTTPServer
+
 # A predecessor on the same folder may still be on its way out when its successor starts.
 PREDECESSOR_SECONDS = 1.0
-STARTER_CHECK_SECONDS = 0.2
 
 
-def main(folder: str, starter_pid: str, hold_limit_seconds: str) -> None:
+def main(starter_pid: str, folder: str, hold_limit_seconds: str) -> None:
     """Serve on a free loopback port, and say which on standard output."""
-    # Ctrl-C is for the agent under test; the world has to be there afterwards, to count.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    server = WorldServer(Upstream(Path(folder), float(hold_limit_seconds)), int(starter_pid))
-    threading.Thread(target=_exit_at_end_of_input, daemon=True).start()
-    os.write(1, f"{server.server_address[1]}\n".encode())
-    server.serve_forever(poll_interval=STARTER_CHECK_SECONDS)
-
-
-def _exit_at_end_of_input() -> None:
-    while os.read(0, 1024):
-        pass
-    os._exit(0)
+    WorldServer(Upstream(Path(folder), float(hold_limit_seconds)), int(starter_pid)).serve()
 
 
 class Refusal(Exception):
@@ -321,26 +309,12 @@ def _matches(effect: dict[str, Any], asked: dict[str, Any]) -> bool:
     )
 
 
-class WorldServer(ThreadingHTTPServer):
-    """Threads for requests, and an eye on the starter between them."""
-
-    # The default backlog of five makes a crowd of clients wait a second for a second SYN.
-    request_queue_size = 512
+class WorldServer(LoopbackHTTPServer):
+    """Serves one upstream."""
 
     def __init__(self, upstream: Upstream, starter_pid: int) -> None:
         self.upstream = upstream
-        self._starter_pid = starter_pid
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    def server_bind(self) -> None:
-        """Bind without the reverse name look-up of the base class, which can take seconds."""
-        super(ThreadingHTTPServer, self).server_bind()
-        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
-
-    def service_actions(self) -> None:
-        """End when the starter has died, even if a child it forked keeps our input open."""
-        if os.getppid() != self._starter_pid:
-            os._exit(0)
+        super().__init__(Handler, starter_pid)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -449,7 +423,3 @@ def _required(values: dict[str, Any], name: str) -> Any:
     if name not in values:
         raise Refusal(400, f"{name} is missing. Nothing was applied.")
     return values[name]
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from nottwice.testing.compare.comparing import compare, kill_everywhere, kill_once, summary
 from nottwice.testing.compare.tasks import suite, task_named
 
@@ -28,6 +30,7 @@ def test_a_seed_draws_the_same_kills_again() -> None:
     assert [one.where for one in first] == [one.where for one in second]
 
 
+@pytest.mark.deep(part="sweeps")
 def test_killed_at_every_boundary_of_a_task_with_children_nothing_is_wrong() -> None:
     every = kill_everywhere([task_named("children-3")], seed=1, budget_seconds=2)
     assert every.points > 0

@@ -23,6 +23,7 @@ def files_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*"))
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("store", ["agent.db", "{here}/agent.db", "file:agent", "file:{here}/a"])
 def test_a_ledger_that_is_named_by_its_path_is_redirected(here: Path, store: str) -> None:
     verdict = crash_test(lambda: agent(store.format(here=here)), tools=ANSWERS)

@@ -103,6 +103,7 @@ def test_twenty_model_calls_that_a_kill_repeats_fail_the_crash_test(
     )
 
 
+@pytest.mark.deep(part="sweeps")
 def test_pure_results_that_wait_for_a_commit_are_told_and_judged_on_request() -> None:
     verdict = crash_test(asks(search), tools=ANSWERS)
     assert verdict.failures == ()

@@ -142,6 +142,7 @@ def test_a_store_of_a_third_party_is_led_into_the_folder_of_each_examination(
     assert runs_in(TheirStore(theirs)) == []
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("level", ["boundaries", "double", "lines", "takeover"])
 def test_every_level_examines_a_store_of_a_third_party(theirs: Path, level: str) -> None:
     verdict = crash_test(

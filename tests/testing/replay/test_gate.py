@@ -181,6 +181,7 @@ REGRESSIONS: dict[str, tuple[Cause, str, list[tuple[str, str]]]] = {
 IN_PLACE = {Cause.CHANGED_IN_PLACE.value}
 
 
+@pytest.mark.sampled(part="sweeps", keep=12)
 @pytest.mark.parametrize("change", REGRESSIONS)
 def test_a_regression_is_caught_and_named(deployed: Deployment, change: str) -> None:
     cause, words, changes = REGRESSIONS[change]

@@ -1,4 +1,4 @@
-"""Is the workflow of the guide YAML that GitHub can read, and do its commands do what it says?"""
+"""Is the workflow to copy YAML that GitHub can read, and do its commands do what it says?"""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import yaml
 from click.testing import CliRunner
 
 from nottwice.cli.main import main
-from tests.tidy import documents
 from tests.tidy.source import ROOT
 
-GUIDE = "docs/guides/replay-gate.md"
+WORKFLOW = ROOT / "examples" / "replay-gate.yml"
 AGENT = """
 import nottwice as nt
 
@@ -34,9 +33,7 @@ app = nt.App(graphs=[flow])
 
 @pytest.fixture(scope="module")
 def workflow() -> dict[Any, Any]:
-    text = (ROOT / GUIDE).read_text(encoding="utf-8")
-    (block,) = [one for one in documents.blocks(GUIDE, text) if one.language == "yaml"]
-    found = yaml.safe_load(block.code)
+    found = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     return found
 
@@ -63,6 +60,11 @@ def test_every_step_does_one_thing_and_every_job_has_a_runner(workflow: dict[Any
         assert all(("run" in step) != ("uses" in step) for step in job["steps"])
         uses = [step["uses"] for step in job["steps"] if "uses" in step]
         assert all("@v" in action for action in uses)
+
+
+def test_the_guide_names_the_file() -> None:
+    guide = (ROOT / "docs" / "guides" / "replay-gate.md").read_text(encoding="utf-8")
+    assert f"../../{WORKFLOW.relative_to(ROOT)}" in guide
 
 
 def test_its_commands_record_and_replay(

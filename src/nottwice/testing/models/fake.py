@@ -9,15 +9,9 @@ kept here: P209.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import urllib.request
-import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from nottwice.agent.provider import Provider, Usage
@@ -25,19 +19,10 @@ from nottwice.agent.providers.anthropic_messages import anthropic
 from nottwice.agent.providers.openai_responses import openai
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.model.records import frozen_record
+from nottwice.testing.loopback import LoopbackServer, start_server
 from nottwice.testing.models.wire import Limits
-from nottwice.testing.world import end_process, read_port
 
 KEY = "fake-key"
-# The package itself is not imported: that would take longer than all the rest.
-_START = """
-import sys, types
-for name, place in (("nottwice", sys.argv[1]), ("nottwice.testing", sys.argv[2])):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = [place]
-from nottwice.testing.models.server import main
-main(sys.argv[3])
-"""
 
 
 class FakeModelsNotStarted(NottwiceError):
@@ -167,33 +152,16 @@ class SeenRequest:
     """What it took; nothing if the answer was a fault."""
 
 
-class FakeModels:
+class FakeModels(LoopbackServer):
     """Both APIs on a loopback port; they end with the block, or with their starter."""
-
-    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-        self._process = process
 
     @classmethod
     def start(cls, **limits: Any) -> FakeModels:
         """Start the APIs and wait until they listen; ``limits`` as for ``reset``."""
-        here = Path(__file__).parent
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-I", "-S", "-c", _START),
-                *(str(here.parent.parent), str(here.parent), str(os.getpid())),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            # Signals for the terminal's process group are not for the server.
-            start_new_session=True,
-        )
-        port = read_port(process)
-        if port is None:
-            end_process(process)
+        started = start_server("nottwice.testing.models.server")
+        if started is None:
             raise FakeModelsNotStarted("The process of the fake model APIs did not come up.")
-        fake = cls(process, port)
-        weakref.finalize(fake, _tidy_up, process, os.getpid())
+        fake = cls(*started)
         fake.reset(**limits)
         return fake
 
@@ -267,21 +235,6 @@ class FakeModels:
         """A provider that asks this fake through OpenAI's SDK."""
         return openai(model, **{"base_url": f"{self.url}/v1", "api_key": KEY, **options})
 
-    def stop(self) -> None:
-        """End the process."""
-        end_process(self._process)
-
-    def __enter__(self) -> FakeModels:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
     def _tell(self, order: dict[str, Any]) -> Any:
         data = json.dumps(order).encode()
         # No proxy that the environment names may come between a test and its own machine.
@@ -321,9 +274,3 @@ def _says_something(part: Any) -> bool:
     if not isinstance(part, Mapping) or part.keys() & {"thinking", "text"} != part.keys():
         return True
     return bool(str(part.get("text", "")).strip())
-
-
-def _tidy_up(process: subprocess.Popen[bytes], starter_pid: int) -> None:
-    # A forked child inherits this finalizer, but not the right to end its parent's server.
-    if os.getpid() == starter_pid:
-        end_process(process)

@@ -1,6 +1,6 @@
 """What happens to a request that reaches the fake model APIs?
 
-This is their own process, started by ``fake.py``; it imports the standard library and its
+This is their own process, started by ``loopback.py``; it imports the standard library and its
 neighbours only. It survives the death of the agent under test, counts every request, and never
 outlives its starter. A scripted reply belongs to a turn of the conversation, so a process that was
 killed and asks once more gets the same words.
@@ -9,14 +9,13 @@ killed and asks once more gets the same words.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import ModuleType
 from typing import Any
 
+from nottwice.testing.loopback_server import LoopbackHTTPServer
 from nottwice.testing.models import anthropic_rules, openai_rules
 from nottwice.testing.models.wire import Limits, PrefixCache, Rejected, Reply, Tokens, digest
 
@@ -24,24 +23,12 @@ APIS: dict[str, ModuleType] = {
     anthropic_rules.PATH: anthropic_rules,
     openai_rules.PATH: openai_rules,
 }
-STARTER_CHECK_SECONDS = 0.2
 MOST_BYTES = 32 * 1024 * 1024
 
 
 def main(starter_pid: str) -> None:
     """Serve on a free loopback port, and say which on standard output."""
-    # Ctrl-C is for the agent under test; the server has to be there afterwards, to count.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    server = ModelServer(int(starter_pid))
-    threading.Thread(target=_exit_at_end_of_input, daemon=True).start()
-    os.write(1, f"{server.server_address[1]}\n".encode())
-    server.serve_forever(poll_interval=STARTER_CHECK_SECONDS)
-
-
-def _exit_at_end_of_input() -> None:
-    while os.read(0, 1024):
-        pass
-    os._exit(0)
+    ModelServer(int(starter_pid)).serve()
 
 
 class Models:
@@ -175,20 +162,12 @@ def _read(content: bytes) -> tuple[Any, Rejected | None]:
         return {}, Rejected("The request body is not valid JSON")
 
 
-class ModelServer(ThreadingHTTPServer):
-    """Serves until its starter is gone."""
-
-    daemon_threads = True
+class ModelServer(LoopbackHTTPServer):
+    """Serves both APIs from one script."""
 
     def __init__(self, starter_pid: int) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler, starter_pid)
         self.models = Models()
-        self._starter_pid = starter_pid
-
-    def service_actions(self) -> None:
-        """Look now and then whether the starter is still there."""
-        if os.getppid() != self._starter_pid:
-            os._exit(0)
 
 
 class Handler(BaseHTTPRequestHandler):
