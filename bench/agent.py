@@ -1,10 +1,10 @@
-"""Does an agent stay as fast and as small as it was at its beginning, however long it talks?
+"""Does an agent stay as fast and as small as at its start, however long it talks?
 
-An agent reads 2 KB in every turn, for 2,000 turns, in SQLite with WAL and synchronous=FULL; its
-process dies in the last turn, and a new one goes on. Printed are bytes and time a turn, the last
-hundred against the first hundred, and how long the new process takes until it asks the model. With
---peer the same transcript goes through LangGraph with its SqliteSaver, as far as --peer-turns: it
-writes the whole transcript in every step, so 2,000 turns of it would take gigabytes.
+An agent reads 2 KB in every turn, for 2,000 turns, in SQLite with WAL and synchronous=FULL. Its
+process dies in the last turn, and a new one resumes. It prints bytes and time per turn, the last
+hundred against the first hundred, and how long the new process takes until it calls the model. With
+--peer, the same transcript goes through LangGraph with its SqliteSaver, up to --peer-turns. That
+writes the whole transcript in every step, so 2,000 turns would take gigabytes.
 
     python bench/agent.py [--turns 2000] [--peer] [--peer-turns 300] [--json]
 """
@@ -30,7 +30,7 @@ SPAN = 100
 
 
 class Marks:
-    """When each turn began, and how large the ledger was then."""
+    """When each turn started, and how large the ledger was then."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class Marks:
 
     def turn(self) -> None:
         self.times.append(time.perf_counter())
-        # A reader sees what is still in the write-ahead log.
+        # A reader also sees what is still in the write-ahead log.
         with sqlite3.connect(self._path) as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.close()
@@ -80,7 +80,7 @@ def ours(folder: Path, turns: int) -> None:
 
 
 def resume(folder: Path) -> None:
-    """Go on where the other process died, as far as the question to the model."""
+    """Resume where the other process died, up to the request to the model."""
     import nottwice as nt
 
     def reply(request: Any) -> Any:
@@ -88,7 +88,7 @@ def resume(folder: Path) -> None:
         return "done"
 
     agent = _agent(nt, reply)
-    # What a process does once, before its first run.
+    # Done once per process, before its first run.
     agent.fingerprint()
     began = time.perf_counter()
     agent.run("long", store=folder / "ours.db")
@@ -113,13 +113,13 @@ def _agent(nt: Any, reply: Any) -> Any:
 
 
 class State(TypedDict):
-    """What the graph of LangGraph keeps."""
+    """The state of the LangGraph graph."""
 
     messages: Annotated[list[dict[str, str]], operator.add]
 
 
 def langgraph(folder: Path, turns: int) -> None:
-    """The same transcript as a graph of LangGraph: a node that asks, a node that reads."""
+    """Run the same transcript as a LangGraph graph: a node that asks, a node that reads."""
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.graph import END, START, StateGraph
 
@@ -180,7 +180,7 @@ def _child(python: str, what: str, folder: Path, turns: int, *, expected: int = 
 
 
 def report(figures: dict[str, dict[str, Any]]) -> None:
-    """The figures as a person reads them, side by side."""
+    """Print the figures side by side, for people."""
     names = list(dict.fromkeys(name for found in figures.values() for name in found))
     print(f"{'':<24}" + "".join(f"{library:>24}" for library in figures))
     for name in names:
@@ -197,7 +197,7 @@ def main() -> int:
     parser.add_argument("--peer-turns", type=int, default=300)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--part", choices=("ours", "resume", "langgraph"), help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help="where the databases lie; /tmp may be memory")
+    parser.add_argument("--folder", type=Path, help="folder for the databases; /tmp may be memory")
     options = parser.parse_args()
     if options.part == "ours":
         ours(options.folder, options.turns)

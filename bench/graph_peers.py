@@ -1,12 +1,12 @@
-"""How does a graph of nottwice compare with LangGraph and DBOS on the same loop, on the same disk?
+"""How does a nottwice graph compare with LangGraph and DBOS on the same loop, on the same disk?
 
-Loops of 5 and of 300 steps that each add 500 bytes, every step durable before the next one. What
-is printed: steps per second, bytes on disk per step, and how long a new process takes to finish
-a run whose process died before its last step. Everybody works in an environment of its own, and
-they take turns. Note what differs: only the line with effects protects what a step does.
+Loops of 5 and of 300 steps that each add 500 bytes, every step durable before the next one. It
+prints steps per second, bytes on disk per step, and how long a new process takes to finish a run
+whose process died before its last step. Each library works in its own environment, and they take
+turns. Note the difference: only the line with effects protects what a step does.
 
-Then a list that grows by 500 bytes a step, written as `[*notes, note]`: what step 100 costs, and
-what step 10,000 does, or the last one that there was time for in a minute.
+Then a list that grows by 500 bytes per step, written as `[*notes, note]`: the cost of step 100, and
+of step 10,000, or of the last step that was reached within a minute.
 
     python bench/graph_peers.py [--rounds 3] [--growing 10000] [--json]
 """
@@ -84,12 +84,12 @@ class Worker:
         return seconds
 
     def reach(self, run_id: str, steps: int) -> tuple[float, int]:
-        """Run a loop so far as there is time for; what its last step took, and which one it was."""
+        """Run a loop as far as time allows. Return the duration and number of its last step."""
         found = self._ask({"id": run_id, "steps": steps})
         return found["seconds"], found["step"]
 
     def run_together(self, run_id: str, steps: int, *, at_once: int) -> float:
-        """So many runs at once, in that process."""
+        """Run that many runs concurrently in that process."""
         seconds: float = self._ask({"id": run_id, "steps": steps, "at_once": at_once})["seconds"]
         return seconds
 
@@ -155,7 +155,7 @@ def measure_round(one: Figures, place: Path) -> None:
 
 
 def measure_growing(steps: int) -> list[dict[str, Any]]:
-    """What a late step costs against an early one, each of a run of its own."""
+    """Compare the cost of a late step with an early one, each in a separate run."""
     found = []
     with tempfile.TemporaryDirectory(prefix="growing-", dir=ENVIRONMENTS) as folder:
         for subject in GROWING:

@@ -1,8 +1,8 @@
-"""Does a run stay as light as it was at its beginning, however long it gets?
+"""Does a run stay as light as at its start, however long it gets?
 
 Four graphs run through the public API, as a user writes them, on SQLite with a commit after every
-step: a list that grows by 500 bytes a step, and a large state in which one number changes, each
-as a plain dict and as a pydantic model. Printed is what step 10,000 costs against step 100, in time
+step: a list that grows by 500 bytes per step, and a large state in which one number changes, each
+as a plain dict and as a pydantic model. It prints the cost of step 10,000 against step 100, in time
 and in bytes, and how long versions take to load.
 
     python bench/graphs.py [--steps 10000] [--folder DIR] [--json]
@@ -31,12 +31,12 @@ import nottwice as nt
 
 EARLY = 100
 AROUND = 60
-"""So many steps before step 100, and before the last one, are averaged."""
+"""How many steps before step 100, and before the last one, are averaged."""
 LOADS = 15
 
 
 class State(BaseModel):
-    """The typed form of what the plain graphs keep in a dict."""
+    """The typed form of the state that the plain graphs keep in a dict."""
 
     step: int = 0
     notes: list[str] = []
@@ -49,19 +49,19 @@ def note(number: int) -> str:
 
 
 def grow(step: int, notes: list[str]) -> dict[str, Any]:
-    """The first thing that anybody writes to keep one more note."""
+    """Add one note the way most people would write it first."""
     return {"step": step, "notes": [*notes, note(step)]}
 
 
 def count(step: int, notes: list[str]) -> dict[str, Any]:
-    """One number changes, whatever else the state holds."""
+    """Change one number, whatever else the state holds."""
     return {"step": step}
 
 
 def measure(
     folder: Path, kind: type, change: Callable[[int, list[str]], dict[str, Any]], steps: int
 ) -> dict[str, float]:
-    """Run one graph, and say what a late step costs against an early one."""
+    """Run one graph, and compare the cost of a late step with an early one."""
     store = folder / f"{kind.__name__}-{change.__name__}.db"
     records = [{"number": number, "text": note(number)} for number in range(steps)]
     given = {"step": 0, "notes": [], "records": [] if change is grow else records}
@@ -121,14 +121,14 @@ def run_steps(
 
 
 def bytes_of(store: Path) -> int:
-    """The size of a ledger whose log was taken into it."""
+    """Return the size of a ledger after its log was merged into it."""
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return store.stat().st_size
 
 
 def loads(flow: nt.Graph[Any], store: str, steps: int) -> dict[str, float]:
-    """How long the newest version and others take to load."""
+    """Measure how long the newest version and others take to load."""
     chance = random.Random(1)
     took: dict[str, list[float]] = {}
     for _ in range(LOADS):
@@ -147,7 +147,7 @@ def loads(flow: nt.Graph[Any], store: str, steps: int) -> dict[str, float]:
 
 
 def report(figures: dict[str, dict[str, float]], steps: int) -> None:
-    """The figures as a person reads them."""
+    """Print the figures for people."""
     print(f"\nGraph.run with a commit after every step: step {steps:,} against step {EARLY}")
     for name, found in figures.items():
         print(f"\n  {name}")
@@ -160,7 +160,7 @@ def main() -> int:
     """Run everything and print it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=10_000)
-    parser.add_argument("--folder", help="where the databases lie; /tmp may be memory")
+    parser.add_argument("--folder", help="folder for the databases; /tmp may be memory")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.steps < 2 * EARLY:

@@ -1,8 +1,8 @@
 """What does one very long run cost? A run with a million calls, filled by SQL, in a SQLite ledger.
 
-Each thing that one does with it is done by a process of its own, so that its time and the memory it
-needed at most can be told apart: opening it again and one more call, looking at it, listing runs,
-asking what retention would remove, a copy. Printed beside those of a run with ten calls.
+Each operation runs in its own process, so that its time and its peak memory can be told apart:
+opening the run again and making one more call, showing it, listing runs, a dry run of retention, a
+backup. The figures are printed beside those of a run with ten calls.
 
     python bench/long_run.py [--calls 1000000] [--json]
 """
@@ -51,7 +51,7 @@ def send(number: int) -> str:
 
 
 def fill(path: Path, calls: int) -> None:
-    """A run that ended a hundred days ago, and its calls."""
+    """Create a run that ended a hundred days ago, with its calls."""
     with nt.open(path) as ledger, ledger.run("long"):
         send(0)
     connection = sqlite3.connect(path)
@@ -64,7 +64,7 @@ def fill(path: Path, calls: int) -> None:
 
 
 def use(path: Path, words: str) -> dict[str, float]:
-    """Do one thing in a process of its own; its seconds, and its memory at most, in MB."""
+    """Run one operation in its own process. Return its seconds, and its peak memory in MB."""
     begun = time.perf_counter()
     done = subprocess.run(
         [sys.executable, __file__, "--use", words, "--path", str(path)],
@@ -98,7 +98,7 @@ def measure(calls: int) -> dict[str, dict[str, float]]:
         path = Path(folder) / "long.db"
         fill(path, calls)
         found = {"size": {"seconds": 0.0, "megabytes": path.stat().st_size / 2**20}}
-        # Last what changes it: an opened run is none that retention looks at.
+        # Last comes what changes the ledger: retention ignores an open run.
         for name, words in sorted(USES.items(), key=lambda item: item[1] == "resume"):
             found[name] = use(path, words)
     return found

@@ -1,10 +1,10 @@
 """How does nottwice compare with the other libraries for this job, measured side by side?
 
-``make bench-peers`` runs this file; it needs Python and a package index, nothing else. Every
-library lives in an environment of its own below ``.venv-peers`` (a dependency of one must not
-change another), works in its own process on its own fresh SQLite file, and all files lie in one
-folder on one disk. The processes take turns of a few calls, so that a slow moment of the
-machine hits all of them. What is printed was measured in this run; what was not says so.
+``make bench-peers`` runs this file. It needs only Python and a package index. Every library has its
+own environment below ``.venv-peers``, so that a dependency of one cannot change another. It works
+in its own process on its own fresh SQLite file, and all files are in one folder on one disk. The
+processes take turns of a few calls, so that a slow moment of the machine affects all of them.
+Everything printed was measured in this run. What was not measured is marked.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ PEER_FILES = REPOSITORY / "bench" / "peers"
 ENVIRONMENTS = REPOSITORY / ".venv-peers"
 
 CALLS_PER_TURN = 50
-# A write-ahead log that still grows syncs more slowly than one that is written over. After this
-# many calls everybody has had a checkpoint, which SQLite makes every 1,000 pages.
+# A write-ahead log that still grows syncs more slowly than one that is overwritten. After this many
+# calls every library has had a checkpoint, which SQLite makes every 1,000 pages.
 WARM_UP_CALLS = 1000
 ANSWER_LIMIT_SECONDS = 120.0
-# Syncs are counted in two runs; their difference holds no share of opening and closing.
+# Syncs are counted in two runs. Their difference does not include opening and closing.
 COUNTED_CALLS = (100, 600)
-# More processes than this at work before we start, or rounds of the raw rate further apart than
-# this factor: the machine does something else too, and the figures say little.
+# More running processes than this at the start, or rounds of the raw rate further apart than this
+# factor: the machine is busy with something else, and the figures mean little.
 BUSY_LOAD = 1.0
 BUSY_FACTOR = 1.5
 
@@ -76,7 +76,7 @@ SUBJECTS = (RAW, TWO_COMMITS, OURS, SAFEAGENT, AGENT_ONCE, CALL4AGENTS)
 
 @dataclass
 class Measurement:
-    """What was measured for one subject so far. None means: not measured."""
+    """What was measured for one subject so far. None means not measured."""
 
     subject: Subject
     version: str | None = None
@@ -91,14 +91,14 @@ class Measurement:
         return median(self.rates) if self.rates and self.failure is None else None
 
     def ratio_to(self, other: Measurement) -> float | None:
-        """The median of each round's own ratio: the two of one round saw the same machine."""
+        """Return the median of the ratios per round: both of a round saw the same machine."""
         if self.calls_per_second is None or other.calls_per_second is None:
             return None
         return median(ours / theirs for ours, theirs in zip(self.rates, other.rates, strict=True))
 
 
 class FailedError(Exception):
-    """A subject could not be installed or did not do its work; the text becomes its note."""
+    """A subject could not be installed or did not work. The text becomes its note."""
 
 
 def main() -> None:
@@ -123,9 +123,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--calls", type=int, default=2000, help="calls per library and round")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    # The system's own temporary folder may be memory, where a sync costs nothing.
+    # The system's temporary folder may be memory, where a sync costs nothing.
     parser.add_argument(
-        "--folder", type=Path, default=ENVIRONMENTS, help="where the databases lie meanwhile"
+        "--folder", type=Path, default=ENVIRONMENTS, help="folder for the databases"
     )
     options = parser.parse_args()
     if options.calls < 1 or options.rounds < 1:
@@ -135,7 +135,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def measure_all(*, calls: int, rounds: int, folder: Path) -> list[Measurement]:
     ENVIRONMENTS.mkdir(exist_ok=True)
-    # The mark by which `make clean` knows that it may remove the folder.
+    # With this mark, `make clean` knows that it may remove the folder.
     (ENVIRONMENTS / ".built-by-make").touch()
     measurements = [Measurement(subject) for subject in SUBJECTS]
     for measurement in measurements:
@@ -144,7 +144,7 @@ def measure_all(*, calls: int, rounds: int, folder: Path) -> list[Measurement]:
     with tempfile.TemporaryDirectory(prefix="databases-", dir=folder) as databases:
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}, {calls} calls each")
-            # Rotated, so that nobody always goes first.
+            # Rotated, so that no library always goes first.
             shift = number % len(measurements)
             order = measurements[shift:] + measurements[:shift]
             run_round(order, calls=calls, folder=Path(databases) / f"round-{number}")
@@ -156,7 +156,7 @@ def measure_all(*, calls: int, rounds: int, folder: Path) -> list[Measurement]:
 
 @contextmanager
 def noting_failure(measurement: Measurement) -> Iterator[None]:
-    """One library that fails is a line in the table, not the end of the run."""
+    """Make a failing library a line in the table, not the end of the run."""
     try:
         yield
     except FailedError as failure:
@@ -165,7 +165,7 @@ def noting_failure(measurement: Measurement) -> Iterator[None]:
 
 
 def prepare_environment(subject: Subject) -> None:
-    """Create the subject's environment, unless it is there as it should be."""
+    """Create the subject's environment, unless it is already up to date."""
     stamp = subject.environment / "installed.txt"
     wanted = "\n".join([sys.version, *subject.install, project_hash() if subject is OURS else ""])
     if stamp.is_file() and stamp.read_text() == wanted:
@@ -193,7 +193,7 @@ def install(*command: str) -> None:
 
 
 def run_round(order: Sequence[Measurement], *, calls: int, folder: Path) -> None:
-    """Everybody opens a fresh file; then all take turns until each has made its calls."""
+    """Open a fresh file for each subject, then take turns until each has made its calls."""
     usable = [one for one in order if one.failure is None]
     workers = [(one, Worker(one.subject, folder)) for one in usable]
     seconds = {worker: 0.0 for _, worker in workers}
@@ -242,7 +242,7 @@ class Worker:
         self._answers = cast(IO[str], self._process.stdout)
 
     def make_calls(self, calls: int) -> float:
-        """Have it make so many new calls; return the seconds that they took."""
+        """Request that many new calls. Return the seconds that they took."""
         try:
             self._requests.write(f"{calls}\n")
             self._requests.flush()
@@ -252,7 +252,7 @@ class Worker:
         return seconds
 
     def finish(self) -> bool | None:
-        """Close the library and learn whether a repeated call got its first result back."""
+        """Close the library. Return whether a repeated call got its first result back."""
         self._requests.close()
         keeps_results: bool | None = self.read_answer()["keeps_results"]
         if self._process.wait(ANSWER_LIMIT_SECONDS) != 0:
@@ -280,11 +280,11 @@ class Worker:
         code = self._process.wait()
         self._errors.seek(0)
         said = self._errors.read().strip().splitlines()
-        return FailedError(said[-1] if said else f"ended with code {code} and said nothing")
+        return FailedError(said[-1] if said else f"ended with code {code} without output")
 
 
 def count_fsyncs(subject: Subject, folder: Path) -> float | None:
-    """Syncs to disk per call, seen from outside the process; None where strace cannot look."""
+    """Count syncs to disk per call from outside the process. None if strace is not available."""
     if shutil.which("strace") is None:
         say("no strace here: syncs per call are not measured")
         return None
@@ -308,7 +308,7 @@ def count_syncs_of_run(subject: Subject, calls: int, folder: Path) -> int:
         worker.finish()
     finally:
         worker.stop()
-    # One line for each sync that succeeded; "resumed" when another thread came in between.
+    # One line for each sync that succeeded, with "resumed" if another thread came in between.
     finished = re.compile(r"\bf(?:data)?sync(?:\(| resumed).*= 0$", re.MULTILINE)
     return len(finished.findall(trace.read_text()))
 
@@ -338,7 +338,7 @@ def by_subject(measurements: Sequence[Measurement], subject: Subject) -> Measure
 def note_of(one: Measurement) -> str:
     if one.failure is not None:
         return f"NOT RUN: {one.failure}"
-    # A checkpoint syncs now and then even where commits do not; hence not exactly zero.
+    # A checkpoint syncs now and then even where commits do not, so it is not exactly zero.
     if one.fsyncs_per_call is not None and one.fsyncs_per_call < 0.5:
         return f"NOT DURABLE on power loss; {one.note}"
     return one.note
@@ -383,7 +383,7 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_standing(measurements: Sequence[Measurement]) -> None:
-    """Say where nottwice stands against each library, those ahead of it included."""
+    """Print the ratio of nottwice to each library, including faster ones."""
     ours = by_subject(measurements, OURS)
     print()
     for one in measurements:

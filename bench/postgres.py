@@ -1,8 +1,8 @@
 """How fast are protected calls on PostgreSQL, measured against bare INSERTs on the same server?
 
 The server is started for this and removed afterwards. One unsafe call is two durable commits, an
-intent and a receipt; a bare INSERT is one. Ratios are taken round by round, so that a machine that
-is busy for a while is busy for both. Nothing here is fitted to make a point: the tool does nothing.
+intent and a receipt. A bare INSERT is one. Ratios are taken per round, so that a busy machine
+affects both. Nothing is tuned to make a point: the tool does nothing.
 
     python bench/postgres.py [--rounds 3] [--calls 300] [--runs 64] [--json]
 """
@@ -33,7 +33,7 @@ def send(number: int) -> str:
 
 
 def raw(url: str, count: int, threads: int) -> float:
-    """Bare INSERTs a second, each a transaction, by so many threads with a connection each."""
+    """Return bare INSERTs per second, each a transaction, with one connection per thread."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS bare (worker int, number int, body text,"
@@ -55,7 +55,7 @@ def raw(url: str, count: int, threads: int) -> float:
 
 
 def calls(url: str, count: int, runs: int) -> float:
-    """Protected unsafe calls a second, by so many runs at once in one process."""
+    """Return protected unsafe calls per second, of concurrent runs in one process."""
     with nt.open(url) as ledger:
         opened = [ledger.run(f"run {number}") for number in range(runs)]
 

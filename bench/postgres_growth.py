@@ -1,9 +1,9 @@
 """Does a call cost more when the ledger is large? Closed runs should cost nothing.
 
-Two ledgers on one server: a small one, and one filled with closed runs by the server itself. Calls
-of a new run are made in both, in turns, and the ratio is printed; so is that of a resume, and of
-what a worker asks when it looks for something to do. Ten million rows take about ten gigabytes and
-ten minutes to make; the default is smaller.
+There are two ledgers on one server: a small one, and one filled with closed runs by the server
+itself. Calls of a new run are made in both, in turns, and the ratio is printed. The same is done
+for a resume, and for the queries of a worker that looks for work. Ten million rows take about ten
+gigabytes and ten minutes to create. The default is smaller.
 
     python bench/postgres_growth.py [--rows 1000000] [--small 10000] [--rounds 5] [--json]
 """
@@ -63,10 +63,10 @@ SELECT format('DROP INDEX %%s', indexrelid::regclass), pg_get_indexdef(indexreli
 
 
 def fill(url: str, schema: str, rows: int) -> None:
-    """Closed runs of ten calls each, made by the server, a round at a time.
+    """Create closed runs of ten calls each, on the server, one batch at a time.
 
-    The indexes are made when all rows are there, which takes a fraction of the time: the rows come
-    in no order that an index has.
+    The indexes are created after all rows, which takes a fraction of the time, because the rows do
+    not come in the order of any index.
     """
     tables = [f"{schema}.runs", f"{schema}.tool_call_results"]
     with psycopg.connect(url, autocommit=True) as connection:
@@ -83,7 +83,7 @@ def fill(url: str, schema: str, rows: int) -> None:
             print(f"\r{schema}: {last + 1:,} of {rows:,} rows", end="", file=sys.stderr)
         for _, make in indexes:
             connection.execute(make)
-        # What the server does by itself in time; meanwhile it would be in the way of the figures.
+        # The server does this on its own later, which would disturb the measurement.
         for table in tables:
             connection.execute(f"VACUUM ANALYZE {table}")
         connection.execute("CHECKPOINT")
@@ -91,7 +91,7 @@ def fill(url: str, schema: str, rows: int) -> None:
 
 
 def call_seconds(ledger: nt.Ledger, run: str) -> float:
-    """How long a call of a new run takes: the median, so that a busy disk counts less."""
+    """Return how long a call of a new run takes. A median, so that a busy disk counts less."""
     took = []
     with ledger.run(run):
         send(-1)
@@ -103,7 +103,7 @@ def call_seconds(ledger: nt.Ledger, run: str) -> float:
 
 
 def look_seconds(ledger: nt.Ledger) -> float:
-    """How long it takes a worker to hear that there is nothing to do."""
+    """Return how long it takes a worker to find that there is nothing to do."""
     took = []
     for _ in range(CALLS):
         began = time.perf_counter()
@@ -115,7 +115,7 @@ def look_seconds(ledger: nt.Ledger) -> float:
 
 
 def resume_seconds(ledger: nt.Ledger, run: str) -> float:
-    """How long it takes to open a run again and to hand its receipts out."""
+    """Return how long it takes to open a run again and to return its receipts."""
     began = time.perf_counter()
     with ledger.run(run):
         for number in range(20):

@@ -1,20 +1,19 @@
 """How does nottwice on PostgreSQL compare with DBOS and Absurd on the same database and work?
 
-Loops of 5 and of 300 steps that each leave 500 bytes, every step durable before the next one; and
-64 loops of 10 steps at once, in one process. All use one server, which is started for this and
-removed afterwards; each has a database, a process and an environment of its own, and they take
-turns. Ratios are to raw INSERTs, one transaction each, by as many at once, in the same round.
+Loops of 5 and of 300 steps that each store 500 bytes, every step durable before the next one, and
+64 concurrent loops of 10 steps in one process. All use one server, which is started for this and
+removed afterwards. Each library has its own database, process and environment, and they take turns.
+Ratios are to raw INSERTs, one transaction each, with the same concurrency, in the same round.
 
-What is compared with what: DBOS and Absurd record a step once, after it. A crash in between runs
-the step again, so an effect in it may happen twice. So does a node of our graphs that calls no
-tool: the same work, one commit a step. A protected effect is two commits, since what is about to
-happen is durable before it happens. DBOS and Absurd have no such record; the nearest that they
-offer is a step of its own before each step, which is measured, too (nobody looks at it after a
-crash). "a commit" is the ratio times the commits of a step, so that lines with one and with two can
-be compared.
+What is compared: DBOS and Absurd record a step once, after it. A crash in between runs the step
+again, so an effect in it may happen twice. A node of our graphs that calls no tool works the same
+way, with one commit per step. A protected effect is two commits, because the intent is durable
+before the effect. DBOS and Absurd have no such record. The closest that they offer is an additional
+step before each step, which is also measured (after a crash, nothing checks it). "a commit" is the
+ratio times the commits per step, so that lines with one and with two commits can be compared.
 
-Absurd's tables come as an SQL file of its repository: put it at .venv-peers/absurd.sql, or its
-lines say that it was not measured.
+Absurd's tables come as an SQL file in its repository. Put it at .venv-peers/absurd.sql. Otherwise
+its lines are marked as not measured.
 
     python bench/postgres_peers.py [--rounds 3] [--json]
 """
@@ -51,7 +50,7 @@ DBOS_TWICE = Subject("DBOS, two steps", "postgres_dbos", "twice", DBOS.install)
 ABSURD = Subject("Absurd", "postgres_absurd", "task", ("absurd-sdk==0.4.0",))
 ABSURD_TWICE = Subject("Absurd, two steps", "postgres_absurd", "twice", ABSURD.install)
 COMMITS = {RAW: 1, GRAPH: 1, DBOS: 1, ABSURD: 1, GUARD: 2, DBOS_TWICE: 2, ABSURD_TWICE: 2}
-"""How often a step of each is made durable."""
+"""How many commits a step takes."""
 
 
 @dataclass

@@ -1,9 +1,9 @@
-"""How fast is the guard, beside bare SQLite on the same disk in the same run?
+"""How fast is the guard, compared with bare SQLite on the same disk in the same run?
 
-(a) is a bare loop that commits twice a call, inline: an intent, then a result. It is the least
-that anyone can do who records both. (b) is the raw rate of single-row commits. Both use WAL and
-synchronous=FULL. Subjects take turns in short slices, round by round, so that a disk that slows
-down slows all of them; ratios are medians of each round's own ratio.
+(a) is a bare loop that commits twice per call, inline: an intent, then a result. It is the minimum
+for recording both. (b) is the raw rate of single-row commits. Both use WAL and synchronous=FULL.
+Subjects take turns in short slices, round by round, so that a slow disk slows all of them. Ratios
+are medians of the ratio in each round.
 
     python bench/run.py [--rounds 5] [--calls 400] [--rows 1000000] [--folder DIR] [--json]
 """
@@ -31,30 +31,30 @@ import values as values_bench
 import nottwice as nt
 
 BODY = "y" * 480
-# Until every log has been filled once: to overwrite it costs much less than to let it grow.
+# Until every log has been filled once, because overwriting it costs much less than growing it.
 WARM_UP_CALLS = 800
 
 
 @nt.tool("unsafe_on_replay")
 def send(to: str, body: str) -> dict[str, str]:
-    """An effect that takes 500 bytes and returns 500 bytes, at once."""
+    """An effect that takes 500 bytes and returns 500 bytes immediately."""
     return {"receipt": "x" * 480}
 
 
 @nt.tool("unsafe_on_replay")
 async def send_async(to: str, body: str) -> dict[str, str]:
-    """The same for an event loop."""
+    """Like ``send``, for an event loop."""
     return {"receipt": "x" * 480}
 
 
 @nt.tool("pure")
 def look_up(to: str, body: str) -> dict[str, str]:
-    """The same without an effect."""
+    """Like ``send``, without an effect."""
     return {"found": "x" * 480}
 
 
 class Subject:
-    """Something that makes calls; knows how many it has made."""
+    """Something that makes calls and counts them."""
 
     def __init__(self, name: str, make: Callable[[int, int], None]) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class Subject:
 
 
 class Bare:
-    """What a careful person writes without a library."""
+    """What a careful person would write without a library."""
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(path, isolation_level=None)
@@ -107,7 +107,7 @@ class Bare:
 
 
 def sequential(folder: Path, rounds: int, calls: int) -> dict[str, Any]:
-    """One run, one call after the other; then the same calls again, replayed; then pure ones."""
+    """Measure sequential calls of one run, then the same calls replayed, then pure ones."""
     bare = Bare(folder / "bare.db")
     single = Subject("(b) raw single-row commits", bare.single_commits)
     two = Subject("(a) bare two-commit loop", bare.two_commits)
@@ -129,7 +129,7 @@ def sequential(folder: Path, rounds: int, calls: int) -> dict[str, Any]:
 
 
 def sealing(folder: Path, rounds: int, calls: int) -> dict[str, Any]:
-    """The same unsafe calls with a key and without one: what seals cost."""
+    """Measure the same unsafe calls with and without a key: the cost of seals."""
     subjects = []
     for name, key in (("without seals", None), ("with seals", os.urandom(32))):
         ledger = nt.open(folder / f"{name}.db", key=key)
@@ -168,7 +168,7 @@ def _ratio(one: Subject, other: Subject) -> float:
 
 
 def concurrent(folder: Path, runs: int, rounds: int, calls: int) -> dict[str, Any]:
-    """Many runs at once, as threads and as tasks of one event loop, beside raw commits."""
+    """Measure concurrent runs, as threads and as tasks of one event loop, and raw commits."""
     bare = Bare(folder / f"bare{runs}.db")
     path = folder / f"ours{runs}.db"
     each = max(4, calls * 4 // runs)
@@ -213,7 +213,7 @@ async def _in_tasks(path: Path, runs: int, first: int, each: int) -> None:
 
 
 def growth(folder: Path, rows: int, rounds: int, calls: int) -> dict[str, Any]:
-    """The same calls in a ledger of a thousand rows and in one of many; turns are taken."""
+    """Measure the same calls in a ledger of a thousand rows and in a large one, in turns."""
     small, large = folder / "small.db", folder / "large.db"
     subjects = []
     for path, size in ((small, 1_000), (large, rows)):
@@ -244,7 +244,7 @@ def _calls_in(path: Path) -> Callable[[int, int], None]:
 
 
 def _fill(path: Path, rows: int) -> None:
-    """Closed runs of 100 calls each, written behind the guard's back to save an hour."""
+    """Insert closed runs of 100 calls each directly with SQL, which saves an hour."""
     with sqlite3.connect(path) as connection:
         connection.executemany(
             "INSERT INTO tool_call_results (workflow_id, node_id, checkpoint_id, tool_name, "
@@ -271,9 +271,9 @@ def _fill(path: Path, rows: int) -> None:
 
 
 def _forget(path: Path) -> None:
-    """Drop what the kernel still remembers of a file, or the large one would be all in memory.
+    """Drop a file from the kernel's cache. Otherwise the large one would be all in memory.
 
-    Only while nobody has it open: closing it here would drop the locks of this whole process.
+    Only call this while the file is not open: closing it here would drop this process's locks.
     """
     if not hasattr(os, "posix_fadvise"):
         return
@@ -284,7 +284,7 @@ def _forget(path: Path) -> None:
 
 
 def report(figures: dict[str, Any]) -> None:
-    """The figures as a person reads them."""
+    """Print the figures for people."""
     rates = figures["sequential"]["rates"]
     print("\nOne call after the other, 500 bytes in and out:")
     for name, rate in rates.items():
@@ -316,7 +316,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=400, help="calls in a slice")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the grown ledger")
-    parser.add_argument("--folder", help="where the databases lie; /tmp may be memory")
+    parser.add_argument("--folder", help="folder for the databases; /tmp may be memory")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder or Path(__file__).parent) as name:

@@ -2,7 +2,7 @@
 
 ``python bench/values.py`` prints microseconds per call, ours beside the rfc8785 library (the same
 bytes, in Python) and orjson (not the same bytes, in Rust: the floor). The subjects take turns, and
-the best turn of each counts, so that a busy moment of the machine hits all of them alike.
+the best turn of each counts, so that a busy moment of the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Subject = Callable[[], object]
 
 
 def main() -> None:
-    """Print one table: a line for each subject, a column for each input."""
+    """Print one table, with a line for each subject and a column for each input."""
     inputs = {
         "flat": flat_input(),
         "structured": structured_input(price=19.99),
@@ -68,7 +68,7 @@ def structured_input(*, price: float) -> dict[str, Any]:
 
 
 def subjects(value: Any) -> dict[str, Subject]:
-    """What is measured, by name; a library that is not installed is left out."""
+    """Return what is measured, by name. A library that is not installed is left out."""
     text = encode(value)
     found: dict[str, Subject] = {
         "canonical": lambda: canonical(value),
@@ -89,7 +89,7 @@ def subjects(value: Any) -> dict[str, Subject]:
 
 
 def measure(value: Any) -> dict[str, float]:
-    """The best microseconds per call of every subject."""
+    """Return the best microseconds per call of every subject."""
     measured = subjects(value)
     best = dict.fromkeys(measured, float("inf"))
     for _ in range(TURNS):
@@ -100,7 +100,7 @@ def measure(value: Any) -> dict[str, float]:
 
 
 def count(value: Any, *, containers: bool) -> int:
-    """How many containers, or how many leaves, the value has."""
+    """Return how many containers, or how many leaves, the value has."""
     if isinstance(value, dict):
         return containers + sum(count(each, containers=containers) for each in value.values())
     if isinstance(value, list):

@@ -1,10 +1,11 @@
-"""How many short runs a second go through workers, one process and four?
+"""How many short runs per second can workers complete, with one process and with four?
 
-A run has two nodes, of which one makes one unsafe call that does nothing; so it is four durable
-commits: claim, intent, receipt, release. The runs are put down before the workers start, and the
-clock runs from the first claim to the last release, both as the ledger has them. Printed beside it:
-the same runs one after the other with `graph.run` in one process, and what one idle worker costs.
-The ledger is in SQLite; or on a PostgreSQL that --store names, in schemas of its own.
+A run has two nodes. One of them makes one unsafe call that does nothing. That is four durable
+commits: claim, intent, receipt, release. The runs are enqueued before the workers start. The time
+is measured from the first claim to the last release, both as recorded in the ledger. For
+comparison, it prints the same runs one after the other with `graph.run` in one process, and the
+cost of one idle worker. The ledger is in SQLite, or in new schemas on a PostgreSQL that --store
+names.
 
     python bench/worker.py [--runs 2000] [--concurrency 32] [--processes 1 4] [--json]
                            [--store postgresql://…]
@@ -30,7 +31,7 @@ IDLE_SECONDS = 5.0
 
 @nt.tool("unsafe_on_replay")
 def act(number: int) -> int:
-    """Nothing, so that what is measured is ours."""
+    """Do nothing, so that only our own cost is measured."""
     return number
 
 
@@ -52,7 +53,7 @@ def app_in(place: str) -> nt.App:
 
 
 def enqueue(place: str, runs: int) -> float:
-    """Put the runs down. Answer: how many a second."""
+    """Enqueue the runs. Return how many per second."""
     inputs = {f"run-{number}": {"number": number} for number in range(runs)}
     began = time.perf_counter()
     app_in(place).enqueue_all("short", inputs)
@@ -60,7 +61,7 @@ def enqueue(place: str, runs: int) -> float:
 
 
 def by_workers(place: str, processes: int, concurrency: int) -> float:
-    """Let workers do all of them. Answer: runs a second."""
+    """Let workers run all of them. Return runs per second."""
     words = [sys.executable, __file__, "--work", place, "--concurrency", str(concurrency)]
     workers = [subprocess.Popen(words) for _ in range(processes)]
     for worker in workers:
@@ -75,7 +76,7 @@ def by_workers(place: str, processes: int, concurrency: int) -> float:
 
 
 def one_by_one(place: str, runs: int) -> float:
-    """The same runs one after the other, without a worker. Answer: runs a second."""
+    """Run the same runs one after the other, without a worker. Return runs per second."""
     app = app_in(place)
     began = time.perf_counter()
     for number in range(runs):
@@ -84,11 +85,11 @@ def one_by_one(place: str, runs: int) -> float:
 
 
 def idle_share(place: str) -> float:
-    """What a worker costs that has nothing to do, on a ledger of runs that are over."""
+    """Return the cost of an idle worker, on a ledger of finished runs."""
     worker = nt.Worker(app_in(place), concurrency=32)
     thread = threading.Thread(target=worker.run)
     thread.start()
-    # What it does once, when it starts, is not what an idle one costs.
+    # Exclude what it does once at its start.
     time.sleep(1)
     used, began = time.process_time(), time.perf_counter()
     time.sleep(IDLE_SECONDS)
@@ -107,7 +108,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, float]:
     figures = {"one by one, runs/s": one_by_one(place("alone"), min(given.runs, 500))}
     for processes in given.processes:
         ledger = place(processes)
-        figures["put down, runs/s"] = enqueue(ledger, given.runs)
+        figures["enqueue, runs/s"] = enqueue(ledger, given.runs)
         how_many = by_workers(ledger, processes, given.concurrency)
         figures[f"{processes} process(es), runs/s"] = how_many
     figures["an idle worker, % of one core"] = 100 * idle_share(ledger)

@@ -1,7 +1,7 @@
-"""An agent that closes a ticket: it looks, refunds, and writes to the customer, each of it once.
+"""An agent that closes a ticket: it looks, refunds, and writes to the customer, each only once.
 
     python examples/agent.py kill           # it is killed right after the bank has paid
-    python examples/agent.py                # the same line again: it continues where it was
+    python examples/agent.py                # the same command again: it resumes where it was
     nottwice show ticket-7 --store agent.db
     nottwice talk ticket-7 'Sure?' --app examples/agent.py
 
@@ -10,9 +10,9 @@ Or through the command line, with a worker, from an empty folder:
     nottwice run triage --id ticket-7 --app examples/agent.py --goal 'Close ticket 7' --detach
     nottwice worker --until-idle --app examples/agent.py
 
-What it is built of: a policy, which no run of the app goes past; a budget; conditions, without
-which no run is done; another agent that works for it. The models are scripts, so that this runs
-without a key. With a real one, write provider=nt.providers.anthropic("claude-...") or
+It consists of a policy that no run of the app can bypass, a budget, conditions without which no run
+is done, and another agent that works for it. The models are scripts, so this runs without an API
+key. With a real model, write provider=nt.providers.anthropic("claude-...") or
 nt.providers.openai("gpt-...").
 """
 
@@ -34,7 +34,7 @@ REQUESTS = FOLDER / "requests.txt"
 
 
 def found_in(file: Path, call: nt.Call, result: str) -> nt.Verification:
-    """Every line carries the id of its call."""
+    """Every line contains the id of its call."""
     lines = file.read_text().splitlines() if file.exists() else []
     return nt.happened(result) if any(call.id in line for line in lines) else nt.did_not_happen()
 
@@ -65,7 +65,7 @@ def refund(order_id: int, cents: int) -> str:
     "unsafe_on_replay",
     verify=lambda call: found_in(OUTBOX, call, "sent"),
     settles="1s",
-    # Other words are not another mail.
+    # A different text does not make it another mail.
     once_per=("to",),
 )
 def send_email(to: str, text: str) -> str:
@@ -83,16 +83,16 @@ SCRIPT: list[Any] = [
         {"get_order": {"order_id": 7}},
         {"clerk": {"goal": "Was ann@example.com paid back before?"}},
     ],
-    # A slip of two zeros. The policy refuses it, and the model is told why.
+    # Two zeros too many. The policy refuses it, and the model receives the reason.
     {"refund": {"order_id": 7, "cents": 400_000}},
     [
         {"finish_step": {"evidence": "order 7 cost 40.00, no refund before"}},
         {"refund": {"order_id": 7, "cents": 4000}},
     ],
     [{"finish_step": {"evidence": "the refund's receipt"}}, {"send_email": MAIL}],
-    # It has forgotten its mail and finds other words, as models do. The first receipt answers.
+    # It forgets its mail and writes it again, as models do. The first receipt answers.
     {"send_email": {**MAIL, "text": "Your 40.00 are on their way."}},
-    # It says that it is done, and has no evidence for the second condition.
+    # It claims to be done, but has no evidence for the second condition.
     "Ticket 7 is closed.",
     [
         {"finish_step": {"evidence": "the mail's receipt"}},
@@ -104,13 +104,13 @@ SCRIPT: list[Any] = [
 
 
 def refund_issued(state: nt.RunState) -> str | None:
-    """Whether the ledger has a receipt of the refund."""
+    """Return the receipt of the refund, if the ledger has it."""
     paid = [one for one in state.asked if one.tool == "refund" and one.outcome == "done"]
     return f"receipt {paid[0].receipt_id}" if paid else None
 
 
 def small_refunds(call: policy.ProposedCall) -> policy.Ruling:
-    """What the house allows a model to pay back."""
+    """Limit what a model may refund."""
     if call.tool == "refund" and call.arguments["cents"] > 100_00:
         return policy.deny("a model may refund up to 100.00")
     return policy.allow()

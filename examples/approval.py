@@ -3,9 +3,9 @@
     python examples/approval.py          # ticket 7: sends one e-mail, then waits for you
     python examples/approval.py 1.1.0    # a deploy in between: 1.1.0 beside 1.0.0, with ticket 8
     nottwice decide ...                  # the commands that it prints
-    python examples/approval.py 1.1.0    # pays once; ticket 7 ends on 1.0.0, which it began with
+    python examples/approval.py 1.1.0    # pays once; ticket 7 ends on 1.0.0, its own version
 
-Kill it wherever you like and run it again. A patch resumes a ticket, too: edit `commit` and write
+Kill it at any point and run it again. A patch can also resume a ticket: edit `commit` and write
 version 1.0.1. An edit that keeps the version is refused.
 """
 
@@ -22,7 +22,7 @@ State = dict[str, Any]
 
 
 def in_the_world(call: nt.Call) -> nt.Verification:
-    """Whether a call left its mark: every line carries the id of its call."""
+    """Return whether a call left its mark: every line contains the id of its call."""
     lines = WORLD.read_text().splitlines() if WORLD.exists() else []
     found = [line for line in lines if call.id in line]
     return nt.happened(found[0].split()[0]) if found else nt.did_not_happen()
@@ -30,7 +30,7 @@ def in_the_world(call: nt.Call) -> nt.Verification:
 
 @nt.tool("unsafe_on_replay", verify=in_the_world, settles="1s")
 def happen(what: str) -> str:
-    """Do something that cannot be taken back: send an e-mail, move money."""
+    """Do something that cannot be undone: send an e-mail, move money."""
     with WORLD.open("a") as world:
         world.write(f"{what} {nt.current_call().id}\n")
     return what

@@ -2,9 +2,9 @@
 
     python examples/bug_fix.py           # works in the folder bug-fix/, with a real git repository
 
-Kill it in any phase and run it again: one comment, one commit. The run is one readable file,
-bug-fix/runs/ae-33995.json. Open it while the pipeline works: it shows the phases and their steps,
-which of them is in progress, and which file each one wrote.
+Kill it in any phase and run it again: there is one comment and one commit. The run is one readable
+file, bug-fix/runs/ae-33995.json. Open it while the pipeline runs: it shows the phases and their
+steps, which of them is in progress, and which file each one wrote.
 """
 
 import json
@@ -25,7 +25,7 @@ git_commit = nt.recipes.git_commit(REPOSITORY, author=("Bot", "bot@example.com")
 
 
 def already_commented(call: nt.Call) -> nt.Verification:
-    """Each comment carries the id of its call as a marker."""
+    """Each comment contains the id of its call as a marker."""
     lines = ISSUE.read_text().splitlines() if ISSUE.exists() else []
     markers = [json.loads(line)["marker"] for line in lines]
     return nt.happened(markers.index(call.id)) if call.id in markers else nt.did_not_happen()
@@ -33,7 +33,7 @@ def already_commented(call: nt.Call) -> nt.Verification:
 
 @nt.tool("unsafe_on_replay", verify=already_commented, settles="1s")
 def comment(key: str, text: str) -> int:
-    """Add a comment to the issue; returns its number."""
+    """Add a comment to the issue. Return its number."""
     with ISSUE.open("a") as issue:
         issue.write(json.dumps({"key": key, "text": text, "marker": nt.current_call().id}) + "\n")
     return len(ISSUE.read_text().splitlines()) - 1

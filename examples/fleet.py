@@ -1,8 +1,8 @@
-"""Four agents at once, handed their tasks by a fifth; kill the process, and each loses one beat.
+"""Four agents work in parallel for a fifth. After a kill, each repeats at most one step.
 
-    python examples/fleet.py     # kill it wherever you like, run it again: it goes on where it was
+    python examples/fleet.py     # kill it at any point, run it again: it resumes where it was
 
-Each worker writes ten comments to a tracker, a file here. The models are scripts.
+Each worker writes ten comments to a tracker, which is a file here. The models are scripts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILES = ("loop.py", "state.py", "tools.py", "tests.py")
 
 
 def in_tracker(call: nt.Call) -> nt.Verification:
-    """Every comment carries the id of its call."""
+    """Every comment contains the id of its call."""
     lines = TRACKER.read_text().splitlines() if TRACKER.exists() else []
     return nt.happened("noted") if any(call.id in line for line in lines) else nt.did_not_happen()
 
@@ -38,7 +38,7 @@ def comment(file: str, number: int) -> str:
 
 
 def review(request: ModelRequest) -> Any:
-    """What a reviewer says: a comment in each turn, then that it is done."""
+    """Script of a reviewer: a comment in each turn, then that it is done."""
     time.sleep(0.01)
     file = request.messages[0].text.split()[3]
     if request.turn <= COMMENTS:
@@ -68,7 +68,7 @@ app = nt.App(graphs=[lead, reviewer], store=FOLDER / "fleet.db")
 
 
 def main() -> None:
-    """Have everything reviewed, or what is left of it."""
+    """Have all files reviewed, or the rest of them."""
     began = time.perf_counter()
     outcome = lead.run("review-1", goal="Have all files reviewed", store=app)
     lines = TRACKER.read_text().splitlines()

@@ -1,8 +1,8 @@
-"""A hundred letters, one unsafe call each, many at once; killed in the middle, none goes twice.
+"""A hundred letters, one unsafe call each, in parallel. After a kill, none is sent twice.
 
-    python examples/hundred_items.py     # kill it, run it again: it goes on where it was
+    python examples/hundred_items.py     # kill it, run it again: it resumes where it was
 
-The "letters" are lines in a file.
+The letters are lines in a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OUTBOX = FOLDER / "letters.txt"
 
 
 def in_outbox(call: nt.Call) -> nt.Verification:
-    """Every letter carries the id of its call."""
+    """Every letter contains the id of its call."""
     lines = OUTBOX.read_text().splitlines() if OUTBOX.exists() else []
     return nt.happened(None) if any(call.id in line for line in lines) else nt.did_not_happen()
 
@@ -35,7 +35,7 @@ flow = nt.Graph("letters", version="1.0.0")
 
 @flow.node
 def post_all(state: dict[str, Any]) -> dict[str, Any]:
-    """One branch an item: what a finished branch has done stays done, whatever its siblings do."""
+    """Use one branch per item: a finished branch stays finished, whatever its siblings do."""
     nt.map(lambda name: post_letter(to=name), state["names"])
     return {"posted": len(state["names"])}
 

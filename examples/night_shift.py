@@ -1,9 +1,9 @@
-"""An agent of 160 steps, each with a question to a model and a comment in a tracker.
+"""An agent of 160 steps, each with a request to a model and a comment in a tracker.
 
     python examples/night_shift.py       # kill it at step 141, run it again: it continues there
 
 No comment is written twice, and at most one reply is paid for twice. The model is a script and the
-tracker a file, so that this runs without a key. While it works, this says how far it came:
+tracker is a file, so this runs without an API key. While it works, this shows its progress:
 
     nottwice show night-shift --store night-shift.db
 """
@@ -23,7 +23,7 @@ STEPS = 160
 
 
 def in_tracker(call: nt.Call) -> nt.Verification:
-    """Every comment carries the id of its call."""
+    """Every comment contains the id of its call."""
     lines = TRACKER.read_text().splitlines() if TRACKER.exists() else []
     return nt.happened("noted") if any(call.id in line for line in lines) else nt.did_not_happen()
 
@@ -37,7 +37,7 @@ def comment(step: int) -> str:
 
 
 def reply(request: ModelRequest) -> Any:
-    """What the model says: a comment for each step, then that it is done."""
+    """Script of the model: a comment for each step, then that it is done."""
     time.sleep(0.005)
     return {"comment": {"step": request.turn}} if request.turn <= STEPS else "All is noted."
 
@@ -48,7 +48,7 @@ agent = nt.Agent(
     provider=nt.providers.scripted(reply, log=REQUESTS),
     tools=[comment],
     context_tokens=4000,
-    # A night is longer than the hundred turns that an agent may take by itself.
+    # It needs more than the default limit of a hundred turns.
     budget=nt.Budget(turns=400),
 )
 app = nt.App(graphs=[agent], store=FOLDER / "night-shift.db")

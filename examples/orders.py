@@ -1,6 +1,6 @@
-"""A hundred orders, worked off by as many workers as you like; kill any of them, none ships twice.
+"""A hundred orders, processed by any number of workers. Kill any of them: no order ships twice.
 
-    python examples/orders.py             # put the orders down; again: they are there already
+    python examples/orders.py             # enqueue the orders; a second time changes nothing
     nottwice worker --app examples/orders.py:app --concurrency 16      # in as many windows
 
 Large orders wait for a person: `nottwice reviews`, `nottwice decide`. Parcels are lines in a file.
@@ -19,7 +19,7 @@ SHIPPED = FOLDER / "shipped.txt"
 
 
 def shipped(call: nt.Call) -> nt.Verification:
-    """Every parcel carries the id of its call."""
+    """Every parcel contains the id of its call."""
     lines = SHIPPED.read_text().splitlines() if SHIPPED.exists() else []
     return nt.happened(None) if any(call.id in line for line in lines) else nt.did_not_happen()
 
@@ -36,7 +36,7 @@ flow = nt.Graph("order", version="1.0.0")
 
 @flow.node
 def check(state: dict[str, Any]) -> dict[str, Any] | None:
-    """Orders for more than 95 need a person."""
+    """Ask a person about orders for more than 95."""
     if state["worth"] > 95:
         return {"answer": nt.ask(f"Ship for {state['worth']}?", options=["yes", "no"])}
     return None
@@ -52,10 +52,10 @@ app = nt.App(graphs=[flow], store=FOLDER / "orders.db")
 
 
 def main() -> None:
-    """Put a hundred orders down."""
+    """Enqueue a hundred orders."""
     orders = {f"order-{number}": {"worth": number} for number in range(1, 101)}
     new = app.enqueue_all("order", orders)
-    print(f"{new} new orders, {len(orders) - new} were there already")
+    print(f"{new} new orders, {len(orders) - new} already enqueued")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python examples/report.py            # works in the folder report/; kill it, run it again
 
-The model is a script, so that this runs without a key. With a real one, write instead:
+The model is a script, so this runs without an API key. With a real model, write:
 provider=nt.providers.anthropic("claude-...") or nt.providers.openai("gpt-...").
 """
 

@@ -365,7 +365,7 @@ def test_the_report_is_written_noted_and_committed_once(
 @pytest.mark.deep(part="sweeps")
 def test_a_hundred_orders_whose_worker_is_killed_all_ship_once(tmp_path: Path) -> None:
     assert "100 new orders" in run("orders", tmp_path)
-    assert "100 were there already" in run("orders", tmp_path)
+    assert "100 already enqueued" in run("orders", tmp_path)
     app = f"{ROOT / 'examples' / 'orders.py'}:app"
     words = [sys.executable, "-m", "nottwice", "worker", "--app", app, "--until-idle"]
     environment = {**os.environ, "EXAMPLE_FOLDER": str(tmp_path)}

@@ -1,9 +1,9 @@
 """agent-once 0.1.0 (imported as ``once``): its quick start, a tool inside a scope.
 
-Read in its source: one INSERT that claims the key and one UPDATE with the result, each its own
-transaction. WAL is set and ``synchronous`` is not, so SQLite's own default applies (FULL in the
-usual builds). The result is kept as JSON and returned on a repeat; of the arguments only a hash
-is kept.
+From its source: one INSERT that claims the key and one UPDATE with the result, each in its own
+transaction. WAL is set and ``synchronous`` is not, so SQLite's default applies (FULL in the usual
+builds). The result is stored as JSON and returned on a repeat. Of the arguments, only a hash is
+stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 DISTRIBUTION = "agent-once"
-NOTE = "of the arguments it stores a hash only"
+NOTE = "stores only a hash of the arguments"
 
 Call = Callable[[str, str], object]
 

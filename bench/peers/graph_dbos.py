@@ -18,9 +18,9 @@ BODY = "x" * 500
 def open_graph(
     folder: Path, *, database: str = "", twice: bool = False
 ) -> tuple[str, Callable[..., float]]:
-    """A workflow whose steps each return 500 bytes; DBOS records every step's result.
+    """Open a workflow whose steps each return 500 bytes. DBOS records every step's result.
 
-    ``twice``: before each step another one that says what is about to be done.
+    ``twice``: add another step before each step, which records what is about to be done.
     """
     dies_at = {"step": -1}
     logging.disable(logging.CRITICAL)
@@ -59,7 +59,7 @@ def open_graph(
         dies_at["step"] = dies
         began = time.perf_counter()
         if resumes:
-            # It was resumed by launch(), which is when the resume began.
+            # launch() resumed it, so that is when the resume started.
             assert DBOS.retrieve_workflow(run_id).get_result() == steps
             return time.perf_counter() - launched
         with SetWorkflowID(run_id):
@@ -70,7 +70,7 @@ def open_graph(
 
 
 def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
-    """A workflow whose step returns the whole list with one note more."""
+    """Open a workflow whose step returns the whole list plus one note."""
     pace = {}
     logging.disable(logging.CRITICAL)
     url = f"sqlite:///{folder / 'dbos.db'}"
@@ -78,7 +78,7 @@ def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
 
     @DBOS.step()
     def step(number: int, notes: list[str]) -> list[str]:
-        pace["more"] = pace["now"].goes_on(number)
+        pace["more"] = pace["now"].step(number)
         return [*notes, note(number)]
 
     @DBOS.workflow()

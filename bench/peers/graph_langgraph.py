@@ -19,7 +19,7 @@ BODY = "x" * 500
 
 
 class State(TypedDict):
-    """What the loop keeps."""
+    """The state of the loop."""
 
     number: int
     steps: int
@@ -27,7 +27,7 @@ class State(TypedDict):
 
 
 def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
-    """Nodes that add 500 bytes to the state, durability="sync"."""
+    """Open a graph whose nodes add 500 bytes to the state, durability="sync"."""
     dies_at = {"step": -1}
 
     def step(state: State) -> dict:
@@ -46,7 +46,7 @@ def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
 
     def run(run_id: str, steps: int, *, dies: int = -1, resumes: bool = False) -> float:
         dies_at["step"] = dies
-        # Told, because looking for what there is would count against it.
+        # Passed as a flag, because looking up the existing state would count against it.
         given = None if resumes else {"number": 0, "steps": steps, "log": []}
         config = {"configurable": {"thread_id": run_id}, "recursion_limit": 100_000}
         began = time.perf_counter()
@@ -65,12 +65,12 @@ class Growing(TypedDict):
 
 
 def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
-    """A node that returns the whole list with one note more, durability="sync"."""
+    """Open a node that returns the whole list plus one note, durability="sync"."""
     pace = {}
 
     def step(state: Growing) -> dict:
         number = state["number"] + 1
-        pace["more"] = pace["now"].goes_on(number)
+        pace["more"] = pace["now"].step(number)
         return {"number": number, "notes": [*state["notes"], note(number)]}
 
     builder = StateGraph(Growing)
@@ -89,7 +89,7 @@ def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
 
 
 def connect(folder: Path) -> sqlite3.Connection:
-    """As durable as ours."""
+    """Connect with the same durability as ours."""
     connection = sqlite3.connect(folder / "langgraph.db", check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")

@@ -1,4 +1,4 @@
-"""The same loop as the other files of this kind, as a graph of nottwice."""
+"""The same loop as the other files of this kind, as a nottwice graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BODY = "x" * 500
 def open_graph(
     folder: Path, *, store: str = "", checkpoints: str = "every_step", effect: bool = False
 ) -> tuple[str, Callable[..., float]]:
-    """Nodes that add 500 bytes to the state; every node's end is durable before the next one."""
+    """Open a graph whose nodes add 500 bytes, each durable before the next one."""
     dies_at = {"step": -1}
 
     @nt.tool("unsafe_on_replay", name="bench_effect")
@@ -36,7 +36,7 @@ def open_graph(
         to = "done" if number + 1 >= state["steps"] else "more"
         return nt.go(to, {"number": number + 1, "log": [added]})
 
-    # What a process does once, before its first run; for the others: compile(), launch().
+    # Done once per process, before its first run. For the others: compile(), launch().
     flow.fingerprint()
     ledger = nt.open(store or folder / "ours.db")
 
@@ -52,20 +52,20 @@ def open_graph(
 
 
 def open_graph_with_effects(folder: Path) -> tuple[str, Callable[..., float]]:
-    """The same with one unsafe call a node, which none of the others protects."""
+    """Like ``open_graph``, with one unsafe call per node, which no other library protects."""
     _, run = open_graph(folder, checkpoints="effects", effect=True)
     return "one protected effect a step", run
 
 
 def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
-    """A node that returns the whole list with one note more."""
+    """Open a node that returns the whole list plus one note."""
     pace = {}
     flow = nt.Graph("growing", version="1.0.0", checkpoints="every_step")
 
     @flow.node(then={"more": "step", "done": nt.END}, most=10**9)
     def step(state: dict) -> nt.go:
         number = state["number"] + 1
-        to = "more" if pace["now"].goes_on(number) else "done"
+        to = "more" if pace["now"].step(number) else "done"
         return nt.go(to, {"number": number, "notes": [*state["notes"], note(number)]})
 
     ledger = nt.open(folder / "ours.db")

@@ -1,4 +1,4 @@
-"""One process of a graph benchmark: runs loops as it is told and prints how long they took."""
+"""One process of a graph benchmark: runs loops on request and prints how long they took."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Openers = dict[str, Callable[[Path], tuple[str, Callable[..., Any]]]]
 
 
 def serve(openers: Openers) -> None:
-    """Arguments: opener, folder. Then a line of JSON for every answer that is wanted."""
+    """Serve requests. Arguments: opener, folder. Then one request per line of JSON."""
     opener, folder = sys.argv[1], Path(sys.argv[2])
     note, run = openers[opener](folder)
     answer({"note": note})
@@ -31,7 +31,7 @@ def serve(openers: Openers) -> None:
 
 
 def together(pool: ThreadPoolExecutor, run: Callable[..., float], wanted: dict[str, Any]) -> float:
-    """So many runs at once, a thread for each. Answer: seconds until all are done."""
+    """Run that many runs concurrently, one thread each. Return seconds until all are done."""
     began = time.perf_counter()
     ids = [f"{wanted['id']}-{number}" for number in range(wanted["at_once"])]
     for started in [pool.submit(run, one, wanted["steps"]) for one in ids]:

@@ -1,4 +1,4 @@
-"""nottwice, as its README says: one decorator, one ``with``, no setting changed."""
+"""nottwice as in its README: one decorator, one ``with``, default settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The same loop as the other files of this kind, as an Absurd task.
 
-Its tables and functions come as one SQL file, which is not in its package: it is read from
+Its tables and functions come as one SQL file, which is not in its package. It is read from
 ``absurd.sql`` in the folder of the environments.
 """
 
@@ -19,10 +19,10 @@ BODY = "x" * 500
 
 
 def open_task(folder: Path, *, twice: bool = False) -> tuple[str, Callable[..., float]]:
-    """A task whose steps each return 500 bytes, worked on by this process at once.
+    """Open a task whose steps each return 500 bytes. This process works on it immediately.
 
-    ``twice``: before each step another one that says what is about to be done. Every thread has a
-    connection of its own, which is more than Absurd's own worker would give it.
+    ``twice``: add another step before each step, which records what is about to be done. Every
+    thread has its own connection, which is more than Absurd's own worker would give it.
     """
     url = (folder / "url").read_text()
     with psycopg.connect(url, autocommit=True) as connection:
@@ -44,7 +44,7 @@ def open_task(folder: Path, *, twice: bool = False) -> tuple[str, Callable[..., 
         began = time.perf_counter()
         task = mine.app.spawn("loop", {"steps": steps}, idempotency_key=run_id)
         while True:
-            # Of several threads each works on what it gets, which need not be its own task.
+            # Each thread works on whatever task it gets, which need not be its own.
             mine.app.work_batch(worker_id="bench", claim_timeout=600, batch_size=1)
             found = mine.app.fetch_task_result(task["task_id"])
             if found.state not in ("pending", "running"):

@@ -13,12 +13,12 @@ import graph_worker
 
 
 def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
-    """A workflow whose steps each return 500 bytes; DBOS records every step's result."""
+    """Open a workflow whose steps each return 500 bytes. DBOS records every step's result."""
     return graph_dbos.open_graph(folder, database=(folder / "url").read_text())
 
 
 def open_graph_twice(folder: Path) -> tuple[str, Callable[..., float]]:
-    """The same with a step before each that says what is about to be done."""
+    """Like ``open_graph``, with a step before each that records what is about to be done."""
     return graph_dbos.open_graph(folder, database=(folder / "url").read_text(), twice=True)
 
 

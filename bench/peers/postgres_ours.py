@@ -16,12 +16,12 @@ import nottwice as nt
 
 
 def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
-    """A graph whose steps are each durable before the next one; nothing of them is protected."""
+    """Open a graph whose steps are each durable before the next one. No effect is protected."""
     return graph_ours.open_graph(folder, store=(folder / "url").read_text())
 
 
 def open_guard(folder: Path) -> tuple[str, Callable[..., float]]:
-    """One unsafe call a step: an intent before it and a receipt after it."""
+    """Make one unsafe call per step: an intent before it and a receipt after it."""
     ledger = nt.open((folder / "url").read_text())
 
     @nt.tool("unsafe_on_replay", name="bench_send")

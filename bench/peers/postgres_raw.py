@@ -14,7 +14,7 @@ BODY = "x" * 500
 
 
 def open_rows(folder: Path) -> tuple[str, Callable[..., float]]:
-    """One INSERT a step, each a transaction of its own; a connection for every thread."""
+    """Make one INSERT per step, each in its own transaction, with a connection per thread."""
     url = (folder / "url").read_text()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(

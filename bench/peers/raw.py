@@ -1,8 +1,8 @@
-"""The two limits that every library is measured against: SQLite with nothing around it.
+"""The two limits that every library is measured against: bare SQLite.
 
 (a) One durable commit of one row of about 1 KB.
-(b) The two commits that no guard can do without, one before the effect and one after it, and
-    nothing else: no key, no hash, no look-up, no encoding.
+(b) The two commits that every guard needs, one before the effect and one after it, and nothing
+    else: no key, no hash, no lookup, no encoding.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """safeagent-exec-guard 0.1.25: the decorator over its own durable local store.
 
-Read in its source: ``SettlementRequestRegistry(sqlite_path=...)`` is its "preferred local durable
-backend"; claim and settle are one commit each. WAL is set and ``synchronous`` is not, so SQLite's
-own default applies (FULL in the usual builds). What the tool returned is thrown away: the
-stored receipt holds the arguments and a random execution id, and that is what a repeat returns.
-The caller makes up the request id; arguments are not hashed.
+From its source: ``SettlementRequestRegistry(sqlite_path=...)`` is its "preferred local durable
+backend". Claim and settle are one commit each. WAL is set and ``synchronous`` is not, so SQLite's
+default applies (FULL in the usual builds). It discards what the tool returned: the stored receipt
+holds the arguments and a random execution id, and a repeat returns that. The caller chooses the
+request id, and arguments are not hashed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,6 @@ def open_guard(database: Path, send: Callable[..., dict[str, str]]) -> Iterator[
 
     guard = library.safeagent_guard(registry=registry, action="send", request_id_fn=request_id)
     guarded = guard(send_payload)
-    # The registry offers no close, so its connection is closed where it lies.
+    # The registry has no close(), so close its connection directly.
     with closing(registry.sqlite._conn):
         yield lambda to, body: guarded({"to": to, "body": body})

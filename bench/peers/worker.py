@@ -1,9 +1,9 @@
-"""What one measured process does: open one library on one fresh file, make calls on request.
+"""One measured process: opens one library on one fresh file and makes calls on request.
 
 ``bench/peers.py`` starts it as ``python -I worker.py FILE OPENER DATABASE`` in the library's own
-environment. ``-I`` keeps this folder off the import path: ``call4agents.py`` here must not hide
-the library of the same name. It answers each line on stdin with one line of JSON on stdout: a
-number asks for that many timed calls, the end of input for the closing check.
+environment. ``-I`` keeps this folder off the import path: ``call4agents.py`` here must not hide the
+library of the same name. It answers each line on stdin with one line of JSON on stdout. A number
+requests that many timed calls, and the end of input requests the closing check.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ effects: list[str] = []
 
 
 def send(to: str, body: str) -> dict[str, str]:
-    """The tool under guard. It does next to nothing, so that the guard is what is measured."""
+    """The protected tool. It does next to nothing, so that the guard is measured."""
     effects.append(to)
     return {"receipt": "x" * 480}
 
@@ -71,7 +71,7 @@ def version_of(peer: ModuleType) -> str:
 
 
 def timed_calls(call: Call, *, first: int, calls: int) -> float:
-    """The timing loop, the same for every library: sequential calls, all of them new."""
+    """Time sequential new calls. The loop is the same for every library."""
     start = perf_counter()
     for number in range(first, first + calls):
         call(f"user{number}", BODY)
@@ -79,10 +79,10 @@ def timed_calls(call: Call, *, first: int, calls: int) -> float:
 
 
 def keeps_results(peer: ModuleType, opener: Opener, database: Path, made: int) -> bool | None:
-    """Open the file again, repeat the first call, and see what the library hands back.
+    """Open the file again, repeat the first call, and check what the library returns.
 
-    A guard that fires the effect again, or that lost a call, has not done the work that was
-    timed; its figures are refused.
+    A guard that fires the effect again, or that lost a call, has not done the measured work. Its
+    figures are rejected.
     """
     if peer.DISTRIBUTION is None:
         return None

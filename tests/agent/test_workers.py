@@ -243,7 +243,7 @@ def test_a_boss_waits_for_a_worker_whose_version_is_not_deployed_and_people_are_
     outcome = boss_of(new).run("b", store=path)
     assert outcome.status == "waiting"
     (told,) = (one.summary for one in outcome.reviews if one.kind.value == "undeployable")
-    assert "no deployed version can take this run" in told
+    assert "no deployed version can resume this run" in told
     assert "--to clerk@2.0.0 --why TEXT" in told, "an agent needs no map"
     assert PAID == []
     outcome = nt.App(graphs=[boss_of(new), old, new], store=path).run("boss", "b")

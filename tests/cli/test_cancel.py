@@ -39,7 +39,7 @@ def test_a_reason_is_needed(graph_runs: Workplace) -> None:
 def test_what_is_over_or_not_there_cannot_be_cancelled(graph_runs: Workplace) -> None:
     over = graph_runs.cli("cancel", "done-1", "--why", "x")
     assert over.exit_code == 1
-    assert "is completed already" in over.stderr
+    assert "is already completed" in over.stderr
     assert "There is no run" in graph_runs.cli("cancel", "nobody", "--why", "x").stderr
 
 

@@ -97,7 +97,7 @@ def test_what_may_be_made_again_is_judged_by_the_number_that_is_given(agent: str
     assert crash(*words, "--at-most-repeated", "3").exit_code == 0
     result = crash(*words, "--at-most-repeated", "2")
     assert result.exit_code == 3
-    assert "3 calls were made again (cli_crash_search ×3), and at most 2 may be" in result.output
+    assert "3 calls were repeated (cli_crash_search ×3), but at most 2 may be" in result.output
     again = shlex.split(result.output.partition("again: nottwice crash ")[2].splitlines()[0])
     assert again[again.index("--at-most-repeated") :][:2] == ["--at-most-repeated", "2"]
     assert crash(*again).exit_code == 3
@@ -121,7 +121,7 @@ def test_a_program_reads_one_document(agent: str) -> None:
         (["crashing_agent.py:handle", "--points", "x"], 1, "is not a point"),
         (["crashing_agent.py:handle", "--budget", "soon"], 1, "is not a duration"),
         (["crashing_agent.py:handle", "--level", "everywhere"], 2, "everywhere"),
-        (["crashing_agent.py:handle"], 1, "was given no answer"),
+        (["crashing_agent.py:handle"], 1, "has no answer for it"),
     ],
 )
 def test_what_cannot_be_examined_is_refused_and_nothing_runs_for_real(

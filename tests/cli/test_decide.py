@@ -232,7 +232,7 @@ def test_an_application_of_the_project_that_cannot_be_imported_stops_nobody_on_c
         (["abort"], 2, "--why TEXT"),
         (["abort", "--why", "  "], 1, "(--why)"),
         (["abort", "--why", "x", "--by", ""], 1, "(--by)"),
-        (["maybe", "--why", "x"], 2, "'maybe' is no decision"),
+        (["maybe", "--why", "x"], 2, "'maybe' is not a decision"),
     ],
 )
 def test_an_incomplete_decision_is_refused(

@@ -35,7 +35,7 @@ def test_what_cannot_be_forked_is_refused(graph_place: Workplace) -> None:
         "fork done-1 --to c --store agent.db",
     )
     assert "has a call in doubt" in doubt.stderr
-    assert "There is a run 'listen-1' already" in twice.stderr
+    assert "Run 'listen-1' already exists" in twice.stderr
     assert "no checkpoint 9" in missing.stderr
     assert "nottwice history done-1" in missing.stderr
     assert "fork needs your graphs" in no_app.stderr

@@ -111,7 +111,7 @@ def test_a_lock_file_that_cannot_be_read_fails_the_build(place: Workplace) -> No
     (place.folder / "nottwice.lock").write_text("<<<<<<< HEAD")
     (checked,) = place.lines(CHECK)
     assert checked.exit_code == 3
-    assert "no lock file that can be read" in checked.stdout
+    assert "not a readable lock file" in checked.stdout
 
 
 def test_a_graph_that_uses_a_tool_without_a_class_fails_the_build(place: Workplace) -> None:

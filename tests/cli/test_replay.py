@@ -179,9 +179,7 @@ def test_a_failure_ends_with_1_and_names_file_cause_and_difference(place: Place)
     ended = place.run("replay checkpoints --junit replay.xml")
     assert ended.exit_code == 1
     assert "FAILED checkpoints/support-look_up-" in ended.stdout
-    assert (
-        "arguments changed in tell: replay_mail is asked for with other arguments" in ended.stdout
-    )
+    assert "arguments changed in tell: replay_mail is called with other arguments" in ended.stdout
     assert '~ arguments.body: "hello ' in ended.stdout
     assert ended.stdout.endswith("0 checkpoints resumed as recorded, 4 failed\n")
     suite = ElementTree.parse(place.folder / "replay.xml").getroot()
@@ -229,7 +227,7 @@ def test_checkpoints_of_the_last_major_version_are_migrated_and_resumed(place: P
     words = "replay checkpoints --to support@2.0.0 --map look_up=look_up"
     ended = place.run(words)
     assert ended.exit_code == 1
-    assert "nothing says where it goes on" in ended.stdout
+    assert "the mapping does not define where it resumes" in ended.stdout
     ended = place.run(f"{words} --map tell=write")
     assert ended.exit_code == 1
     assert "node raises in write: KeyError: 'address'" in ended.stdout
@@ -282,7 +280,7 @@ def to_2(state):
 REFUSED = [
     ("replay checkpoints --map a=b", 2, "Say to which version: --to"),
     ("replay checkpoints --to support@9.0.0", 2, "It has: support@1.0.0"),
-    ("replay nowhere", 2, "There is no recorded checkpoint in nowhere"),
+    ("replay nowhere", 2, "There is not a readable recorded checkpoint in nowhere"),
     ("replay", 2, "Missing argument"),
     ("replay checkpoints --secret x", 2, "--secret is for recording"),
     ("replay checkpoints --tools []", 2, "--tools must be a JSON object"),

@@ -149,7 +149,7 @@ def test_until_idle_it_does_what_there_is_and_ends_with_its_figures(place: Place
     assert json.loads(out)["worker"]["completed"] == 2
     assert place.world() == ["a first", "a second", "b first", "b second"]
     logged = [json.loads(line) for line in err.splitlines()]
-    assert {line["run_id"] for line in logged if line.get("decision") == "take up the run"} == {
+    assert {line["run_id"] for line in logged if line.get("decision") == "advance the run"} == {
         "a",
         "b",
     }

@@ -73,7 +73,7 @@ def test_a_run_that_no_deployed_version_can_take_says_so(host: Host, effects: Ef
         with pytest.raises(Crash):
             nt.App(graphs=[flow(effects)], store=ledger).run("flow", "r")
         app = nt.App(graphs=[flow(effects, "2.0.0")], store=ledger)
-        with pytest.raises(WorkflowVersionMismatch, match="no deployed graph can take it"):
+        with pytest.raises(WorkflowVersionMismatch, match="no deployed graph can resume it"):
             app.run("flow", "r")
         # To look takes no code that fits.
         outcome = app.outcome("r")
@@ -96,7 +96,7 @@ def test_a_graph_that_is_not_whole_is_refused_with_the_app(effects: Effects) -> 
 
 def test_only_graphs_can_be_in_an_app() -> None:
     not_a_graph: Any = "flow"
-    with pytest.raises(UsageError, match="is none"):
+    with pytest.raises(UsageError, match="is not a graph"):
         nt.App(graphs=[not_a_graph])
 
 
@@ -105,11 +105,11 @@ def test_an_unknown_graph_or_run_is_named(host: Host, effects: Effects) -> None:
         app = nt.App(graphs=[flow(effects)], store=ledger)
         with pytest.raises(UsageError, match=r"no graph 'other'.*It has: flow"):
             app.run("other", "r")
-        with pytest.raises(UnknownRun, match="No run 'r'"):
+        with pytest.raises(UnknownRun, match="no run 'r'"):
             app.outcome("r")
         with ledger.run("plain"):
             pass
-        with pytest.raises(UsageError, match="not a run of a graph"):
+        with pytest.raises(UsageError, match="not a graph run"):
             app.outcome("plain")
 
 

@@ -199,16 +199,16 @@ def test_a_run_that_is_over_cannot_be_cancelled(host: Host, effects: Effects) ->
     flow = graph()
     flow.node(name="a")(lambda state: None)
     run(host, flow)
-    with pytest.raises(UsageError, match="is completed already"):
+    with pytest.raises(UsageError, match="is already completed"):
         cancel_it(host)
     run(host, waiting("other"), run_id="other")
     cancel_it(host, "other")
-    with pytest.raises(UsageError, match="is aborted already"):
+    with pytest.raises(UsageError, match="is already aborted"):
         cancel_it(host, "other")
 
 
 def test_an_unknown_run_cannot_be_cancelled(host: Host) -> None:
-    with pytest.raises(UnknownRun, match="No run 'r'"):
+    with pytest.raises(UnknownRun, match="no run 'r'"):
         cancel_it(host)
 
 

@@ -426,7 +426,7 @@ def test_what_is_no_graph_is_refused_before_anything_is_spawned(
     host: Host, effects: Effects
 ) -> None:
     parent = parent_of(effects, lambda state: nt.spawn("child"))  # type: ignore[arg-type]
-    with pytest.raises(nt.UsageError, match=r"nt\.spawn takes a graph, and 'child' is none"):
+    with pytest.raises(nt.UsageError, match=r"nt\.spawn takes a graph, and 'child' is not a graph"):
         run(host, parent)
     awaiting = graph("awaiting")
 

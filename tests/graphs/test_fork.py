@@ -195,7 +195,7 @@ def test_a_fork_that_was_broken_off_is_finished_by_asking_again(effects: Effects
         died = host.points >= point
         if died and not any(run_id == "f" for run_id, _ in host.data.checkpoints):
             if "f" in host.data.runs:
-                with pytest.raises(UsageError, match="broken off"):
+                with pytest.raises(UsageError, match="forking was interrupted"):
                     run(host, flow, run_id="f")
             fork(host, flow, at=1)
         assert run(host, flow, run_id="f").state == expected, point
@@ -211,7 +211,7 @@ def test_a_fork_does_not_take_an_id_that_is_in_use(host: Host, effects: Effects)
     run(host, flow, {"most": 0}, run_id="other")
     fork(host, flow)
     for taken in ("r", "other", "f"):
-        with pytest.raises(UsageError, match="There is a run"):
+        with pytest.raises(UsageError, match="already exists"):
             fork(host, flow, to=taken)
 
 
@@ -227,7 +227,7 @@ def test_a_fork_can_be_forked(host: Host, effects: Effects) -> None:
 
 def test_what_cannot_be_forked_says_why(host: Host, effects: Effects) -> None:
     flow = rounds(effects)
-    with pytest.raises(UnknownRun, match="No run 'r'"):
+    with pytest.raises(UnknownRun, match="no run 'r'"):
         fork(host, flow)
     run(host, flow, {"most": 0})
     with pytest.raises(UsageError, match="no checkpoint 99"):

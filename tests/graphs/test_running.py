@@ -187,7 +187,7 @@ def test_a_run_that_was_opened_with_nt_run_is_refused(host: Host, effects: Effec
 
 
 def test_an_unknown_run_has_no_outcome(host: Host, effects: Effects) -> None:
-    with host.process() as ledger, pytest.raises(UnknownRun, match="No run 'r'"):
+    with host.process() as ledger, pytest.raises(UnknownRun, match="no run 'r'"):
         line(effects, "a").outcome("r", store=ledger)
 
 

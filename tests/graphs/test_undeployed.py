@@ -76,7 +76,7 @@ def test_the_error_lists_what_can_be_done_with_the_commands(
     text = str(stumble(stranded, effects))
     assert "this code has flow@2.0.0" in text
     assert "nt.App(graphs=[..., <flow@1.0.0>])" in text
-    afresh = shlex.split(text[text.index("nottwice run") : text.index("; what this run")])
+    afresh = shlex.split(text[text.index("nottwice run") : text.index("; effects that")])
     assert afresh[:5] == ["nottwice", "run", "flow", "--id", "r-2"]
     assert json.loads(afresh[afresh.index("--input") + 1]) == {"order": 7}
     assert "nottwice cancel r --why TEXT" in text

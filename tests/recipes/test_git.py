@@ -280,7 +280,7 @@ def test_nobody_elses_merge_is_concluded(
     repository.git("merge", "--quiet", "--no-commit", "--no-ff", "side")
     (repository.path / "ours.txt").write_text("new\n")
     before = repository.git("rev-parse", "HEAD")
-    with pytest.raises(nt.Poison, match="middle of a merge"):
+    with pytest.raises(nt.Poison, match="a merge, a rebase or the like is in progress"):
         work_on(ledger, lambda: commit(message="ours", paths=["ours.txt"]))
     assert repository.git("rev-parse", "HEAD") == before
 
@@ -320,7 +320,7 @@ def test_files_that_are_not_there_and_patterns_are_refused(
 
 def test_nothing_to_commit_is_told(repository: Repository, commit: Commit, ledger: Path) -> None:
     (repository.path / "ours.txt").write_text("old\n")
-    with pytest.raises(nt.Poison, match="just as they are"):
+    with pytest.raises(nt.Poison, match="HEAD already has these files"):
         work_on(ledger, lambda: commit(message="ours", paths=["ours.txt"]))
 
 

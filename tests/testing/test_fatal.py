@@ -23,8 +23,8 @@ EVERY_POINT = [
     "after the effect of pay",
     "before recording the receipt of pay",
     "after recording the receipt of pay",
-    "before leaving the run",
-    "after leaving the run",
+    "before releasing the run",
+    "after releasing the run",
 ]
 
 

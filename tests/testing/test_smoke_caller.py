@@ -74,7 +74,7 @@ ORDER = Order("r", {}, "k")
         ("import sys; sys.exit(7)", "exit code 7"),
         (f"{READY}; input(); sys.exit(7)", "exit code 7"),
         (f"{READY}; input(); time.sleep(60)", "said nothing for 0.2 s"),
-        (f"{READY}; input(); print('[', flush=True); time.sleep(60)", "said nothing that counts"),
+        (f"{READY}; input(); print('[', flush=True); time.sleep(60)", "sent no valid answer"),
         (f'{READY}; input(); print(\'{{"raised": "No: such"}}\')', "could not be called: No: such"),
     ],
 )

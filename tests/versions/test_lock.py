@@ -76,7 +76,7 @@ def test_a_change_without_the_right_bump_names_what_is_needed() -> None:
 def test_a_later_version_that_says_too_little_is_found_too() -> None:
     (first, second) = texts([made("pay", "notify")], [made("pay", version=(1, 4, 0))])
     assert first.endswith("→ needs 2.0.0, found 1.4.0")
-    assert second == "refund@1.3.1 is in the lock file, and not in the code"
+    assert second == "refund@1.3.1 is in the lock file but not in the code"
 
 
 def test_the_right_bump_only_asks_for_the_lock_file_to_follow() -> None:
@@ -104,11 +104,11 @@ def test_a_loosened_class_is_a_major_change() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "no lock file"),
-        ("<<<<<<< HEAD", "no lock file"),
-        ("[]", "no lock file"),
-        ('{"nottwice_lock": 1, "graphs": {"a": {}}}', "no lock file"),
-        ('{"nottwice_lock": 1, "graphs": {"a@1.0.0": {"nodes": 3}}}', "no lock file"),
+        ("", "not a readable lock file"),
+        ("<<<<<<< HEAD", "not a readable lock file"),
+        ("[]", "not a readable lock file"),
+        ('{"nottwice_lock": 1, "graphs": {"a": {}}}', "not a readable lock file"),
+        ('{"nottwice_lock": 1, "graphs": {"a@1.0.0": {"nodes": 3}}}', "not a readable lock file"),
         ('{"nottwice_lock": 2, "graphs": {}}', "newer nottwice"),
     ],
 )

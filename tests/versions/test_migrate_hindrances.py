@@ -46,7 +46,7 @@ def test_effects_of_a_step_that_is_not_over(
     host: Host, effects: Effects, new: nt.Graph[Any]
 ) -> None:
     broken_after(host, effects, lambda: effects.act("pay"))
-    because = r"step 'work' is not over and has made act\(what='pay'\) already; let that step end"
+    because = r"step 'work' is not over and has already made act\(what='pay'\); let that step end"
     refused(host, new, because, restart_steps=True)
     assert effects.done == ["pay"]
 
@@ -59,7 +59,7 @@ def test_effects_of_a_step_inside_of_it_and_of_its_branches(
             nt.map(effects.act, ["a", "b"])
 
     broken_after(host, effects, body)
-    refused(host, new, r"step 'work/inner\[1\]' is not over and has made act\(what='b'\)")
+    refused(host, new, r"step 'work/inner\[1\]' is not over and has already made act\(what='b'\)")
 
 
 def test_effects_that_failed_or_were_only_looked_up_do_not_stand_in_the_way(
@@ -86,7 +86,9 @@ def test_a_call_in_doubt(host: Host, effects: Effects, new: nt.Graph[Any]) -> No
         raise ConnectionError("no answer")
 
     assert run(host, of_bodies("1.0.0", work=lambda state: vanish())).status == "waiting"
-    refused(host, new, r"whether vanish\(\) happened is not known.*review .* \(in doubt\) is open")
+    refused(
+        host, new, r"it is not known whether vanish\(\) happened.*review .* \(in doubt\) is open"
+    )
     host.decide(Verb.DID_NOT_HAPPEN)
     refused(host, new, "ann has decided 'did-not-happen' in review")
 
@@ -98,7 +100,7 @@ def test_a_process_that_died_in_the_middle_of_an_effect(
     with host.process(dies_at=4) as ledger:
         old.run("r", store=ledger)
     assert [row.status for row in host.calls] == [CallStatus.PENDING]
-    refused(host, new, r"whether act\(what='work'\) happened is not known", restart_steps=True)
+    refused(host, new, r"it is not known whether act\(what='work'\) happened", restart_steps=True)
 
 
 def test_an_event_that_was_taken_is_not_delivered_twice(
@@ -107,7 +109,7 @@ def test_an_event_that_was_taken_is_not_delivered_twice(
     with host.process() as ledger:
         ledger.send("r", "paid", {"cents": 5})
     broken_after(host, effects, lambda: nt.receive("paid"))
-    refused(host, new, "has taken the event 'paid', which is not delivered twice")
+    refused(host, new, "has received the event 'paid', which is not delivered twice")
 
 
 def test_a_run_that_waits_for_an_event_goes_on_waiting(host: Host, effects: Effects) -> None:
@@ -136,7 +138,7 @@ def test_a_timer_begins_anew_only_if_somebody_says_so(host: Host, effects: Effec
     new = of_bodies("2.0.0", later=lambda state: nt.sleep("2d"))
     run(host, old)
     host.clock.advance(86_400)
-    refused(host, new, r"the timer of step 'work', due 2023-11-16 22:13:20 UTC, begins anew")
+    refused(host, new, r"the timer of step 'work', due 2023-11-16 22:13:20 UTC, starts again")
     done = migrate(host, new, LATER, restart_steps=True)
     assert len(done.begins_again) == 1
     assert load(host).waits == ()
@@ -147,11 +149,11 @@ def test_a_timer_begins_anew_only_if_somebody_says_so(host: Host, effects: Effec
 
 def test_a_deadline_is_a_timer_as_well(host: Host, new: nt.Graph[Any]) -> None:
     run(host, of_bodies("1.0.0", work=lambda state: nt.receive("paid", within="2d")))
-    refused(host, new, "the deadline of step 'work', due 2023-11-16 22:13:20 UTC, begins anew")
+    refused(host, new, "the deadline of step 'work', due 2023-11-16 22:13:20 UTC, starts again")
     host.clock.advance(2 * 86_400)
     with pytest.raises(nt.EventTimeout):
         run(host, of_bodies("1.0.0", work=lambda state: nt.receive("paid", within="2d")))
-    refused(host, new, "waits for an event again that came too late")
+    refused(host, new, "waits again for an event that came too late")
 
 
 def test_an_open_question_is_closed_and_asked_again_only_if_somebody_says_so(host: Host) -> None:
@@ -229,7 +231,7 @@ def test_answers_and_rejections_are_asked_for_again_only_if_somebody_says_so(
     host.decide(Verb.REJECT, why="too much")
     with pytest.raises(Crash):
         run(host, old)
-    refused(host, new, r"asks again what was answered already.*asks again to approve wire\(cents=5")
+    refused(host, new, r"asks again what was already answered.*asks again to approve wire\(cents=5")
     assert migrate(host, new, LATER, restart_steps=True).outcome == "migrated"
 
 
@@ -288,7 +290,7 @@ def test_a_child_that_ended_in_a_step_that_is_not_over(
     child: nt.Graph[Any] = nt.Graph("child", version="1.0.0")
     child.node(name="act")(lambda state: {"did": effects.act("child")})
     broken_after(host, effects, lambda: nt.spawn(child))
-    refused(host, new, "is not over and has made a child run already")
+    refused(host, new, "is not over and has already made a child run")
 
 
 def test_a_child_that_failed_in_a_step_that_is_not_over(
@@ -385,7 +387,7 @@ def test_a_node_of_another_name_that_names_the_same_tool_is_refused(host: Host) 
     shop = Shop()
     shop.paid(host)
     new = of_bodies("2.0.0", charge=shop.pay, tell=shop.notify)
-    with pytest.raises(nt.MigrationRefused, match=r"node 'charge' of .* may do again"):
+    with pytest.raises(nt.MigrationRefused, match=r"node 'charge' of .* may repeat"):
         migrate(host, new, {"notify": "charge"}, repeats=())
     assert migrate(host, new, {"notify": "tell"}, repeats=()).outcome == "migrated"
     assert run(host, new).status == "completed"
@@ -450,5 +452,5 @@ def test_repeats_is_a_list_of_names(host: Host) -> None:
     shop = Shop()
     shop.paid(host)
     new = of_bodies("2.0.0", pay=shop.pay, tell=shop.notify)
-    with pytest.raises(nt.UsageError, match="no list of tools"):
+    with pytest.raises(nt.UsageError, match="not a list of tools"):
         migrate(host, new, {"notify": "tell"}, repeats="shop_pay")

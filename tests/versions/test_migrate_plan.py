@@ -97,14 +97,14 @@ def test_a_part_that_the_new_type_does_not_know_is_not_dropped_in_silence(
 ) -> None:
     begun(host, effects, Before, GIVEN)
     for kind in (Narrower, Strict):
-        refused(host, after(kind), "names 'note', which is no part of the state")
+        refused(host, after(kind), "names 'note', which is not part of the state")
         done = migrate(host, after(kind), STAY, dry_run=True, upgrade=lambda s: {"order": 1})
         assert done.outcome == "would migrate"
 
 
 def test_an_upgrade_makes_the_state_of_the_new_version(host: Host, effects: Effects) -> None:
     begun(host, effects, Before, GIVEN)
-    refused(host, after(Renamed), "names 'order', which is no part of the state")
+    refused(host, after(Renamed), "names 'order', which is not part of the state")
     given: list[Any] = []
 
     def upgrade(state: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_an_upgrade_makes_the_state_of_the_new_version(host: Host, effects: Effe
     [
         (lambda state: {"ticket": "seven", "note": "x"}, "state.ticket: .*integer"),
         (lambda state: {"ticket": 7}, "state.note"),
-        (lambda state: {**state, "ticket": 7}, "names 'order', which is no part"),
+        (lambda state: {**state, "ticket": 7}, "names 'order', which is not part"),
         (lambda state: None, "returned NoneType instead of a dict"),
         (lambda state: state["nothing"], "raised KeyError: 'nothing'"),
         (lambda state: Renamed(ticket=1, note=""), "returned Renamed instead of a dict"),
@@ -141,7 +141,7 @@ def test_what_is_not_plain_data_is_refused_for_a_plain_state_too(
 ) -> None:
     begun(host, effects, dict, GIVEN)
     refused(host, after(dict), "function", upgrade=lambda state: {"callback": lambda: 1})
-    refused(host, after(dict), "1, which is no part", upgrade=lambda state: {1: 2})
+    refused(host, after(dict), "1, which is not part", upgrade=lambda state: {1: 2})
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_begins_in_the_new_version(

@@ -1,1 +1,1 @@
-"""Graphs: versioned workflows of nodes over plain-data state, advanced by anyone."""
+"""Graphs: versioned workflows of nodes over plain-data state. Any process can advance a run."""

@@ -1,4 +1,4 @@
-"""Several graphs and their ledger as one thing: ``nt.App(graphs=[...], store="agent.db")``."""
+"""An app: several graphs and their ledger, ``nt.App(graphs=[...], store="agent.db")``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from nottwice.store.interface import Store
 
 
 class App:
-    """What is deployed together. A graph may be there in several versions at once (V3).
+    """The graphs that are deployed together, possibly several versions of one graph (V3).
 
-    ``admins``: who may migrate its runs (``nt.migrate``), as names or as a function of a name;
-    without it no one may. ``policy``: a function, or several, that see every call before it is
-    made, and may refuse it, wherever the app runs; those of its ledger are asked as well. Its
-    graphs refuse to run where it would not be asked: pass the app, ``graph.run(..., store=app)``.
+    ``admins`` names the people who may migrate its runs (``nt.migrate``), or is a function that
+    takes a name. Without it, migration is not possible. ``policy`` is a function, or several, that
+    sees every call before it is made and may refuse it. The policies of the ledger apply too.
+    The app's graphs refuse to run where its policy would be bypassed, so pass the app:
+    ``graph.run(..., store=app)``.
     """
 
     def __init__(
@@ -51,12 +52,12 @@ class App:
         self.admins = read_admins(admins)
         of_ledger = store.policies if isinstance(store, Ledger) else ()
         self.policies = joined(of_ledger, read_policies(policy))
-        """Who is asked before every call, also when somebody names another ledger."""
+        """The policies that are asked before every call, whichever ledger is used."""
         self._versions_checked = False
         seen: dict[str, Graph[Any]] = {}
         for graph in self.graphs:
             if not isinstance(graph, Graph):
-                raise UsageError(f"App(graphs=...) takes graphs, and {graph!r} is none.")
+                raise UsageError(f"App(graphs=...) takes graphs, and {graph!r} is not a graph.")
             if graph.id in seen and seen[graph.id] is not graph:
                 raise InvalidGraph(
                     f"The app has two graphs {graph.id!r}. Nothing happened. Give one of them "
@@ -73,7 +74,7 @@ class App:
         return self.open_ledger()
 
     def open_ledger(self, *, create: bool = True) -> Ledger:
-        """The same; with ``create=False`` one that is not there is NoLedger."""
+        """Open the app's ledger. With ``create=False``, raise NoLedger if it does not exist."""
         return ledger_of(self.store, create=create).with_policies(self.policies)
 
     def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
@@ -90,7 +91,7 @@ class App:
     async def arun(
         self, graph: str, run_id: str, input: Any = None, **options: Any
     ) -> Outcome[Any]:
-        """The same without blocking the event loop."""
+        """Like ``run``, without blocking the event loop."""
         check_not_importing(f"Run {run_id!r} is opened")
         ledger = self.ledger
         chosen = self._choose(graph, await drive_async(_loading(run_id), ledger), options)
@@ -101,10 +102,10 @@ class App:
         return await chosen.arun(run_id, input, store=ledger, **options)
 
     def enqueue(self, graph: str, run_id: str, input: Any = None, *, retry: bool = False) -> bool:
-        """Put a run down for a worker to begin; False: it was there already, with this input.
+        """Enqueue a run for a worker. Return False if the run already exists, with this input.
 
         The input is checked now, and the run takes the newest version that is deployed here. With
-        ``retry`` a run that failed is put down again, to go on where it failed.
+        ``retry``, a failed run is enqueued again and resumes at the node that failed.
         Durable: when it returns.
         """
         check_not_importing(f"Run {run_id!r} is enqueued")
@@ -113,10 +114,10 @@ class App:
         return enqueue(ledger, self.newest(graph), run_id, input, retry=retry)
 
     def enqueue_all(self, graph: str, inputs: Mapping[str, Any], *, retry: bool = False) -> int:
-        """Put many runs down, by their ids, and return how many of them are new, or put back.
+        """Enqueue many runs, by id. Return how many are new or, with ``retry``, enqueued again.
 
-        All of them are checked before the first one is written. Durable: when it returns; whoever
-        is interrupted asks for the same again.
+        All runs are checked before the first one is written. If the call is interrupted, repeat it
+        with the same inputs. Durable: when it returns.
         """
         check_not_importing("Runs are enqueued")
         ledger = self.ledger
@@ -124,23 +125,23 @@ class App:
         return enqueue_all(ledger, self.newest(graph), inputs, retry=retry)
 
     def outcome(self, run_id: str) -> Outcome[Any]:
-        """How far a run came, without running anything; also where no version of it is deployed."""
+        """Return how far a run got. Nothing runs, and its version need not be deployed."""
         ledger = ledger_of(self.store, create=False)
         run = ledger.store.load_run(run_id)
         if run is None:
-            raise UnknownRun(f"No run {run_id!r} is in {ledger.location}.")
+            raise UnknownRun(f"There is no run {run_id!r} in {ledger.location}.")
         return outcome_of(ledger.store, self._reader(run), run_id)
 
     def cancel(self, run_id: str, *, by: str, why: str) -> bool:
-        """Abort a run and its children; False: somebody drives it, and was told to stop."""
+        """Abort a run and its children. False: another process holds it and was asked to stop."""
         check_not_importing(f"Run {run_id!r} is cancelled")
         return cancel(ledger_of(self.store, create=False), run_id, by=by, why=why)
 
     def newest(self, name: str) -> Graph[Any]:
-        """The newest version of a graph: the one that new runs take."""
+        """Return the newest version of a graph, which new runs take."""
         versions = [graph for graph in self.graphs if name in (graph.name, graph.id)]
         if not versions:
-            # Who asked for a version wants to see versions.
+            # List versions if the caller asked for a version, and names otherwise.
             by_id = "@" in name
             named = {graph.id if by_id else graph.name for graph in self.graphs}
             known = ", ".join(sorted(named)) or "none"
@@ -148,16 +149,16 @@ class App:
         return max(versions, key=lambda graph: graph.version)
 
     def graph_of(self, run: RunRecord) -> Graph[Any]:
-        """The deployed graph that may resume a run: its own version, or a later patch of it."""
+        """Return the deployed graph that may resume a run: its version, or a later patch of it."""
         fitting = self.fitting(run)
         if fitting is None:
             raise version_mismatch(run, self.deployed(run), store=self.ledger.store)
         return fitting
 
     def fitting(self, run: RunRecord) -> Graph[Any] | None:
-        """The same, or None if there is none."""
+        """Like ``graph_of``, but return None if no deployed version fits."""
         if run.graph_id is None:
-            raise UsageError(f"Run {run.workflow_id!r} is not a run of a graph.")
+            raise UsageError(f"Run {run.workflow_id!r} is not a graph run.")
         name, version = split_graph_id(run.graph_id)
         fitting = [
             graph
@@ -167,15 +168,16 @@ class App:
         return max(fitting, key=lambda graph: graph.version, default=None)
 
     def deployed(self, run: RunRecord) -> list[str]:
-        """The versions of a run's graph that are here, none of which may fit."""
+        """Return the deployed versions of a run's graph, whether or not they fit the run."""
         name = split_graph_id(run.graph_id or "")[0]
         versions = [graph for graph in self.graphs if graph.name == name]
         return [graph.id for graph in sorted(versions, key=lambda graph: graph.version)]
 
     def check_versions(self) -> None:
-        """Refuse versions that do not say how much has changed between them.
+        """Refuse versions whose numbers do not reflect how much changed between them.
 
-        Not when the app is made: what annotations name may be defined further down."""
+        This is not checked when the app is created, because annotations may name classes that are
+        defined further down."""
         if not self._versions_checked:
             check_against_each_other(self.graphs)
             self._versions_checked = True
@@ -183,12 +185,12 @@ class App:
     def _choose(
         self, name: str, run: RunRecord | None, options: Mapping[str, Any]
     ) -> Graph[Any] | RunRecord:
-        """The graph that takes a run; or the run itself, if it is there and none can."""
+        """Return the graph that takes a run, or the existing run if no deployed version fits."""
         bound = None if run is None or run.graph_id is None else split_graph_id(run.graph_id)[0]
-        # A run keeps its graph, also when no version of that is deployed any more.
+        # A run keeps its graph, even when no version of the graph is deployed any more.
         is_its_own = run is not None and bound is not None and name.partition("@")[0] == bound
         if run is None or not (is_its_own and run.status.is_final):
-            # What is over is told by whatever code there is.
+            # Any deployed code can report on a finished run.
             self.check_versions()
         if run is not None and is_its_own:
             fitting = self.fitting(run)
@@ -203,7 +205,7 @@ class App:
         return self.newest(name)
 
     def _reader(self, run: RunRecord) -> Graph[Any] | None:
-        """A graph whose type may hold the state of a run: the one that fits, else the newest."""
+        """Return a graph whose type may hold a run's state: the fitting one, else the newest."""
         name = split_graph_id(run.graph_id or "")[0] if run.graph_id is not None else None
         fitting = self.fitting(run)
         versions = [graph for graph in self.graphs if graph.name == name]

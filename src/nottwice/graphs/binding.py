@@ -1,11 +1,11 @@
-"""Is this graph still the one that its version stands for? (V5)
+"""Does this version number still name the same graph? (V5)
 
-A run is bound to ``name@version``, so what that names must not change. The first run of a graph
-records its fingerprint in the ledger; code whose fingerprint is another one under the same id, or
-under a later id that does not say how much has changed, is refused before anything runs.
-Version 0.0.x is the exception: it stands for a draft, and may be edited in place. What versions
-share, tools and types of the state, may change under all of them in ways that are compatible with
-runs in flight. Promises kept here: P37, P155.
+A run is bound to ``name@version``, so the graph behind that id must not change. The first run of a
+graph records its fingerprint in the ledger. Code with a different fingerprint is refused before
+anything runs if it has the same id, or a later version that understates the change. Version 0.0.x
+is the exception: it is a draft and may be edited in place. Tools and state types are shared by all
+versions and may change in ways that are compatible with open runs.
+Promises kept here: P37, P155.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Printed(Protocol):
     version: Version
     place: str
     found_whole: MutableSet[Store]
-    """The ledgers that were seen to hold this very fingerprint."""
+    """The ledgers that are known to hold exactly this fingerprint."""
 
     @property
     def id(self) -> str: ...
@@ -49,9 +49,9 @@ class Printed(Protocol):
 
 
 def check_unchanged(store: Store, graph: Printed) -> None:
-    """Refuse a graph that the ledger knows as another one; GraphChangedInPlace says what to do.
+    """Raise GraphChangedInPlace if the ledger knows this graph with another fingerprint.
 
-    A ledger that holds this fingerprint is not asked again: a record never changes.
+    A ledger that holds this fingerprint is not read again, because a record never changes.
     """
     if is_draft(graph.version) or _is_found_whole(graph, store):
         return
@@ -62,24 +62,24 @@ def check_unchanged(store: Store, graph: Printed) -> None:
             old, new = known[basis], graph.fingerprint()
             bump = what_bump(old, new)
             if old.version[:2] == new.version[:2]:
-                # Its runs can be resumed by no other version, so no later one could say it.
+                # Only this version can resume the runs, so no later number can declare the change.
                 bump = bump.of_bound()
             _refuse_unless_said(old, new, bump, place=graph.place, where=store.location)
         if graph.version not in known:
             return
     with contextlib.suppress(TypeError):
-        # A store that cannot be remembered is asked every time.
+        # A store that cannot be put in a set is read every time.
         graph.found_whole.add(store)
 
 
 def _is_known_as_it_is(store: Store, graph: Printed) -> bool:
-    """Whether the ledger holds what it would hold if it saw this graph now: the usual case."""
+    """Return whether the ledger's record of this graph is what it would write now."""
     record = store.load_graph(graph.id)
     return record is not None and record.json == graph.record_json
 
 
 def check_against_each_other(graphs: Iterable[Printed]) -> None:
-    """Refuse versions of one graph, deployed together, of which a later one says too little."""
+    """Refuse deployed versions of one graph if a later number understates the change."""
     by_name: dict[str, list[Printed]] = {}
     for graph in graphs:
         if not is_draft(graph.version):
@@ -95,7 +95,7 @@ def check_against_each_other(graphs: Iterable[Printed]) -> None:
 def _refuse_unless_said(
     old: Fingerprint, new: Fingerprint, bump: Bump, *, place: str, where: str
 ) -> None:
-    """Raise GraphChangedInPlace if the later version does not say how much has changed."""
+    """Raise GraphChangedInPlace if the later version number understates the change."""
     if says_enough(old.version, new.version, bump.part):
         return
     raise GraphChangedInPlace(
@@ -107,7 +107,7 @@ def _refuse_unless_said(
 
 
 def find_place() -> str:
-    """File and line of the user's code that declares something, while it does so."""
+    """Return file and line of the user code that is declaring something right now."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
@@ -122,7 +122,7 @@ def _is_found_whole(graph: Printed, store: Store) -> bool:
 
 
 def _recorded(store: Store, graph: Printed) -> dict[Version, Fingerprint]:
-    """What the ledger knows of this graph, by version. After a draft every version says enough."""
+    """Return the fingerprints that the ledger has of this graph, by version."""
     found: dict[Version, Fingerprint] = {}
     for record in store.graphs():
         name, version = split_graph_id(record.graph_id)
@@ -132,40 +132,40 @@ def _recorded(store: Store, graph: Printed) -> dict[Version, Fingerprint]:
 
 
 def _basis(known: Iterable[Version], version: Version) -> Version | None:
-    """What a version is compared with: itself, or the last one before it."""
+    """Return the version to compare with: the same one, or the last one before it."""
     return max((one for one in known if one <= version), default=None)
 
 
 def _text(old: Fingerprint, new: Fingerprint, bump: Bump, *, place: str, where: str) -> str:
     needed = next_version(old.version, bump.part)
     if old.version == new.version:
-        what = f"Graph {new.graph.graph_id} is not the one that runs in {where} began with"
+        what = f"Graph {new.graph.graph_id} is not the one that runs in {where} started with"
     else:
-        what = f"Graph {new.graph.graph_id} changed more since {old.graph.graph_id} than it says"
+        what = f"Graph {new.graph.graph_id} differs more from {old.graph.graph_id} than it declares"
     told = (
-        f"{what}: {bump.text}. Nothing was done. A graph that was deployed is not edited in place: "
+        f"{what}: {bump.text}. Nothing was done. Do not edit a deployed graph in place: "
         f'write version="{needed}" instead of "{new.version}" in {place}'
     )
     if bump.part is Part.PATCH:
-        ways = f"Open runs of {old.graph.graph_id} are resumed by {needed}."
+        ways = f"Version {needed} will resume the open runs of {old.graph.graph_id}."
     else:
         ways = _ways(old, needed)
     return f"{told}. {ways} (While a graph is a draft, version 0.0.x may be edited in place.)"
 
 
 def _ways(old: Fingerprint, needed: Version) -> str:
-    """What can be done with runs of a version whose code is refused."""
+    """Describe what can be done with the runs of a version whose code is refused."""
     bound, name = old.graph.graph_id, old.graph.name
-    # The beats of an agent are the same in every version.
+    # The nodes of an agent are the same in every version.
     nodes = () if old.is_agent else old.graph.nodes
     maps = "".join(f" --map {shlex.quote(f'{node.name}=NODE')}" for node in nodes)
     where = ", where NODE is the node at which they continue" if maps else ""
     return (
-        f"If runs of {bound} are open (nottwice runs --by-version), you can: (1) run the old "
+        f"If runs of {bound} are open (nottwice runs --by-version), you can: (1) Keep the old "
         f"version: declare {bound} as it was and deploy it beside {name}@{needed}, "
-        f"nt.App(graphs=[..., <{bound}>]). A tool that changed keeps its old declaration for that, "
-        "and the new one gets another name: @nt.tool(..., name=...). (2) Migrate them: "
+        f"nt.App(graphs=[..., <{bound}>]). If a tool changed, keep its old declaration for the old "
+        "version and give the new tool another name: @nt.tool(..., name=...). (2) Migrate them: "
         f"nottwice migrate --from {shlex.quote(bound)} --to {shlex.quote(f'{name}@{needed}')}"
-        f"{maps} --why TEXT{where}. (3) Start them afresh under another id; what they have done "
-        "already would be done again."
+        f"{maps} --why TEXT{where}. (3) Start them again under another id. Effects that they have "
+        "already made would then be made again."
     )

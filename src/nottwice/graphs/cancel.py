@@ -1,8 +1,8 @@
-"""Stop a run for good, and the runs that it has spawned.
+"""Cancel a run for good, and the runs that it has spawned.
 
-Only its holder may change a run. Whoever cancels a run that nobody holds becomes its holder for
-that moment; a run that somebody drives is told, and stops before its next node, or, if its nodes
-take a few milliseconds only, before one of the next. What has happened stays on record; nothing is
+Only its holder may change a run. To cancel a run without a holder, the caller becomes its holder
+for a moment. If another process holds the run, it is notified and stops before its next node, or a
+few nodes later if they take only milliseconds. Calls that happened stay on record. Nothing is
 undone.
 """
 
@@ -25,37 +25,37 @@ from nottwice.store.interface import Commit, EventWrite
 
 
 def cancel(ledger: Ledger, run_id: str, *, by: str, why: str) -> bool:
-    """Abort a run and its children. False: somebody drives it, and was told to stop.
+    """Abort a run and its children. False: another process holds it and was asked to stop.
 
     Durable: when it returns.
     """
     check_id(run_id, what="The run id")
     for name, text in (("by", by), ("why", why)):
         if not isinstance(text, str) or not text.strip():
-            raise UsageError(f"Cancelling a run needs {name}: it is kept. Nothing was done.")
+            raise UsageError(f"Cancelling a run needs {name}, for the record. Nothing was done.")
     known = ledger.store.load_run(run_id)
     if known is None:
-        raise UnknownRun(f"No run {run_id!r} is in {ledger.location}. Nothing was done.")
+        raise UnknownRun(f"There is no run {run_id!r} in {ledger.location}. Nothing was done.")
     if known.status.is_final:
-        raise UsageError(f"Run {run_id!r} is {known.status.value} already. Nothing was done.")
+        raise UsageError(f"Run {run_id!r} is already {known.status.value}. Nothing was done.")
     return drive(cancelling(ledger, run_id, by=by, why=why), ledger)
 
 
-def cancelling(seat: Host, run_id: str, *, by: str, why: str) -> Doing[bool]:
-    """The same for the engine."""
-    opening = ownership.Opening(host=seat, run_id=run_id, find_tool=registry.find_tool)
-    now = seat.clock.now()
+def cancelling(host: Host, run_id: str, *, by: str, why: str) -> Doing[bool]:
+    """Like ``cancel``, as a generator for the driver."""
+    opening = ownership.Opening(host=host, run_id=run_id, find_tool=registry.find_tool)
+    now = host.clock.now()
     entry = AuditEntry(run_id, now, by, "cancel", f"run {run_id}", why)
     try:
         session: Session = yield from ownership.take(opening)
     except RunBusy:
-        told = EventRecord(run_id, CANCEL, CANCEL, values.encode({"by": by, "why": why}), now, by)
-        yield Write(Commit(workflow_id=run_id, events=(EventWrite(told),), audit=(entry,)))
+        notice = EventRecord(run_id, CANCEL, CANCEL, values.encode({"by": by, "why": why}), now, by)
+        yield Write(Commit(workflow_id=run_id, events=(EventWrite(notice),), audit=(entry,)))
         left_word()
         return False
     try:
-        # The children first: whoever dies now finds the run not cancelled, and does it again.
-        yield from cancel_children(seat, run_id, by=by, why=why)
+        # Children first: after a crash here the run is still open and can be cancelled again.
+        yield from cancel_children(host, run_id, by=by, why=why)
         yield from session.commit(audit=(entry,))
     except BaseException:
         yield from ownership.release(session, None, status=RunStatus.RUNNING)
@@ -65,14 +65,14 @@ def cancelling(seat: Host, run_id: str, *, by: str, why: str) -> Doing[bool]:
     return True
 
 
-def cancel_children(seat: Host, run_id: str, *, by: str, why: str) -> Doing[None]:
-    """Abort what a run has spawned and what is not over yet."""
+def cancel_children(host: Host, run_id: str, *, by: str, why: str) -> Doing[None]:
+    """Abort the unfinished runs that a run has spawned."""
     for child in (yield Read(lambda store: store.children(run_id))):
         if child.status is RunStatus.ABORTED:
-            # Whoever aborted it may have died before it came to the children.
-            yield from cancel_children(seat, child.workflow_id, by=by, why=why)
+            # The process that aborted it may have died before it aborted the children.
+            yield from cancel_children(host, child.workflow_id, by=by, why=why)
         elif not child.status.is_final:
             try:
-                yield from cancelling(seat, child.workflow_id, by=by, why=why)
+                yield from cancelling(host, child.workflow_id, by=by, why=why)
             except RunAborted:
                 continue

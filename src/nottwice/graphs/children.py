@@ -1,10 +1,10 @@
 """Child runs: ``nt.spawn(graph, input)`` (A5).
 
-A child's id follows from the call that spawned it, so a parent that is resumed finds the same
-child: it is neither started twice nor lost. How the child ended is recorded in the parent like any
-other receipt. A child that waits makes its parent wait; a child that failed fails the parent's
-node, and resuming the parent resumes the child. A child stays with the version that it is bound
-to; where that is not deployed, its parent waits until it is. A parent that is aborted aborts its
+A child's id is derived from the call that spawned it, so a resumed parent finds the same child.
+The child is neither started twice nor lost. How the child ended is recorded in the parent like any
+other receipt. A child that waits makes its parent wait. A child that fails makes the parent's node
+fail, and resuming the parent resumes the child. A child stays with the version that it is bound
+to. If that version is not deployed, the parent waits until it is. Aborting a parent aborts its
 children.
 Promises kept here: P29, P86.
 """
@@ -57,8 +57,8 @@ def spawn(
 ) -> Outcome[S]:
     """Run another graph as a child of this run and return how it ended.
 
-    The same graph with the same input in one step is one child; ``label`` tells two apart. With
-    ``check=False`` a child that failed is returned like any other instead of raising ChildFailed.
+    Within one step, the same graph with the same input is one child. Use ``label`` to tell two
+    apart. With ``check=False``, a failed child is returned instead of raising ChildFailed.
     """
     scope = scope_of("nt.spawn")
     _check_graph(graph, "nt.spawn")
@@ -69,7 +69,7 @@ def spawn(
 async def aspawn(
     graph: Graph[S], input: Any = None, *, label: str | None = None, check: bool = True
 ) -> Outcome[S]:
-    """The same without blocking the event loop."""
+    """Like ``spawn``, without blocking the event loop."""
     scope = scope_of("nt.aspawn")
     _check_graph(graph, "nt.aspawn")
     return await drive_async(spawning(scope, graph, input, label, check=check), scope.session)
@@ -78,8 +78,8 @@ async def aspawn(
 def _check_graph(given: object, name: str) -> None:
     if not isinstance(given, Graph):
         raise UsageError(
-            f"{name} takes a graph, and {given!r} is none. Nothing was spawned. Pass what "
-            "nt.Graph(...) made, not its name."
+            f"{name} takes a graph, and {given!r} is not a graph. Nothing was spawned. Pass the "
+            "nt.Graph(...) object, not its name."
         )
 
 
@@ -93,11 +93,11 @@ def spawning(
     keeps_outage: bool = True,
     restarts: bool = True,
 ) -> Doing[Outcome[S]]:
-    """The same for the engine: of those who ask for the very same child, one at a time does so.
+    """Like ``spawn``, as a generator for the driver. Requests for the same child run in turn.
 
-    ``keeps_outage``: whether the failure of a child that may succeed later is put on record. If
-    not, the child is resumed when it is asked for again. ``restarts``: also if it failed so while
-    this very step waited for it; if not, the step is told of the failure.
+    ``keeps_outage``: record the failure of a child even if it may succeed later. Otherwise the
+    child is resumed when it is spawned again. ``restarts``: resume it even if it failed while this
+    step was waiting for it. Otherwise the step receives the failure.
     """
     session = scope.session
     identity, args = _identify(scope, graph, given, label)
@@ -156,7 +156,7 @@ def _run_child(
     yield from _admit(scope, identity, args)
     if not restarts:
         known: RunRecord | None = yield Read(lambda store: store.load_run(child_id))
-        if known is not None and _gave_up(known):
+        if known is not None and _failed_for_now(known):
             stops.lift(session, identity)
             return _failed(known)
     error: Exception | None = None
@@ -170,7 +170,7 @@ def _run_child(
         raise _stopped(scope, identity, child_id) from mismatch
     except Exception as failed:
         if is_ledger_trouble(failed):
-            # The child was interrupted, and its parent is with it; whoever resumes it resumes both.
+            # Child and parent were both interrupted. Resuming the parent resumes both.
             raise
         child = yield Read(lambda store: store.load_run(child_id))
         if child is None or child.status is not RunStatus.FAILED:
@@ -178,14 +178,14 @@ def _run_child(
         error = failed
         outcome = _failed(child)
     if outcome.status in ("waiting", "running"):
-        # Running: its driver was told to stop, and whoever takes it up will let its parent know.
+        # "running": its driver was asked to stop. The child's next holder will wake the parent.
         raise _stopped(scope, identity, child_id)
     stops.lift(session, identity)
     if error is not None and check:
-        # Not on record: whoever resumes the parent resumes the child, which may succeed then.
+        # Not recorded: resuming the parent resumes the child, which may then succeed.
         raise ChildFailed(f"Child run {child_id!r} failed: {error}", run_id=child_id) from error
     if error is not None and not keeps_outage and may_be_resumed(outcome.failure):
-        # Nor is this: an outage may be over by the time the child is asked for again.
+        # Not recorded either: the outage may be over when the child is spawned again.
         return outcome
     row = _row(scope, asked.graph, mine, args, outcome)
     session.riding.add_call(CallWrite(row))
@@ -194,7 +194,7 @@ def _run_child(
 
 
 def _as_bound(asked: Asked) -> Doing[Asked]:
-    """The same, with the version that the child is bound to, if that is deployed beside it."""
+    """Use the version that the child is bound to, if it is deployed too."""
     graph, child = asked.graph, (yield load(asked.run_id))
     if child is None or child.graph_id is None or child.status.is_final or fits(graph, child):
         return asked
@@ -203,7 +203,7 @@ def _as_bound(asked: Asked) -> Doing[Asked]:
 
 
 def _park(scope: Scope, asked: Asked) -> Doing[None]:
-    """Tell people of a child that no version here can take; its parent waits for it."""
+    """Open a review for a child that no deployed version can resume. Its parent waits for it."""
     child = yield load(asked.run_id)
     if child is not None and child.graph_id is not None:
         deployed = {one.id for one in (*asked.graph.beside, asked.graph)}
@@ -226,23 +226,23 @@ def lost_child(scope: Scope, identity: CallIdentity, child: RunRecord) -> Doing[
 
 
 def may_be_resumed(failure: Failure | None) -> bool:
-    """Whether a child failed on something that may be over when it is asked for again."""
+    """Return whether a child's failure may be over when the child is spawned again."""
     return failure is not None and failure.failure_class is not FailureClass.POISON
 
 
-def _gave_up(child: RunRecord) -> bool:
+def _failed_for_now(child: RunRecord) -> bool:
     return child.status is RunStatus.FAILED and may_be_resumed(child.failure)
 
 
 def _admit(scope: Scope, identity: CallIdentity, args: str) -> Doing[None]:
-    """Refuse a child where a new effect would be refused: it is there to make some."""
+    """Refuse a child where a new effect would be refused, because a child may have effects."""
     stops.raise_if_stopped(scope, but=identity)
     yield from reconcile.raise_if_blocked(scope.session)
     yield from steps.admit(scope, identity, args)
 
 
 def child_run_id(parent: str, identity: CallIdentity) -> str:
-    """The id of the child that one call spawns; whoever asks gets the same."""
+    """Return the id of the child that a call spawns. The same call always gives the same id."""
     suffix = f".{identity.call_id[:16]}"
     if len(parent) + len(suffix) <= MAX_ID_CHARACTERS:
         return parent + suffix
@@ -250,7 +250,7 @@ def child_run_id(parent: str, identity: CallIdentity) -> str:
 
 
 def child_identity(scope: Scope, graph: Graph[Any], given: Any, label: str | None) -> CallIdentity:
-    """The identity of the call that spawns this child from here."""
+    """Return the identity of the call that spawns this child from here."""
     return _identify(scope, graph, given, label)[0]
 
 
@@ -298,7 +298,7 @@ def _row(
 
 
 def _recorded(graph: Runnable, row: CallRow, *, check: bool) -> Outcome[Any]:
-    """How a child ended, as the parent has it on record: the same live and on replay."""
+    """Return how a child ended, as recorded in the parent: the same live and on replay."""
     result = row.kept_result()
     with not_believed(f"How a child of run {row.identity.workflow_id!r} ended"):
         plain = values.decode_object(result.json)
@@ -315,11 +315,11 @@ def _recorded(graph: Runnable, row: CallRow, *, check: bool) -> Outcome[Any]:
             )
         )
     if kept is not None:
-        # The child may have ended under another version, before its graph was deployed anew.
+        # The child may have ended under another version, before its graph was redeployed.
         outcome = replace(outcome, state=graph.state.show(kept))
     if check and outcome.status != "completed":
         raise ChildFailed(
-            f"Child run {outcome.run_id!r} was {outcome.status}. It is on record with its parent. "
+            f"Child run {outcome.run_id!r} was {outcome.status}. Its parent has recorded this. "
             f"See: nottwice show {shlex.quote(outcome.run_id)}",
             run_id=outcome.run_id,
         )
@@ -333,8 +333,8 @@ def _failed(child: RunRecord) -> Outcome[Any]:
 
 def _stopped(scope: Scope, identity: CallIdentity, child_id: str) -> RunWaits:
     waits = RunWaits(
-        f"The run waits for its child run {child_id!r}. Open it again when that is finished. See: "
-        f"nottwice show {shlex.quote(child_id)}",
+        f"The run waits for its child run {child_id!r}. Open it again when the child is finished. "
+        f"See: nottwice show {shlex.quote(child_id)}",
         run_id=child_id,
     )
     stops.note(scope.session, identity, waits, Wait(WaitKind.CHILD, child_id, scope.node_id))

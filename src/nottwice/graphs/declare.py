@@ -51,16 +51,16 @@ N = TypeVar("N", bound=Callable[..., Any])
 class Graph(Generic[S]):
     """A versioned workflow: nodes over a state of plain data.
 
-    Nodes run in the order in which they are declared unless ``then=`` says otherwise. What a node
-    returns is an update of the state; every node's end is a checkpoint. ``append`` names lists of
-    the state to which nodes only add. ``checkpoints`` says when checkpoints become durable:
+    Nodes run in the order in which they are declared, unless ``then=`` defines another one. A node
+    returns an update of the state, and every node ends with a checkpoint. ``append`` names lists of
+    the state to which nodes only add. ``checkpoints`` defines when checkpoints become durable:
     ``"effects"`` (with the next effect, or within 100 ms), ``"every_step"``, ``"on_exit"``, a
-    number of steps, or a time such as ``"30s"``; effects and replies of models always are.
-    ``tools`` names those that reading the nodes cannot find, because they are looked up or passed.
+    number of steps, or a time such as ``"30s"``. Effects and model replies are always durable.
+    ``tools`` names the tools that the nodes look up or receive, which reading their code misses.
     """
 
     converses = False
-    """Whether a run that is over continues, in the newest version, when it is spoken to."""
+    """Whether a new message continues a finished run, in the newest version."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Graph(Generic[S]):
         self._definition: GraphDefinition | None = None
         self._fingerprint: Fingerprint | None = None
         self.place = find_place()
-        """Where it was declared, for those who must change its version."""
+        """File and line of the declaration, for messages that ask to change the version."""
         self.found_whole: MutableSet[Store] = weakref.WeakSet()
         self.bonds = Bonds()
         self.beside: tuple[Graph[Any], ...] = ()
@@ -125,10 +125,10 @@ class Graph(Generic[S]):
     ) -> Any:
         """Declare a node: a function that takes the state and returns what changes.
 
-        ``then``: the next node (``nt.END`` ends the run); a dict from what the node returns to the
-        next node; or a list of branches that run in parallel and meet in the node ``join``.
-        ``most``: how often a run may visit it. ``phase``: it is a step of this phase, and is called
-        ``phase/name`` wherever nodes are named.
+        ``then`` is the next node (``nt.END`` ends the run), a dict that maps what the node returns
+        to the next node, or a list of branches that run in parallel and meet in the node ``join``.
+        ``most`` limits how often a run may visit the node. ``phase`` makes the node a step of that
+        phase. Its name is then ``phase/name`` everywhere.
         """
 
         def declare(decorated: Any) -> Any:
@@ -139,7 +139,7 @@ class Graph(Generic[S]):
         return declare if function is None else declare(function)
 
     def definition(self) -> GraphDefinition:
-        """The graph as a whole, checked; from then on no node can be added."""
+        """Return the whole graph, checked. After this, no node can be added."""
         with self._guard:
             if self._definition is None:
                 self._definition = define(
@@ -152,9 +152,9 @@ class Graph(Generic[S]):
             return self._definition
 
     def fingerprint(self) -> Fingerprint:
-        """What makes this graph this graph: structure, tools, and what its nodes say.
+        """Return what identifies this graph: structure, tools, and the code of its nodes.
 
-        Taken at the first run, when every class that an annotation names is there.
+        It is computed at the first run, when every class that an annotation names is defined.
         """
         definition = self.definition()
         with self._guard:
@@ -164,13 +164,13 @@ class Graph(Generic[S]):
 
     @functools.cached_property
     def record_json(self) -> str:
-        """What the ledger records of it, when it first sees it."""
+        """What the ledger records when it first sees this graph."""
         return values.encode(self.fingerprint().to_plain())
 
     def belong_to(self, policies: tuple[Policy, ...], beside: Sequence[Graph[Any]]) -> None:
-        """Be part of an app with these policies and graphs: no run of this one goes past them."""
+        """Make this graph part of an app: its runs cannot bypass the app's policies."""
         self.bonds.add_app(policies)
-        # Of several apps the last one counts: what another one has may not be deployed any more.
+        # If it is in several apps, the last one counts. The others may no longer be deployed.
         self.beside = tuple(beside)
         for one in beside:
             if one.name == self.name and one is not self:
@@ -191,12 +191,12 @@ class Graph(Generic[S]):
         patience: Duration = "60s",
         stay: Duration | None = None,
     ) -> Outcome[S]:
-        """Start a run, resume it, or return its finished result; there is no difference.
+        """Start a run, resume it, or return its finished result. The call is the same for all.
 
-        Returns when the run is finished or waits for something. ``store``: a path, a ledger, or the
-        app, whose policies are asked then. ``stay``: how long to stay and go on as soon as what it
-        waits for has come. A node's own exception is raised, after it was
-        recorded as the failure of the run; the same call then tries that node again.
+        It returns when the run is finished or waits for something. ``store`` is a path, a ledger,
+        or the app, whose policies then apply. ``stay`` is how long to wait here, so that the run
+        resumes as soon as what it waits for arrives. An exception of a node is recorded as the
+        failure of the run and then raised. The same call then tries that node again.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
@@ -213,31 +213,31 @@ class Graph(Generic[S]):
         patience: Duration = "60s",
         stay: Duration | None = None,
     ) -> Outcome[S]:
-        """The same without blocking the event loop; sync nodes run in threads."""
+        """Like ``run``, without blocking the event loop. Sync nodes run in threads."""
         check_not_importing(f"Run {run_id!r} is opened")
         asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
         return await running.arun(ledger_of(store), asked)
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:
-        """How far a run came, without running anything."""
+        """Return how far a run got, without running anything."""
         return running.outcome_of(ledger_of(store, create=False).store, self, run_id)
 
     def history(self, run_id: str, *, store: AnyStore = None) -> list[Version]:
-        """All versions of a run that are kept: number, node and time of each."""
+        """Return all versions of a run that are kept: number, node and time of each."""
         return history.history(ledger_of(store, create=False).store, run_id)
 
     def load(self, run_id: str, version: int | None = None, *, store: AnyStore = None) -> S:
-        """The state as of a version, in its declared type; the newest one without a number."""
+        """Return the state of a version in its declared type, by default the newest."""
         image = history.load_whole(ledger_of(store, create=False).store, run_id, version)
         state: S = self.state.hand_out(image["state"])
         return state
 
     def compare(self, run_id: str, one: int, other: int, *, store: AnyStore = None) -> list[Change]:
-        """What changed in the state from one version to another: path, before and after."""
+        """Return what changed in the state from one version to another: path, before, after."""
         return history.compare(ledger_of(store, create=False).store, run_id, one, other)
 
     def prune(self, run_id: str, *, versions: Collection[int], store: AnyStore = None) -> None:
-        """Remove versions of a run; all others load as they did."""
+        """Remove versions of a run. The other versions stay loadable."""
         history.prune(ledger_of(store, create=False).store, run_id, versions=versions)
 
     def fork(
@@ -249,10 +249,10 @@ class Graph(Generic[S]):
         update: Any = None,
         store: AnyStore = None,
     ) -> None:
-        """Make run ``to`` out of checkpoint ``at`` of a run; ``run(to)`` then advances it.
+        """Create run ``to`` from checkpoint ``at`` of a run. ``run(to)`` then advances it.
 
-        It has the receipts of the run it came from and makes no new effects. ``at=None``: the
-        newest checkpoint. ``update`` changes the state that it begins with.
+        The fork reuses the receipts of its origin and makes no new effects. ``at=None`` is the
+        newest checkpoint. ``update`` changes the state that the fork starts with.
         """
         check_not_importing(f"Run {run_id!r} is forked")
         forking.fork(ledger_of(store, create=False), self, run_id, to=to, at=at, update=update)
@@ -270,16 +270,16 @@ class Graph(Generic[S]):
         name = node.name
         if name == END or name in self._declared:
             raise InvalidGraph(
-                f"Graph {self.name!r} has a node {name!r} already, or cannot have one. Nothing "
-                "happened. Give it another name: @graph.node(name='...')."
+                f"Graph {self.name!r} already has a node {name!r}, or the name is reserved. "
+                "Nothing happened. Give it another name: @graph.node(name='...')."
             )
         if self._definition is not None:
             raise InvalidGraph(
-                f"Node {name!r} came too late: graph {self.name!r} is in use. Declare all nodes "
-                "before the first run."
+                f"Node {name!r} was declared too late: graph {self.name!r} is in use. Declare all "
+                "nodes before the first run."
             )
         if isinstance(node.most, bool) or not isinstance(node.most, int) or node.most < 1:
-            raise InvalidGraph(f"Node {name!r} has most={node.most!r}. Give a number above 0.")
+            raise InvalidGraph(f"Node {name!r} has most={node.most!r}. Use a number above 0.")
         takes = _takes(function, name)
         self._code[name] = _Code(function, _is_async(function), self.state, name, takes)
         self._declared[name] = node
@@ -287,7 +287,7 @@ class Graph(Generic[S]):
 
 @frozen_record(frozen=True, slots=True)
 class _Code:
-    """A node's function, and how state goes in and comes out of it."""
+    """A node's function, and how the state goes in and comes out of it."""
 
     bare: Callable[..., Any]
     is_async: bool
@@ -312,15 +312,15 @@ def _is_async(function: Any) -> bool:
 
 
 def _takes(function: Any, name: str) -> bool:
-    """Whether a node takes the state; it may also take nothing."""
+    """Return whether a node takes the state. A node may also take nothing."""
     if not callable(function):
-        raise InvalidGraph(f"Node {name!r} is no function. Nothing happened.")
+        raise InvalidGraph(f"Node {name!r} is not a function. Nothing happened.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidGraph(f"Node {name!r} yields; a node returns what changes.")
+        raise InvalidGraph(f"Node {name!r} is a generator. A node must return what changes.")
     try:
         inspect.signature(function).bind(None)
     except ValueError:
-        # Some builtins do not say what they take.
+        # Some builtins have no signature.
         return True
     except TypeError:
         try:

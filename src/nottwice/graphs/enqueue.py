@@ -1,8 +1,8 @@
-"""Put a run down for somebody else to begin: ``app.enqueue(graph, run_id, input)`` (M1).
+"""Enqueue a run for a worker: ``app.enqueue(graph, run_id, input)`` (M1).
 
-A run that is enqueued is a run like any other which nobody has begun: it has its id, its graph and
-its input on record. So the same id asked for again is the same run, and with another input it is
-refused. Promise kept here: P62.
+An enqueued run is an ordinary run that no process has started yet. Its id, graph and input are on
+record. Enqueueing the same id again is the same run, and another input is refused.
+Promise kept here: P62.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from nottwice.model.run import GraphRecord, RunRecord, RunStatus
 from nottwice.store.interface import Claim, Commit, Outdated, check_not_removed
 
 MOST_AT_ONCE = 256
-"""So many new runs share a commit."""
+"""How many new runs share one commit."""
 
 
 def enqueue(
     ledger: Ledger, graph: Runnable, run_id: str, given: Any, *, retry: bool = False
 ) -> bool:
-    """Put a run down; False: it is there already. Durable: when it returns."""
+    """Enqueue a run. Return False if it already exists. Durable: when it returns."""
     check_id(run_id, what="The run id")
     while True:
         known = ledger.store.load_run(run_id)
         if known is not None:
             _check_same(ledger, graph, known, given)
-            return retry and _put_back(ledger, known)
+            return retry and _requeue(ledger, known)
         first = graph.state.first(given)
         check_unchanged(ledger.store, graph)
         try:
             ledger.store.commit(_commit(ledger, graph, run_id, first))
         except Outdated:
-            # Somebody else puts it down at this very moment.
+            # Another process has just enqueued it.
             continue
         return True
 
@@ -52,7 +52,7 @@ def enqueue(
 def enqueue_all(
     ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any], *, retry: bool = False
 ) -> int:
-    """Put many runs down and return how many are new; all are checked before one is written."""
+    """Enqueue many runs and return how many are new. All are checked before one is written."""
     if not isinstance(inputs, Mapping):
         raise UsageError(
             f"enqueue_all takes a dict from run ids to inputs, not {type(inputs).__name__}. "
@@ -75,14 +75,14 @@ def enqueue_all(
                 written += enqueue(ledger, graph, run_id, inputs[run_id])
     if retry:
         known = map(ledger.store.load_run, inputs.keys() - new.keys())
-        written += sum(_put_back(ledger, run) for run in known if run is not None)
+        written += sum(_requeue(ledger, run) for run in known if run is not None)
     return written
 
 
 def _new(
     ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Those that are not there yet, with the state that each begins with."""
+    """Yield the runs that do not exist yet, with the state that each starts with."""
     for run_id, given in inputs.items():
         check_id(run_id, what="The run id")
         known = ledger.store.load_run(run_id)
@@ -108,10 +108,10 @@ def _commit(ledger: Ledger, graph: Runnable, run_id: str, first: dict[str, Any])
     return Commit(workflow_id=run_id, claim=Claim(record), graph=recorded)
 
 
-def _put_back(ledger: Ledger, known: RunRecord) -> bool:
-    """Let a run that failed be tried again by a worker; False: it has not failed.
+def _requeue(ledger: Ledger, known: RunRecord) -> bool:
+    """Enqueue a failed run again. Return False if it has not failed.
 
-    Only its holder may change a run, so whoever puts it back holds it for that moment.
+    Only its holder may change a run, so the caller holds it for a moment.
     """
     if known.status is not RunStatus.FAILED:
         return False
@@ -119,26 +119,26 @@ def _put_back(ledger: Ledger, known: RunRecord) -> bool:
     try:
         session = drive(ownership.take(opening), ledger)
     except RunBusy:
-        # Somebody tries it again at this very moment.
+        # Another process is already trying it again.
         return False
     drive(ownership.release(session, None, status=RunStatus.RUNNING), ledger)
     return True
 
 
 def _check_same(ledger: Ledger, graph: Runnable, known: RunRecord, given: Any) -> None:
-    """Refuse a run whose id another one has; the version that it began with is its own affair."""
+    """Refuse an id that belongs to another run. The run's own graph version does not matter."""
     check_not_removed(known)
     run_id = known.workflow_id
     if known.graph_id is None or split_graph_id(known.graph_id)[0] != graph.name:
-        what = known.graph_id or "no graph: it was opened with nt.run"
+        what = known.graph_id or "no graph (it was opened with nt.run)"
         raise UsageError(
-            f"There is a run {run_id!r} already, of {what}. Nothing was enqueued. Choose another "
+            f"Run {run_id!r} already exists, of {what}. Nothing was enqueued. Choose another "
             f"id. See: nottwice show {shlex.quote(run_id)} --store {shlex.quote(ledger.location)}"
         )
     if given is None or graph.state.began_with(values.decode_object(known.given_input()), given):
         return
     raise UsageError(
-        f"There is a run {run_id!r} already, with another input. Nothing was enqueued. Leave the "
-        "input out if you mean that run, or choose another id. See: nottwice show "
+        f"Run {run_id!r} already exists, with another input. Nothing was enqueued. Omit the "
+        "input if you mean that run, or choose another id. See: nottwice show "
         f"{shlex.quote(run_id)} --store {shlex.quote(ledger.location)}"
     )

@@ -1,7 +1,7 @@
-"""Which tools does a graph use, and what do its nodes say? Found by reading them (V5, T5).
+"""Which tools does a graph use, and what do its nodes contain? Found by reading the code (V5, T5).
 
-Nothing of them is run. A tool counts that a node's code names, directly or in a helper of the same
-program; what only a run could tell (a tool that is passed in, or looked up by name) is declared:
+No code is run. A tool counts as used if a node's code names it, directly or in a helper of the same
+program. A tool that is passed in or looked up by name cannot be found that way. Declare it:
 ``nt.Graph(..., tools=[refund])``.
 """
 
@@ -30,7 +30,7 @@ _TOOL_CLASSES = ("BaseTool", "StructuredTool", "FunctionTool", "Tool")
 def take_fingerprint(
     definition: GraphDefinition, code: Mapping[str, NodeCode], declared: Iterable[Tool]
 ) -> Fingerprint:
-    """What makes this graph this graph; UnclassifiedTool if a node uses a tool without a class."""
+    """Return what identifies this graph. UnclassifiedTool if a node uses a tool without a class."""
     tools = {tool.name: tool for tool in declared}
     bodies: dict[str, str] = {}
     for name, node in code.items():
@@ -43,13 +43,13 @@ def take_fingerprint(
 
 
 def effects_of(node: NodeCode) -> set[str]:
-    """The names of the tools with effects that a node's code names."""
+    """Return the names of the tools with effects that a node's code names."""
     named = _tools_named_in(bare_function(node), where="A node")
     return {tool.name for tool in named if tool.replay_class.effectful}
 
 
 def print_tool(tool: Tool) -> ToolPrint:
-    """What runs in flight depend on in a tool."""
+    """Return the properties of a tool that open runs depend on."""
     arguments, result = tool.schemas()
     return ToolPrint(
         name=tool.name,
@@ -63,7 +63,7 @@ def print_tool(tool: Tool) -> ToolPrint:
 
 
 def check_tools(graph: str, tools: Iterable[Any]) -> tuple[Tool, ...]:
-    """The declarations of what ``tools=`` names; UnclassifiedTool if one has none (T5)."""
+    """Return the declarations of ``tools=``. UnclassifiedTool if one has no class (T5)."""
     checked: list[Tool] = []
     for each in tools:
         tool = _tool_in(each)
@@ -74,35 +74,35 @@ def check_tools(graph: str, tools: Iterable[Any]) -> tuple[Tool, ...]:
 
 
 def hash_of_function(function: Any) -> str:
-    """A hash of what a function says; from its compiled form where there is no source."""
+    """Return a hash of a function's source, or of its compiled form if there is no source."""
     found = find_function(function)
     if found is None:
         return hash_of_bytes(type(function).__qualname__.encode(), kind="opaque")
     try:
-        told = hash_of_source(inspect.getsource(found))
+        source_hash = hash_of_source(inspect.getsource(found))
     except (OSError, TypeError):
-        told = None
-    if told is not None:
-        return told
-    # Only good for comparison under the same Python: its instructions change.
+        source_hash = None
+    if source_hash is not None:
+        return source_hash
+    # Comparable only under the same Python version, because its instructions change.
     version = "{}.{}".format(*sys.version_info)
     return hash_of_bytes(_meaning(found.__code__).encode(), kind=f"code-{version}")
 
 
 def bare_function(node: NodeCode) -> Any:
-    """The function as the user wrote it, not the one that hands the state to it."""
+    """Return the function that the user wrote, not the wrapper that passes the state to it."""
     return getattr(node, "bare", node.function)
 
 
 def _meaning(code: CodeType) -> str:
-    """The code without its file and lines, which say nothing about what it does."""
+    """Return the code without its file and lines, which do not affect what it does."""
     return repr((code.co_code, code.co_names, [_constant(each) for each in code.co_consts]))
 
 
 def _constant(value: Any) -> str:
     if isinstance(value, CodeType):
         return _meaning(value)
-    # A set has another order in every process.
+    # The order of a set differs between processes.
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
@@ -125,7 +125,7 @@ def _tool_in(value: Any) -> Tool | None:
 
 
 def _is_bare_tool(value: Any) -> bool:
-    """Whether this is a framework's tool around a function that can be seen to have no class."""
+    """Return whether this is a framework's tool whose function visibly has no replay class."""
     kinds = [kind.__name__ for kind in type(value).__mro__]
     if isinstance(value, type) or not any(name in _TOOL_CLASSES for name in kinds):
         return False
@@ -139,7 +139,7 @@ def _refuse(who: str, value: Any) -> NoReturn:
     name = getattr(value, "name", None) or getattr(value, "__name__", None) or repr(value)
     raise UnclassifiedTool(
         f"{who} uses the tool {name!r}, which has no replay class. Nothing happened. Declare what "
-        "a second run of it does, below the framework's own decorator: "
+        "running it a second time does, below the framework's own decorator: "
         "@nt.tool('unsafe_on_replay'), or 'pure' if it only reads.",
         tool=str(name),
     )

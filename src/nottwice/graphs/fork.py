@@ -1,8 +1,8 @@
-"""What would have been: a new run from an earlier checkpoint of another one (L10).
+"""Forks: a new run from an earlier checkpoint of another run (L10).
 
-A fork has the receipts of the run it came from, found by node, visit, tool and arguments, and
-makes no new effects: one that its origin has no receipt of is refused. It is refused itself while
-anything in its origin is in doubt, because a doubt cannot be copied. Promise kept here: P30.
+A fork reuses the receipts of its origin, matched by node, visit, tool and arguments. It makes no
+new effects: a call without a receipt in the origin is refused. Forking itself is refused while any
+call of the origin is in doubt, because a doubt cannot be copied. Promise kept here: P30.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def fork(
     at: int | None = None,
     update: Any = None,
 ) -> None:
-    """Make run ``to`` out of checkpoint ``at`` of a run; ``graph.run(to)`` then advances it.
+    """Create run ``to`` from checkpoint ``at`` of a run. ``graph.run(to)`` then advances it.
 
-    ``at=None``: the newest checkpoint. ``update`` changes the state that it begins with.
-    Durable: when it returns; a fork that was broken off is finished by asking for it again.
+    ``at=None`` is the newest checkpoint. ``update`` changes the state that the fork starts with.
+    Durable: when it returns. To finish an interrupted fork, repeat the call.
     """
     check_id(to, what="The id of the fork")
     origin = _origin(ledger.store, graph, run_id, to)
@@ -47,15 +47,15 @@ def fork(
     if not chain:
         what = "no checkpoint yet" if at is None else f"no checkpoint {at}"
         raise UsageError(
-            f"Run {run_id!r} has {what}. Nothing was forked. See which it has: "
+            f"Run {run_id!r} has {what}. Nothing was forked. To list its checkpoints: "
             f"nottwice history {shlex.quote(run_id)}"
         )
     image = load_image(chain)
     if update is not None:
         if isinstance(update, str | Go):
             raise UsageError(
-                "A fork goes on where its checkpoint is; its update cannot choose a route. Nothing "
-                "was forked. Give a dict of what changes."
+                "A fork continues at its checkpoint, so its update cannot choose a route. Nothing "
+                "was forked. Pass a dict of what changes."
             )
         ending = graph.state.read(graph.state.hand_out(image["state"]), update, image["state"], "/")
         added = {
@@ -68,12 +68,12 @@ def fork(
 def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
     origin = store.load_run(run_id)
     if origin is None:
-        raise UnknownRun(f"No run {run_id!r} is in {store.location}. Nothing was forked.")
+        raise UnknownRun(f"There is no run {run_id!r} in {store.location}. Nothing was forked.")
     check_not_removed(origin)
     check_bound(store, graph, origin)
     known = store.load_run(to)
     if known is not None and (known.origin != run_id or store.checkpoint_chain(to)):
-        raise UsageError(f"There is a run {to!r} already. Nothing was forked. Choose another id.")
+        raise UsageError(f"Run {to!r} already exists. Nothing was forked. Choose another id.")
     return origin
 
 
@@ -99,20 +99,20 @@ def _fork(ledger: Ledger, graph: Runnable, origin: RunRecord, to: str, image: An
 
 
 def _check_certain(rows: list[CallRow]) -> None:
-    """Refuse to copy a doubt. These very rows are copied: the origin may be under way."""
+    """Refuse to copy a doubt. Checks the rows to be copied, because the origin may be running."""
     for row in rows:
         if row.status.in_doubt:
             raise UsageError(
                 f"Run {row.identity.workflow_id!r} has a call in doubt ({row.identity.tool_name}). "
-                "Nothing was forked: whether it happened must be known first. Resume the run, or "
-                "decide its reviews: nottwice reviews"
+                "Nothing was forked, because it must be known first whether the call happened. "
+                "Resume the run, or decide its reviews: nottwice reviews"
             )
 
 
 def _copies(rows: list[CallRow], to: str) -> Iterator[CallWrite]:
-    """The receipts under the fork's own run id. Visits have the same numbers in both runs.
+    """Yield the receipts under the fork's run id. Visits have the same numbers in both runs.
 
-    What names the call in the world stays: whoever ingests by receipt id has had it already (L6).
+    The receipt id stays the same, so a system that ingests by receipt id sees no duplicate (L6).
     """
     for row in rows:
         yield CallWrite(row._replace(identity=row.identity._replace(workflow_id=to)))

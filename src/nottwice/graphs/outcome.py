@@ -1,4 +1,4 @@
-"""How far did a run come, and what does it wait for?"""
+"""How far did a run get, and what is it waiting for?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ S = TypeVar("S")
 
 @frozen_record(frozen=True, slots=True)
 class NodeMark:
-    """Where one node of a run stands: pending, in_progress, done or failed (D6)."""
+    """The status of one node of a run: pending, in_progress, done or failed (D6)."""
 
     node: str
     status: str
@@ -24,7 +24,7 @@ class NodeMark:
 
 @frozen_record(frozen=True, slots=True)
 class Outcome(Generic[S]):
-    """How far a run came. The same for whoever asks, however often."""
+    """How far a run got. Every caller sees the same, however often it asks."""
 
     run_id: str
     graph: str
@@ -37,15 +37,15 @@ class Outcome(Generic[S]):
     version: int
     """The number of that checkpoint."""
     reviews: tuple[Review, ...] = ()
-    """What a person must decide, also in child runs."""
+    """What a person must decide, in this run or its child runs."""
     waits: tuple[Wait, ...] = ()
-    """Everything that it waits for: reviews, timers, events, child runs."""
+    """Everything that the run waits for: reviews, timers, events, child runs."""
     failure: Failure | None = None
     nodes: tuple[NodeMark, ...] = ()
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will happen in it."""
+        """Whether the run is over."""
         return self.status in ("completed", "aborted")
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class Outcome(Generic[S]):
 
 
 def plain_outcome(outcome: Outcome[Any], state: Any) -> dict[str, Any]:
-    """An outcome as plain data, for the ledger of a parent run and for scripts."""
+    """Return an outcome as plain data, for the ledger of a parent run and for scripts."""
     return {
         "run_id": outcome.run_id,
         "graph": outcome.graph,

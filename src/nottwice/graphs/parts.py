@@ -1,12 +1,12 @@
 """How are the parts of a typed state validated one by one, and lent without a copy?
 
-A state of megabytes in which one number changed is not validated as a whole. Each part has a
-validator of its own, and a part that nothing can change (text, numbers, dates, frozen models and
-dataclasses, lists and dicts of these) keeps its validated twin for as long as it stays the same. Of
-a list that grew, only the new items are validated.
+If one number changes in a state of megabytes, the whole state is not validated again. Each part has
+its own validator. A part that cannot be changed (text, numbers, dates, frozen models and
+dataclasses, lists and dicts of these) keeps its validated twin as long as it stays the same. If a
+list grows, only the new items are validated.
 
-That is right only where a type says nothing about its parts together. A model with validators of
-its own, a dataclass with ``__post_init__`` and the like are validated as a whole, as ever.
+This is correct only for types without rules across parts. A model with its own validators, a
+dataclass with ``__post_init__`` and the like are validated as a whole.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _ATOMS = (
     enum.Enum,
     pathlib.PurePath,
 )
-# Settings of a model that say nothing about how a part is read.
+# Model settings that do not affect how a part is read.
 _HARMLESS = frozenset({"arbitrary_types_allowed", "extra", "frozen", "title"})
 
 
 class Changeable(Exception):
-    """A value that can be changed, and so cannot be lent to two nodes. Internal."""
+    """A value that can be changed, so two nodes cannot share it. Internal."""
 
 
 class Parts:
-    """The parts of a typed state, each with a validator of its own."""
+    """The parts of a typed state, each with its own validator."""
 
     def __init__(
         self, types: Mapping[str, Any], make: Callable[[dict[str, Any]], Any], required: set[str]
@@ -70,13 +70,13 @@ class Parts:
                 self._lists.add(name)
 
     def lend(self, state: Mapping[str, Any]) -> Any:
-        """The state in its type, its parts shared where possible; raises what validation raises."""
+        """Return the state in its type, sharing parts where possible. Raises on invalid data."""
         if not self._required <= state.keys() <= self._adapters.keys():
             raise KeyError("the state has other parts than its type")
         return self._make({name: self.value(name, plain) for name, plain in state.items()})
 
     def value(self, name: str, plain: Any) -> Any:
-        """One part in its type; raises what validation raises."""
+        """Return one part in its type, or raise what validation raises."""
         if type(plain) in FROZEN:
             self.check(name, plain)
             owner, twin, is_shared = plain.twin
@@ -85,38 +85,38 @@ class Parts:
         return restore(self._adapters[name], plain)
 
     def check(self, name: str, plain: Any) -> None:
-        """Validate a part, unless that was done; raises what validation raises."""
+        """Validate a part, unless it already was. Raises what validation raises."""
         if type(plain) not in FROZEN:
             restore(self._adapters[name], plain)
         elif plain.twin is None:
             plain.twin = self, *self._validate(name, plain)
 
     def check_added(self, name: str, old: Any, items: FrozenList) -> None:
-        """Validate what is added to a list; raises what validation raises."""
+        """Validate what is added to a list. Raises what validation raises."""
         self.check(name, items if name in self._lists else old.grown(items))
 
     def is_lent(self, plain: Any, value: Any) -> bool:
-        """Whether a value is the very one that was lent for this part, which nothing can change."""
+        """Whether a value is the unchangeable object that was lent for this part."""
         return type(plain) in FROZEN and plain.twin is not None and plain.twin[1] is value
 
     def is_unchanged(self, name: str, plain: Any, value: Any) -> bool:
-        """Whether a node left a part as it was lent."""
+        """Whether a node left a part as it was."""
         if self.is_lent(plain, value):
             return True
         adapter = self._adapters[name]
         shown = adapter.dump_python(value, warnings=False)
         if shown == plain:
             return True
-        # It may have a type whose values are not what is on record of them, such as a date.
+        # The stored form of some types differs from their values, for example of a date.
         fresh = restore(adapter, plain)
         return bool(shown == adapter.dump_python(fresh, warnings=False))
 
     def grows(self, name: str) -> bool:
-        """Whether a list that begins like the one before is valid if the rest of it is."""
+        """Whether a list that only grew is valid if its new items are."""
         return name in self._lists
 
     def _validate(self, name: str, plain: Any) -> tuple[Any, bool]:
-        """A part in its type, and whether it may be shared. If not, it is made anew each time."""
+        """Return a part in its type, and whether it may be shared. If not, it is rebuilt on use."""
         adapter = self._adapters[name]
         base = plain.base if name in self._lists and type(plain) is FrozenList else None
         if type(plain) is FrozenList:
@@ -133,7 +133,7 @@ class Parts:
 
 
 def parts_of(annotation: Any, fields: Mapping[str, Any]) -> Parts | None:
-    """The parts of a type that says nothing about them together; None for any other type."""
+    """Return the parts of a type without rules across them, or None for any other type."""
     required, types = set(fields), dict(fields)
     make: Callable[[dict[str, Any]], Any]
     if hasattr(annotation, "__pydantic_config__"):
@@ -186,13 +186,13 @@ def _is_simple_dataclass(kind: Any) -> bool:
         not hasattr(kind, "__pydantic_fields__")
         and not hasattr(kind, "__post_init__")
         and all(field.init for field in dataclasses.fields(kind))
-        # Where dataclasses put the code that they write; an ``__init__`` of one's own has a file.
+        # Generated code has this file name. A hand-written ``__init__`` has a real one.
         and kind.__init__.__code__.co_filename == "<string>"
     )
 
 
 def _unchangeable(value: Any) -> Any:
-    """The value with frozen lists and dicts; Changeable if something else in it can be changed."""
+    """Return the value with frozen lists and dicts. Changeable if anything else can be changed."""
     if isinstance(value, _ATOMS):
         return value
     if type(value) is list:
@@ -207,7 +207,7 @@ def _unchangeable(value: Any) -> Any:
 
 
 def _is_unchangeable(value: Any) -> bool:
-    """Whether nothing in a value can be changed, as it is: frozen models of texts, say."""
+    """Whether nothing in a value can be changed as it is, for example a frozen model of texts."""
     if isinstance(value, _ATOMS) or type(value) in FROZEN:
         return True
     if type(value) is tuple:

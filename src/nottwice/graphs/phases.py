@@ -1,7 +1,7 @@
 """Phases with steps in a few lines: ``nt.phases("bug-fix", version="1.3.0", phases={...})`` (S1).
 
-A pipeline is a graph without branches whose nodes are steps, grouped in phases. Each step's end is
-a checkpoint, so a step that is done is not run again.
+A pipeline is a graph without branches whose nodes are steps, grouped in phases. Each step ends with
+a checkpoint, so a finished step is not run again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def phases(
     append: Iterable[str] = (),
     checkpoints: Checkpoints = "effects",
 ) -> Graph[S]:
-    """A graph that runs the steps of each phase in order, one phase after the other.
+    """Create a graph that runs the steps of each phase in order, one phase after the other.
 
     A step is a function like any node: it takes the state and returns what changes. In a ledger of
-    JSON files (``store="file:runs/"``) the run's file shows phases and steps as they proceed.
+    JSON files (``store="file:runs/"``), the run's file shows the progress by phase and step.
     """
     graph: Graph[S] = Graph(
         name, version=version, state=state, append=append, checkpoints=checkpoints

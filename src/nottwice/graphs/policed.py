@@ -1,9 +1,9 @@
-"""Which policies are asked about a run of a graph, and may it be run where they are not asked? (L9)
+"""Which policies apply to a run of a graph, and may the graph run where they would not? (L9)
 
-A graph that belongs to an app with a policy is run through that app: opening its ledger by path
-would leave the policy out, and a call that it denies would be made. So that is refused. An agent's
-own policies go wherever it runs, and to the runs of the workers that it starts, also when a process
-advances such a run by itself. Promise kept here: P195.
+A graph that belongs to an app with a policy must run through that app. Opening the app's ledger by
+path would bypass the policy and allow calls that it denies, so this is refused. An agent's own
+policies apply wherever it runs. They also apply to the runs that it starts on other agents, even
+when another process advances such a run. Promise kept here: P195.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nottwice.store.interface import Store
 
 
 class Bonds:
-    """What a graph is bound to: policies of its own, the apps it is in, and who starts it."""
+    """What a graph is bound to: its own policies, its apps, and the agents that start it."""
 
     def __init__(self, own: tuple[Policy, ...] = ()) -> None:
         self.own = own
@@ -30,26 +30,26 @@ class Bonds:
         self._starters: list[Policed] = []
 
     def add_app(self, policies: tuple[Policy, ...]) -> None:
-        """The graph belongs to an app with these policies."""
+        """Add an app that the graph belongs to, with its policies."""
         if policies and policies not in self._apps:
             self._apps.append(policies)
 
     def add_starter(self, starter: Policed) -> None:
-        """Another agent hands tasks to this one."""
+        """Add an agent that hands tasks to this one."""
         self._starters.append(starter)
 
     def share_starters(self, other: Bonds) -> None:
-        """An agent that starts one of two versions may have started runs of the other one."""
+        """Share starters between versions: an agent may have started runs of either one."""
         self._starters += [one for one in other._starters if one not in self._starters]
         other._starters += [one for one in self._starters if one not in other._starters]
 
     def find_missing(self, asked: Sequence[Policy]) -> list[Policy]:
-        """The policies of its app that are not asked; of several apps, any one is enough."""
+        """Return the app policies that are not asked. One of several apps is enough."""
         missing = [[one for one in app if one not in asked] for app in self._apps]
         return min(missing, key=len, default=[])
 
     def starter_of(self, parent: RunRecord) -> Policed | None:
-        """The agent whose run has started one of this graph."""
+        """Return the agent whose run has started a run of this graph."""
         name = split_graph_id(parent.graph_id)[0] if parent.graph_id else None
         return next((one for one in self._starters if one.name == name), None)
 
@@ -78,7 +78,7 @@ def check_policed(policies: tuple[Policy, ...], graph: Policed, run_id: str) -> 
 def policies_of(
     given: tuple[Policy, ...], graph: Policed, run: RunRecord | None
 ) -> Doing[tuple[Policy, ...]]:
-    """Who is asked about the calls of a run: these, its graph's own, and those of its starters."""
+    """Return the policies for a run's calls: these, its graph's own, and those of its starters."""
     if isinstance(given, NoneAsked):
         return given
     asked = joined(given, graph.bonds.own)

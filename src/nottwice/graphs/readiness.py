@@ -1,4 +1,4 @@
-"""Has what a waiting run waits for come, so that advancing it is worth while?"""
+"""Has what a run waits for arrived, so that the run can be advanced?"""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from nottwice.store.interface import Store
 
 
 def is_ready(store: Store, run_id: str, *, now: float) -> bool:
-    """Whether a run can go on: it waits for nothing, or for something that has come."""
+    """Whether a run can continue: it waits for nothing, or for something that has arrived."""
     run = store.load_run(run_id)
     return run is not None and can_go_on(store, run, now=now)
 
 
 def can_go_on(store: Store, run: RunRecord, *, now: float) -> bool:
-    """The same of a run that was loaded already."""
+    """Like ``is_ready``, for a run that is already loaded."""
     if run.status.is_final:
         return False
     if run.status is not RunStatus.WAITING:
         return True
-    return any(_has_come(store, run.workflow_id, wait, now) for wait in run.waits)
+    return any(_has_arrived(store, run.workflow_id, wait, now) for wait in run.waits)
 
 
-def _has_come(store: Store, run_id: str, wait: Wait, now: float) -> bool:
+def _has_arrived(store: Store, run_id: str, wait: Wait, now: float) -> bool:
     if wait.until is not None and wait.until <= now:
         return True
     match wait.kind:
@@ -39,7 +39,7 @@ def _has_come(store: Store, run_id: str, wait: Wait, now: float) -> bool:
             if child is None or child.status.is_final:
                 return True
             if child.holder_id is not None and store.life_of(child.holder_id) is Life.ALIVE:
-                # Somebody else drives it; its parent would only find it busy again.
+                # Another process drives it, so the parent would only find it busy again.
                 return False
             return is_ready(store, wait.subject, now=now)
         case WaitKind.TIMER:

@@ -1,4 +1,4 @@
-"""A graph as the ledger knows it, for those who have none of its code."""
+"""A graph as the ledger recorded it, for readers that do not have its code."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nottwice.model.shapes import not_believed
 
 
 def recorded_definition(record: GraphRecord) -> GraphDefinition:
-    """What a graph was when this ledger first saw it."""
+    """Return the definition of a graph as this ledger first saw it."""
     return recorded_fingerprint(record).graph
 
 
 def recorded_fingerprint(record: GraphRecord) -> Fingerprint:
-    """The same with its tools and bodies, as far as they were recorded."""
+    """Return the recorded fingerprint, with tools and bodies as far as they were recorded."""
     with not_believed(f"The record of graph {record.graph_id!r}"):
         try:
             return Fingerprint.from_plain(values.decode(record.json))

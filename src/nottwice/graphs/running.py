@@ -1,6 +1,6 @@
-"""Start a run of a graph, resume it, or tell how it ended: one call does all three (D5, V1).
+"""Start a graph run, resume it, or return how it ended. One call does all three (D5, V1).
 
-Only resuming needs code that fits the run. How it ended is told by any version, and by none (P156).
+Only resuming needs code that fits the run. Any version, or none, can report how it ended (P156).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _BRANCH = re.compile(r"^/\[\d+\]/")
 
 
 class Runnable(Printed, Protocol):
-    """What running a graph needs to know of it."""
+    """What is needed of a graph to run it."""
 
     state: StateType
     cadence: Cadence
@@ -68,7 +68,7 @@ class Runnable(Printed, Protocol):
 
     @property
     def beside(self) -> Sequence[Runnable]:
-        """What is deployed together with it, other versions of it included."""
+        """The graphs that are deployed together with it, including its other versions."""
 
     @property
     def code(self) -> Mapping[str, NodeCode]: ...
@@ -78,7 +78,7 @@ class Runnable(Printed, Protocol):
 
 @frozen_record(frozen=True, slots=True)
 class Asked:
-    """What somebody asks for who runs a graph."""
+    """A request to run a graph."""
 
     graph: Runnable
     run_id: str
@@ -88,7 +88,7 @@ class Asked:
     stay: Duration | None = None
     parent: RunRecord | None = None
     told_to_stop: Callable[[], bool] | None = None
-    """Whether to hand the run back at the end of the node that is under way."""
+    """Whether to release the run at the end of the current node."""
 
 
 def run(ledger: Ledger, asked: Asked) -> Outcome[Any]:
@@ -98,12 +98,12 @@ def run(ledger: Ledger, asked: Asked) -> Outcome[Any]:
 
 
 async def arun(ledger: Ledger, asked: Asked) -> Outcome[Any]:
-    """The same without blocking the event loop."""
+    """Like ``run``, without blocking the event loop."""
     return await drive_async(running(ledger, asked), ledger)
 
 
 def check_no_loop(graph: Runnable, instead: str) -> None:
-    """Refuse async nodes where nobody could await them, before anything has happened."""
+    """Refuse async nodes where they cannot be awaited, before anything has happened."""
     if loop_is_running() and any(code.is_async for code in graph.code.values()):
         raise UsageError(
             f"Graph {graph.name!r} has async nodes and was run without await inside an event loop. "
@@ -111,35 +111,35 @@ def check_no_loop(graph: Runnable, instead: str) -> None:
         )
 
 
-def running(seat: Host, asked: Asked) -> Doing[Outcome[Any]]:
-    """The same for the engine: whoever drives this drives the run."""
-    clock, graph = seat.clock, asked.graph
+def running(host: Host, asked: Asked) -> Doing[Outcome[Any]]:
+    """Like ``run``, as a generator. The code that drives it drives the run."""
+    clock, graph = host.clock, asked.graph
     run_id = check_id(asked.run_id, what="The run id")
     stay_seconds = 0.0
     if asked.stay is not None:
         stay_seconds = parse_duration(asked.stay, what="stay")
     deadline = clock.now() + stay_seconds
-    check_policed(seat.policies, graph, run_id)
+    check_policed(host.policies, graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
         if known is not None and is_over_elsewhere(graph, known):
-            return (yield from telling(seat, graph, known))
+            return (yield from telling(host, graph, known))
         begins = yield from beginning(asked, known, now=clock.now())
         if known is not None and known.status.is_final:
-            return (yield from telling(seat, graph, known))
+            return (yield from telling(host, graph, known))
         yield Read(lambda store: check_unchanged(store, graph))
         was_ready = known is not None and (yield _can_go_on(known, clock.now()))
         try:
-            landing = yield from _advance(seat, asked, known, begins)
+            landing = yield from _advance(host, asked, known, begins)
         except ownership.Rebound:
-            # It was migrated, or started by another version, since we looked: look again.
+            # It was migrated, or started by another version, since it was loaded. Load it again.
             continue
         if isinstance(landing.stop, RunAborted):
-            yield from _abort_children(seat, run_id)
+            yield from _abort_children(host, run_id)
         if landing.stop is None or isinstance(landing.stop, RunAborted):
-            # Also if it was handed back: it could go on, but not here.
+            # Also if it was released: it could continue, but not here.
             return (yield from _tell(graph, run_id, landing))
-        # Something that has come and that nobody used will not be used by trying at once again.
+        # If what arrived was not used, trying again immediately would not use it either.
         waits: tuple[Wait, ...] = yield Read(lambda store: _waits(store, run_id))
         in_vain = was_ready and known is not None and known.waits == waits
         while in_vain or not (yield _is_ready(run_id, clock.now())):
@@ -151,29 +151,29 @@ def running(seat: Host, asked: Asked) -> Doing[Outcome[Any]]:
 
 
 def is_over_elsewhere(graph: Runnable, run: RunRecord) -> bool:
-    """Whether a run is over that another version of this graph has run: no code is needed for it.
+    """Whether another version of this graph ran it to its end. No fitting code is needed for that.
 
-    Its input is not compared: the state of this version may be another one.
+    The input is not compared, because the state of this version may have another type.
     """
     if not run.status.is_final or run.graph_id is None:
         return False
     return split_graph_id(run.graph_id)[0] == graph.name and not fits(graph, run)
 
 
-def telling(seat: Host, graph: Runnable | None, run: RunRecord) -> Doing[Outcome[Any]]:
-    """Tell how a run ended that is over; ``graph`` is any version of its graph, if there is one."""
+def telling(host: Host, graph: Runnable | None, run: RunRecord) -> Doing[Outcome[Any]]:
+    """Return how a finished run ended. ``graph`` is any version of its graph, or None."""
     run_id = run.workflow_id
     check_not_removed(run)
     if run.status is RunStatus.COMPLETED:
         yield Read(lambda store: _check_believed(store, run_id))
     if run.status is RunStatus.ABORTED:
-        # Whoever aborted it may have died before it came to the children.
-        yield from _abort_children(seat, run_id)
+        # The process that aborted it may have died before it aborted the children.
+        yield from _abort_children(host, run_id)
     return (yield from _tell(graph, run_id))
 
 
 def load(run_id: str) -> Read:
-    """Ask for a run as it is now."""
+    """Read a run as it is now."""
     return Read(lambda store: store.load_run(run_id))
 
 
@@ -186,52 +186,52 @@ def _is_ready(run_id: str, now: float) -> Read:
 
 
 class Left(NamedTuple):
-    """How a run was left that somebody has advanced."""
+    """The status in which an advanced run was left."""
 
     status: RunStatus
     waits: tuple[Wait, ...] = ()
 
 
-def advancing(seat: Host, asked: Asked) -> Doing[Left]:
-    """Advance a run that is there as far as it goes now, and say no more than how it was left.
+def advancing(host: Host, asked: Asked) -> Doing[Left]:
+    """Advance an existing run as far as possible now, and return only the status it was left in.
 
-    For whoever advances many and looks at none of them.
+    For workers, which advance many runs and need no outcomes.
     """
-    run_id, where = asked.run_id, seat.store.location
-    check_policed(seat.policies, asked.graph, run_id)
+    run_id, where = asked.run_id, host.store.location
+    check_policed(host.policies, asked.graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
         if known is None:
-            raise UnknownRun(f"No run {run_id!r} is in {where}. Nothing was done.")
+            raise UnknownRun(f"There is no run {run_id!r} in {where}. Nothing was done.")
         if known.status is RunStatus.ABORTED:
-            yield from _abort_children(seat, run_id)
+            yield from _abort_children(host, run_id)
         if known.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
             return Left(known.status)
-        begins = yield from beginning(asked, known, now=seat.clock.now())
+        begins = yield from beginning(asked, known, now=host.clock.now())
         yield Read(lambda store: check_unchanged(store, asked.graph))
         try:
-            landing = yield from _advance(seat, asked, known, begins)
+            landing = yield from _advance(host, asked, known, begins)
         except ownership.Rebound:
             continue
         if landing.stop is None:
             return Left(RunStatus.RUNNING if landing.state is None else RunStatus.COMPLETED)
         if isinstance(landing.stop, RunAborted):
-            yield from _abort_children(seat, run_id)
+            yield from _abort_children(host, run_id)
             return Left(RunStatus.ABORTED)
         return Left(RunStatus.WAITING, (yield Read(lambda store: _waits(store, run_id))))
 
 
 def _advance(
-    seat: Host, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
+    host: Host, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
 ) -> Doing[Landing]:
-    """Drive the run as far as it goes now."""
+    """Drive the run as far as possible now."""
     graph = asked.graph
     if known is not None and known.origin is not None:
         yield _check_whole(known)
     bound = known.graph_id if known is not None and known.graph_id else graph.id
-    policies = yield from policies_of(seat.policies, graph, known)
+    policies = yield from policies_of(host.policies, graph, known)
     opening = ownership.Opening(
-        host=seat,
+        host=host,
         run_id=asked.run_id,
         find_tool=registry.find_tool,
         lists_tools=graph.converses,
@@ -257,16 +257,16 @@ def _waits(store: Store, run_id: str) -> tuple[Wait, ...]:
     return () if run is None else run.waits
 
 
-def _abort_children(seat: Host, run_id: str) -> Doing[None]:
-    yield from cancel_children(seat, run_id, by="nottwice", why="its parent was aborted")
+def _abort_children(host: Host, run_id: str) -> Doing[None]:
+    yield from cancel_children(host, run_id, by="nottwice", why="its parent was aborted")
 
 
 def beginning(
     asked: Asked, known: RunRecord | None, *, now: float, moves: bool = False
 ) -> Doing[ownership.Beginning]:
-    """What the run begins with, checked against what it began with if it is there already.
+    """Return what the run starts with, checked against the recorded input if the run exists.
 
-    ``moves``: it is bound to another version now, and will be bound to this one.
+    ``moves``: the run is bound to another version now and will be bound to this one.
     """
     graph = asked.graph
     record = GraphRecord(graph.id, graph.record_json, now)
@@ -279,11 +279,11 @@ def beginning(
     input_json = known.given_input()
     if asked.input is not None:
         same = graph.state.began_with(values.decode_object(input_json), asked.input)
-        # What another version began with cannot be compared with the state of this one.
+        # The input of another version cannot be compared with the state of this one.
         if not same and not (yield _was_migrated(asked.run_id)):
             raise UsageError(
-                f"Run {asked.run_id!r} was started with another input. Nothing was done. Leave "
-                "the input out to resume it, or start a run with another id."
+                f"Run {asked.run_id!r} was started with another input. Nothing was done. Omit "
+                "the input to resume it, or start a run with another id."
             )
     return ownership.Beginning(record, input_json, asked.parent)
 
@@ -293,7 +293,7 @@ def _was_migrated(run_id: str) -> Read:
 
 
 def check_bound(store: Store, graph: Runnable, run: RunRecord) -> None:
-    """Refuse a run that is bound to another graph, or to a version that this code is not (V2)."""
+    """Refuse a run that is bound to another graph, or to a version this code cannot run (V2)."""
     _check_name(graph, run)
     if not fits(graph, run):
         raise version_mismatch(run, [graph.id], store=store)
@@ -307,7 +307,7 @@ def fits(graph: Runnable, run: RunRecord) -> bool:
 def _check_name(graph: Runnable, run: RunRecord) -> None:
     if run.graph_id is None:
         raise UsageError(
-            f"Run {run.workflow_id!r} is not a run of a graph: it was opened with nt.run. Nothing "
+            f"Run {run.workflow_id!r} is not a graph run: it was opened with nt.run. Nothing "
             "was done. Choose another id."
         )
     name = split_graph_id(run.graph_id)[0]
@@ -319,24 +319,24 @@ def _check_name(graph: Runnable, run: RunRecord) -> None:
 
 
 def _check_believed(store: Store, run_id: str) -> None:
-    """Refuse to hand out the result of a run that is over and does not add up."""
+    """Refuse to return the result of a finished run whose records do not verify."""
     flaws = store.flaws(run_id)
     if flaws:
         raise LedgerTampered(
-            f"Run {run_id!r} is over, and is not believed: {'; '.join(flaws)}. Its result was not "
-            "handed out. See all that does not fit: nottwice audit --verify",
+            f"Run {run_id!r} is over, but its records do not verify: {'; '.join(flaws)}. Its "
+            "result was not returned. To list all problems: nottwice audit --verify",
             run_id=run_id,
         )
 
 
 def _check_whole(fork: RunRecord) -> Read:
-    """Refuse a fork that was broken off before it had its receipts: it would begin at the start."""
+    """Refuse a fork that was interrupted before it got its receipts: it would start over."""
 
     def check(store: Store) -> None:
         if not store.checkpoint_chain(fork.workflow_id):
             raise UsageError(
-                f"Run {fork.workflow_id!r} was to be a fork of {fork.origin!r}, and that was "
-                f"broken off. Nothing was done. Ask for it again: graph.fork({fork.origin!r}, "
+                f"Run {fork.workflow_id!r} is an unfinished fork of {fork.origin!r}: forking was "
+                f"interrupted. Nothing was done. Fork again: graph.fork({fork.origin!r}, "
                 f"to={fork.workflow_id!r})"
             )
 
@@ -344,16 +344,16 @@ def _check_whole(fork: RunRecord) -> Read:
 
 
 def outcome_of(store: Store, graph: Runnable | None, run_id: str) -> Outcome[Any]:
-    """How far a run came, as the ledger has it; ``graph`` is any version of its graph, or None."""
+    """Return how far a run got, from the ledger. ``graph`` is any version of its graph, or None."""
     return _outcome(graph, _look(store, graph, run_id, None))
 
 
 def _tell(
     graph: Runnable | None, run_id: str, landing: Landing | None = None
 ) -> Doing[Outcome[Any]]:
-    """The same for the engine; who drove the run to its end knows its state.
+    """Like ``outcome_of``, as a generator. The driver of a finished run passes its final state.
 
-    Only what it takes is read for the driver: the state is made by code of the user.
+    Only the read goes through the driver, because the state is built by user code.
     """
     seen: _Seen = yield Read(lambda store: _look(store, graph, run_id, landing))
     return _outcome(graph, seen)
@@ -361,7 +361,7 @@ def _tell(
 
 @frozen_record(frozen=True, slots=True)
 class _Seen:
-    """What the ledger tells of how far a run came."""
+    """What the ledger has on how far a run got."""
 
     run: RunRecord
     state: Any
@@ -374,7 +374,7 @@ def _look(store: Store, graph: Runnable | None, run_id: str, landing: Landing | 
     known = store.load_run(run_id)
     if known is None:
         raise UnknownRun(
-            f"No run {run_id!r} is in {store.location}. Start it with graph.run({run_id!r}, ...)."
+            f"There is no run {run_id!r} in {store.location}. Start it: graph.run({run_id!r}, ...)."
         )
     check_not_removed(known)
     if graph is not None:
@@ -386,14 +386,14 @@ def _look(store: Store, graph: Runnable | None, run_id: str, landing: Landing | 
         begun_with = known.given_input()
         plain = load_image(chain)["state"] if chain else values.decode_object(begun_with)
         version = chain[-1].version if chain else 0
-    # One that is completed does not have to go on.
+    # A completed run needs no decisions.
     is_completed = known.status is RunStatus.COMPLETED
     reviews = () if is_completed else tuple(_reviews(store, run_id))
     return _Seen(known, plain, version, reviews, tuple(_nodes(store, graph, known)))
 
 
 def _nodes(store: Store, graph: Runnable | None, run: RunRecord) -> Iterator[NodeMark]:
-    """Where each node stands of the graph that the run is bound to."""
+    """Yield the status of each node of the graph that the run is bound to."""
     visited = store.last_visits(run.workflow_id)
     if graph is not None and fits(graph, run):
         return marks(graph.definition(), visited, bound=run.graph_id)
@@ -419,7 +419,7 @@ def _outcome(graph: Runnable | None, seen: _Seen) -> Outcome[Any]:
 
 
 def _reviews(store: Store, run_id: str) -> Iterator[Review]:
-    """What a person must decide so that a run goes on: its own reviews, and its children's."""
+    """Yield what a person must decide before a run can continue, including its children."""
     yield from store.open_reviews(run_id)
     for child in store.children(run_id):
         if child.status is RunStatus.WAITING:
@@ -429,14 +429,14 @@ def _reviews(store: Store, run_id: str) -> Iterator[Review]:
 def marks(
     graph: GraphDefinition, visited: list[LastVisit], *, bound: str | None = None
 ) -> Iterator[NodeMark]:
-    """Every node with where it stands; those that no visit was made to are pending.
+    """Yield every node with its status. Nodes without a visit are pending.
 
-    What a run has done counts after a migration as well, what it left behind does not.
+    After a migration, finished visits still count, and visits that the migration left do not.
     """
     last: dict[str, StepRecord] = {}
     visits: Counter[str] = Counter()
     for visit in visited:
-        # A branch puts its index before the node.
+        # The node id of a branch starts with its index.
         where = _BRANCH.sub("", visit.step.node_id)
         left = was_left(visit.step, bound)
         if not left:

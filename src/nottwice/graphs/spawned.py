@@ -1,4 +1,4 @@
-"""Which graphs do the nodes of a graph spawn? Found by reading them; nothing of them is run."""
+"""Which graphs do the nodes of a graph spawn? Found by reading their code, without running it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nottwice.guard.references import read_references
 
 
 def with_spawned(graphs: Iterable[Graph[Any]]) -> tuple[Graph[Any], ...]:
-    """These graphs, and those that their code names: a child run can then go on by itself.
+    """Return these graphs and the graphs that their code names, so that child runs can resume.
 
-    What is named and already there, by its id, is not added again.
+    A named graph is not added again if its id is already included.
     """
     found: dict[str, Graph[Any]] = {}
     waiting = list(graphs)

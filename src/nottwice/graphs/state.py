@@ -1,9 +1,9 @@
 """How does a graph's state look to its nodes, and what does a node's return value change? (D8)
 
-State rests as plain data. A node gets a copy in the declared type, the same live and after a
-resume, because it is always made from what would be on record; what it returns is checked against
-the declared types before anything is kept. A node that changes its copy instead of returning the
-change is refused: the change would be lost.
+State is stored as plain data. A node receives a copy in the declared type. The copy is always built
+from what would be recorded, so it is the same live and after a resume. The return value is checked
+against the declared types before anything is saved. A node that changes its copy instead of
+returning the change is refused, because the change would be lost.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _NOTHING = FrozenList()
 
 @frozen_record(frozen=True, slots=True)
 class Go:
-    """Where to go, and what changes; made by ``nt.go``."""
+    """The next node and what changes. Created by ``nt.go``."""
 
     to: str
     update: Any = None
 
 
 def go(to: str, update: Any = None) -> Go:
-    """Return this from a node that chooses its route and changes the state as well."""
+    """Return this from a node that both chooses the next node and changes the state."""
     return Go(to, update)
 
 
@@ -53,7 +53,7 @@ class StateType:
         self._graph = graph
         self.fields = _fields(annotation, graph)
         self._spellings = _spellings(annotation, graph)
-        """What the parts are called where the type reads them, if not by their names."""
+        """The aliases under which the type reads its parts, where they differ from the names."""
         self._made = _made_by_factories(annotation)
         self._adapter: TypeAdapter[Any] | None = None
         if self.fields is not None:
@@ -67,22 +67,22 @@ class StateType:
                         f"Its parts: {', '.join(self.fields)}."
                     )
         self._parts_alone = None if self.fields is None else parts_of(annotation, self.fields)
-        """How to validate parts one by one; None for a type that ties them together."""
+        """Validates parts one by one. None for a type with rules across parts."""
         self._codecs: dict[str, Codec] = {}
 
     def schema(self) -> Any:
-        """The JSON schema of the state, or None where any plain data may be in it."""
+        """Return the JSON schema of the state, or None if it may hold any plain data."""
         if self._adapter is None:
             return None
         return Codec(self.annotation, where=f"the state of graph {self._graph!r}").json_schema()
 
     def first(self, given: Any) -> dict[str, Any]:
-        """The state that a run begins with, complete and plain."""
+        """Return the state that a run starts with, complete and plain."""
         given = {} if given is None else given
         if self._adapter is None:
             if not isinstance(given, Mapping):
                 raise InvalidGraph(
-                    f"Graph {self._graph!r} was given {type(given).__name__} as its input. "
+                    f"Graph {self._graph!r} got {type(given).__name__} as its input. "
                     "Nothing was started. Pass a dict."
                 )
             return self._plain_changes(dict(given))
@@ -97,16 +97,16 @@ class StateType:
         return self._plain_changes(self._parts(whole))
 
     def stable(self, given: Any) -> dict[str, Any]:
-        """What an input says by itself: the first state without what factories filled in.
+        """Return the first state without the values that factories filled in.
 
-        A factory may give another value each time (an id, the time). What a run began with is on
-        record; whether an input is the same must not depend on it.
+        A factory may return another value each time, such as an id or the time. Whether two inputs
+        are the same must not depend on it. The full first state of a run is on record.
         """
         filled = self._filled_in(given)
         return {key: value for key, value in self.first(given).items() if key not in filled}
 
     def began_with(self, first: Mapping[str, Any], given: Any) -> bool:
-        """Whether a run that began with this state was given this input."""
+        """Whether a run that started with this state was given this input."""
         filled = self._filled_in(given)
         known = {key: value for key, value in first.items() if key not in filled}
         return values.hash_of(known) == values.hash_of(self.stable(given))
@@ -121,11 +121,11 @@ class StateType:
         return {name for name in self._made if not named & {name, self._spellings.get(name, name)}}
 
     def adopt(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """A state that another version wrote, complete and plain; InvalidGraph if it does not fit.
+        """Return a state of another version, complete and plain. InvalidGraph if it does not fit.
 
-        What a factory fills in is filled in here, once, and not anew whenever it is read.
+        Factory values are filled in here, once, and not again on each read.
         """
-        by = f"the state that graph {self._graph!r} is handed"
+        by = f"the state passed to graph {self._graph!r}"
         if self._adapter is None:
             return self._plain_changes(dict(state), by=by)
         for key in state:
@@ -135,21 +135,21 @@ class StateType:
             whole = self._whole(state)
         except Exception as error:
             path, text = explain(error, root="state")
-            raise InvalidGraph(f"{by} does not fit: {path}: {text}. Nothing was kept.") from None
+            raise InvalidGraph(f"{by} does not fit: {path}: {text}. Nothing was saved.") from None
         return self._plain_changes(self._parts(whole), by=by)
 
     def lend(self, state: Mapping[str, Any]) -> Any:
-        """The state in its declared type, for a node to read. What cannot be changed is shared."""
+        """Return the state in its type, for a node to read. Unchangeable parts are shared."""
         if self._adapter is None:
             return FrozenDict(state)
         if self._parts_alone is not None:
             with contextlib.suppress(Exception):
                 return self._parts_alone.lend(state)
-        # What does not fit is explained as a whole.
+        # Validate as a whole for a useful error.
         return self.hand_out(state)
 
     def hand_out(self, state: Mapping[str, Any]) -> Any:
-        """A copy of the state in its declared type, which belongs to the caller."""
+        """Return a copy of the state in its declared type. The copy belongs to the caller."""
         if self._adapter is None:
             return thaw(dict(state))
         try:
@@ -158,13 +158,13 @@ class StateType:
             path, text = explain(error, root="state")
             raise InvalidGraph(
                 f"The recorded state no longer fits the state of graph {self._graph!r}: {path}: "
-                f"{text}. The run was left as it is. Let the new type read what the old one wrote."
+                f"{text}. The run was not changed. Make the new type accept what the old one wrote."
             ) from None
 
     def show(self, state: Mapping[str, Any]) -> Any:
-        """The same for whoever only looks: plain, as it is stored, if the type cannot hold it.
+        """Return the state for display: plain, as it is stored, if the type cannot hold it.
 
-        A type that loads it and has no place for a part would drop that part in silence.
+        A type that loads the state but lacks a part would drop that part silently.
         """
         if self.fields is None or state.keys() <= self.fields.keys():
             with contextlib.suppress(InvalidGraph):
@@ -172,7 +172,7 @@ class StateType:
         return thaw(dict(state))
 
     def unshow(self, shown: Any) -> dict[str, Any]:
-        """What ``show`` was given: the whole state, plain."""
+        """Reverse ``show``: return the whole state as plain data."""
         if self.fields is not None and type(shown) is dict:
             if not shown.keys() <= self.fields.keys():
                 return shown
@@ -183,13 +183,13 @@ class StateType:
         return self.first(shown)
 
     def _whole(self, state: Mapping[str, Any]) -> Any:
-        """The state in its declared type; raises what validation raises."""
+        """Return the state in its declared type, or raise what validation raises."""
         assert self._adapter is not None
         spelled = {self._spellings.get(key, key): thaw(value) for key, value in state.items()}
         return restore(self._adapter, spelled)
 
     def read(self, handed: Any, returned: Any, state: Mapping[str, Any], node: str) -> Ending:
-        """What a node's return value means."""
+        """Interpret a node's return value."""
         self._check_unchanged(handed, state, node)
         choice: str | None = None
         if isinstance(returned, Go):
@@ -216,9 +216,9 @@ class StateType:
         added: Mapping[str, FrozenList],
         node: str,
     ) -> None:
-        """Refuse an update whose parts are sound and which does not fit the type as a whole.
+        """Refuse an update whose parts are valid but which does not fit the type as a whole.
 
-        Once it were kept, no node could be handed the state any more.
+        If it were saved, no node could receive the state any more.
         """
         if self._adapter is None:
             return
@@ -235,7 +235,7 @@ class StateType:
             path, text = explain(error, root="state")
             raise InvalidGraph(
                 f"What node {node!r} of graph {self._graph!r} returned does not fit the state: "
-                f"{path}: {text}. Nothing was kept, and the run stays at this node."
+                f"{path}: {text}. Nothing was saved, and the run stays at this node."
             ) from None
 
     def _changes(
@@ -256,7 +256,7 @@ class StateType:
                     changed[key] = self._tail(changed[key], state.get(key, []), key, node)
             return changed
         if inspect.iscoroutine(returned):
-            # An async function behind a plain wrapper: none of it has run yet, and none of it will.
+            # An async function behind a plain wrapper. None of it has run, and none of it will.
             returned.close()
         raise InvalidGraph(
             f"Node {node!r} of graph {self._graph!r} returned {type(returned).__name__}. The run "
@@ -295,9 +295,9 @@ class StateType:
         return plain
 
     def _take_over(self, key: str, value: Any, old: Any, lent: Any, by: str) -> Any:
-        """A value for the state, frozen. What it has in common with the old one is shared.
+        """Return a value for the state, frozen. What it has in common with the old one is shared.
 
-        ``lent`` is the old one as the node saw it.
+        ``lent`` is the old value as the node received it.
         """
         grows = self.fields is None or (self._parts_alone and self._parts_alone.grows(key))
         if grows and type(value) is list and type(old) is FrozenList and isinstance(lent, list):
@@ -313,7 +313,7 @@ class StateType:
 
     def _not_a_part(self, key: object, by: str) -> str:
         known = "" if self.fields is None else f" Its parts: {', '.join(self.fields)}."
-        return f"{by} names {key!r}, which is no part of the state. Nothing was kept.{known}"
+        return f"{by} names {key!r}, which is not part of the state. Nothing was saved.{known}"
 
     def _write(self, key: str, value: Any, by: str) -> Any:
         codec = self._codec(key)
@@ -332,9 +332,9 @@ class StateType:
         if codec is None:
             annotation = Any if self.fields is None else self.fields[key]
             where = f"the part {key!r} of the state of graph {self._graph!r}"
-            codec = Codec(annotation, where=where, outcome="Nothing was kept.")
+            codec = Codec(annotation, where=where, outcome="Nothing was saved.")
             if self.fields is not None:
-                # Keys of a plain dict are the users' own and may be many.
+                # The keys of a plain dict are chosen by the user, and there may be many.
                 self._codecs[key] = codec
         return codec
 
@@ -347,8 +347,8 @@ class StateType:
     def _check_unchanged(self, handed: Any, state: Mapping[str, Any], node: str) -> None:
         if self._adapter is not None and not self._is_unchanged(handed, state):
             raise InvalidGraph(
-                f"Node {node!r} of graph {self._graph!r} changed the state in place, which is not "
-                "kept. The run stays at this node. Return what changes: "
+                f"Node {node!r} of graph {self._graph!r} changed the state in place, and such "
+                "changes are not saved. The run stays at this node. Return what changes: "
                 "return {'name': new_value}."
             )
 
@@ -367,13 +367,13 @@ class StateType:
 
 
 def _readable(annotation: Any) -> Any:
-    """A TypedDict as pydantic takes it: before Python 3.12, not the one of ``typing``."""
+    """Return a TypedDict that pydantic accepts: before Python 3.12, not the one of ``typing``."""
     if not typing_extensions.is_typeddict(annotation):
         return annotation
     hints = typing_extensions.get_type_hints(annotation, include_extras=True)
     parts: dict[str, Any] = {}
     for name, hint in hints.items():
-        # A hint that was written as text is not counted where the class keeps its required keys.
+        # A hint that was written as text is missing from the class's required keys.
         origin: Any = typing_extensions.get_origin(hint)
         if origin not in (typing.Required, typing.NotRequired):
             known = name in annotation.__required_keys__
@@ -383,7 +383,7 @@ def _readable(annotation: Any) -> Any:
 
 
 def _fields(annotation: Any, graph: str) -> dict[str, Any] | None:
-    """The parts of a typed state, by name; None for a plain dict."""
+    """Return the parts of a typed state by name, or None for a plain dict."""
     if annotation is dict or typing.get_origin(annotation) is dict:
         return None
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -395,13 +395,13 @@ def _fields(annotation: Any, graph: str) -> dict[str, Any] | None:
         hints = typing_extensions.get_type_hints(annotation, include_extras=True)
         return {name: _bare(hint) for name, hint in hints.items()}
     raise InvalidGraph(
-        f"Graph {graph!r} cannot have the state {annotation!r}. Nothing happened. Use dict, a "
+        f"Graph {graph!r} cannot have the state type {annotation!r}. Nothing happened. Use dict, a "
         "TypedDict, a dataclass or a pydantic model."
     )
 
 
 def _spellings(annotation: Any, graph: str) -> dict[str, str]:
-    """The alias by which each part is read: a part that is read by its name is not in it."""
+    """Return the alias of each part that is not read by its name."""
     found: dict[str, str] = {}
     for name, field in getattr(annotation, "__pydantic_fields__", {}).items():
         alias = field.validation_alias
@@ -411,14 +411,14 @@ def _spellings(annotation: Any, graph: str) -> dict[str, str]:
             found[name] = alias
         elif alias is not None:
             raise InvalidGraph(
-                f"The state of graph {graph!r} reads its part {name!r} from inside of another one. "
+                f"The state of graph {graph!r} reads its part {name!r} from inside another part. "
                 "Nothing happened. Give it an alias that is a name, or none."
             )
     return found
 
 
 def _made_by_factories(annotation: Any) -> set[str]:
-    """The parts whose default is made anew each time."""
+    """Return the parts whose default comes from a factory."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         fields = annotation.model_fields.items()
         return {name for name, field in fields if field.default_factory is not None}

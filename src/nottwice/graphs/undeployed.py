@@ -1,7 +1,7 @@
-"""A run that no deployed version of its graph can take: what is it told, and who else is? (V2)
+"""What happens to a run that no deployed version of its graph can resume? (V2)
 
-Nothing of it is run. It must not sit silently either, so a review is opened, which closes by
-itself when a version that fits advances the run; a person can only decide to abort it.
+None of its code runs. To make the problem visible, nottwice opens a review. It closes by itself
+when a fitting version advances the run. A person can only decide to abort the run.
 Promise kept here: P38.
 """
 
@@ -41,33 +41,33 @@ _MOST_INPUT_CHARACTERS = 300
 def version_mismatch(
     run: RunRecord, deployed: Sequence[str], *, store: Store, review: Review | None = None
 ) -> WorkflowVersionMismatch:
-    """The error of a run that is bound to a version which is not here, with what can be done."""
+    """Return the error for a run whose version is not deployed, with what can be done."""
     bound = run.graph_id or ""
     name, run_id = split_graph_id(bound)[0], run.workflow_id
     here = ", ".join(deployed) or f"no version of {name}"
     ledger = f" --store {shlex.quote(store.location)}"
-    told = "" if review is None else f" Review {review.review_id} tells people so."
+    told = "" if review is None else f" Review {review.review_id} was opened for this."
     ways = [
-        f"Deploy the old version beside the new one, nt.App(graphs=[..., <{bound}>]), and let the "
-        "run finish there with the same line",
-        f"give it up: nottwice cancel {shlex.quote(run_id)} --why TEXT{ledger}",
+        f"Deploy the old version beside the new one, nt.App(graphs=[..., <{bound}>]), and repeat "
+        "the same call to let the run finish",
+        f"cancel it: nottwice cancel {shlex.quote(run_id)} --why TEXT{ledger}",
     ]
     if deployed:
         command = migrate_command(store, run, deployed[-1])
         has_map = "=NODE" in command
-        where = f", where NODE is the node of {deployed[-1]} at which it goes on" if has_map else ""
-        afresh = f"nottwice run {shlex.quote(name)} --id {shlex.quote(run_id + '-2')}"
+        where = f", where NODE is the node of {deployed[-1]} where it resumes" if has_map else ""
+        again = f"nottwice run {shlex.quote(name)} --id {shlex.quote(run_id + '-2')}"
         ways.insert(
             1,
-            f"start it afresh under another id: {afresh} --input {_input(run)}{ledger}; what this "
-            "run has done already would be done again",
+            f"start it again under another id: {again} --input {_input(run)}{ledger}; effects that "
+            "this run has already made would be made again",
         )
         ways.insert(
             1,
-            f"migrate it: {command}{ledger}{where}; with --dry-run to see what would change",
+            f"migrate it: {command}{ledger}{where}; add --dry-run to see what would change",
         )
     return WorkflowVersionMismatch(
-        f"Run {run_id!r} is bound to {bound}, and no deployed graph can take it: this code has "
+        f"Run {run_id!r} is bound to {bound}, and no deployed graph can resume it: this code has "
         f"{here}. Nothing was done.{told} You can: "
         + "; ".join(f"({number}) {way}" for number, way in enumerate(ways, 1)),
         run_id=run_id,
@@ -78,9 +78,9 @@ def version_mismatch(
 
 
 def migrate_command(store: Store, run: RunRecord, to: str) -> str:
-    """What moves a run to another version, to be typed once its nodes are filled in."""
+    """Return the command that migrates a run, with a placeholder for each node."""
     words = ["nottwice", "migrate", run.workflow_id, "--to", to]
-    # Whoever only wants to tell a person what to do must not fail over what it looks up for that.
+    # This only builds advice for a person, so a failing lookup must not raise.
     with contextlib.suppress(NottwiceError):
         for node in () if _is_agent(store, run) else nodes_at(position_of(store, run)):
             words += ["--map", f"{node}=NODE"]
@@ -88,71 +88,71 @@ def migrate_command(store: Store, run: RunRecord, to: str) -> str:
 
 
 def _is_agent(store: Store, run: RunRecord) -> bool:
-    """Whether it is a run of an agent, whose beats are the same in every version."""
+    """Whether this is a run of an agent, whose nodes are the same in every version."""
     record = store.load_graph(run.graph_id or "")
     return record is not None and recorded_fingerprint(record).is_agent
 
 
 def position_of(store: Store, run: RunRecord) -> Position:
-    """Where a run of a graph is; one that has saved nothing yet is at its beginning."""
+    """Return where a graph run is. A run without a checkpoint is at its start."""
     chain = store.checkpoint_chain(run.workflow_id)
     if chain:
         return Position.from_plain(load_image(chain)["position"])
     graph = store.load_graph(run.graph_id or "")
     if graph is None:
         raise LedgerCorrupt(
-            f"The ledger holds a run of graph {run.graph_id!r}, and nothing about that graph. It "
-            "was not believed. Restore the ledger from a backup."
+            f"The ledger has a run of graph {run.graph_id!r} but no record of that graph. The run "
+            "was not used. Restore the ledger from a backup."
         )
     return start(recorded_definition(graph))
 
 
-def parking(seat: Host, run: RunRecord, deployed: Sequence[str]) -> Doing[NottwiceError]:
-    """Open a review about such a run, or use what somebody decided about it.
+def parking(host: Host, run: RunRecord, deployed: Sequence[str]) -> Doing[NottwiceError]:
+    """Open a review for such a run, or apply its decision. Return the error to raise.
 
-    Durable: the review, or that the run is aborted, when it returns the error to raise.
+    Durable: when it returns, the review, or the fact that the run is aborted.
     """
     reviews: list[Review] = yield Read(lambda store: store.reviews(run.workflow_id))
     mine = [review for review in reviews if review.kind is ReviewKind.UNDEPLOYABLE]
     last = mine[-1] if mine else None
     if last is not None and last.status is ReviewStatus.DECIDED:
-        aborted = yield from _abort(seat, run, last)
+        aborted = yield from _abort(host, run, last)
         if aborted is not None:
             return aborted
     review = last if last is not None and last.status is ReviewStatus.OPEN else None
-    if review is None and not (yield from _needs_nobody(run)):
+    if review is None and not (yield from _needs_no_review(run)):
         ways = f"deploy {run.graph_id} beside the others"
         if deployed:
             command = yield Read(lambda store: migrate_command(store, run, deployed[-1]))
             ways += f", or: {command}"
-        review = _review(run, ways, number=len(mine), now=seat.clock.now())
-        # Outdated: somebody else met the same run at this very moment, with the same review.
+        review = _review(run, ways, number=len(mine), now=host.clock.now())
+        # Outdated: another process has just opened the same review for this run.
         with contextlib.suppress(Outdated):
             yield Write(Commit(workflow_id=run.workflow_id, reviews=(ReviewWrite(review),)))
-    told = review
+    opened = review
     mismatch: NottwiceError = yield Read(
-        lambda store: version_mismatch(run, deployed, store=store, review=told)
+        lambda store: version_mismatch(run, deployed, store=store, review=opened)
     )
     return mismatch
 
 
-def _abort(seat: Host, run: RunRecord, review: Review) -> Doing[NottwiceError | None]:
-    # The only verb that there is for it.
+def _abort(host: Host, run: RunRecord, review: Review) -> Doing[NottwiceError | None]:
+    # Abort is the only decision that this kind of review allows.
     assert review.decision is not None
-    opening = ownership.Opening(host=seat, run_id=run.workflow_id, find_tool=registry.find_tool)
+    opening = ownership.Opening(host=host, run_id=run.workflow_id, find_tool=registry.find_tool)
     try:
         session = yield from ownership.claim(opening)
     except RunAborted as aborted:
         by, why = review.decision.by, review.decision.why
-        yield from cancel_children(seat, run.workflow_id, by=by, why=why)
+        yield from cancel_children(host, run.workflow_id, by=by, why=why)
         return aborted
-    # The decision was taken back at this very moment.
+    # The decision has just been withdrawn.
     yield from ownership.release(session, None, status=run.status)
     return None
 
 
-def _needs_nobody(run: RunRecord) -> Doing[bool]:
-    """Whether the run is over, or some process that has its code drives it right now."""
+def _needs_no_review(run: RunRecord) -> Doing[bool]:
+    """Whether the run is over, or a live process that has its code holds it."""
     if run.status.is_final:
         return True
     if run.holder_id is None:
@@ -169,19 +169,19 @@ def _review(run: RunRecord, ways: str, *, number: int, now: float) -> Review:
         run.workflow_id, ROOT_NODE, FIRST_CHECKPOINT, _ABOUT, values.hash_of(about)
     )
     return Review(
-        # From what it is about, so that two who meet the run at once ask one question.
+        # Derived from its subject, so that two processes that find the run open one review.
         review_id=identity.call_id[:8],
         kind=ReviewKind.UNDEPLOYABLE,
         status=ReviewStatus.OPEN,
         identity=identity,
         call_id=identity.call_id,
         attempt_id="",
-        summary=f"no deployed version can take this run; {ways}",
+        summary=f"no deployed version can resume this run; {ways}",
         opened_at=now,
     )
 
 
 def _input(run: RunRecord) -> str:
-    """What the run began with, as it can be typed."""
+    """Return the input of the run in a form that can be typed."""
     text = run.input_json or "{}"
     return shlex.quote(text) if len(text) <= _MOST_INPUT_CHARACTERS else "@input.json"

@@ -1,16 +1,16 @@
-"""Who may make which call: what a policy says, and policies that are ready to use (L9).
+"""Policies: who may make which call, and policies that are ready to use (L9).
 
-A policy is a function that is shown a call before it is made. It returns one of four rulings::
+A policy is a function that receives a call before it is made. It returns one of four rulings::
 
     from nottwice import policy
 
     def at_night(call: policy.ProposedCall) -> policy.Ruling:
         if call.tool == "deploy" and night():
-            return policy.deny("nobody is there to look at it")
+            return policy.deny("there is no one to watch it at night")
         return policy.allow()
 
-Name it when a ledger, an app or a run is opened: ``nt.open("agent.db", policy=at_night)``. Several
-are a list, of which the strictest counts.
+Pass it when you open a ledger, an app or a run: ``nt.open("agent.db", policy=at_night)``. Pass a
+list for several. The strictest ruling counts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which calls a ready-made policy is about: those of a tool, of a tag, of a rate-limit class."""
+"""Which calls does a ready-made policy apply to? Those of a tool, a tag, or a rate-limit class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nottwice.model.records import frozen_record
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """The calls that have everything that is named; all calls if nothing is."""
+    """The calls that match everything that is named, or all calls if nothing is named."""
 
     tool: str | None = None
     tag: str | None = None
@@ -34,9 +34,9 @@ class Choosing:
         return " ".join(f"{what}={name}" for what, name in named if name is not None) or "all"
 
     def check_named(self, what: str) -> None:
-        """Refuse to choose everything, where that would add up what does not belong together."""
+        """Refuse to match all calls, because that would add up unrelated amounts."""
         if self.tool is None and self.tag is None and self.rate_class is None:
             raise UsageError(
-                f"{what} must say which calls it is about. Nothing happened. Add tool=, tag= or "
+                f"{what} must name the calls it applies to. Nothing happened. Add tool=, tag= or "
                 "rate_class=."
             )

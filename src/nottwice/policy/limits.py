@@ -1,7 +1,7 @@
-"""How often, and how much: limits that count in the ledger, over all runs, restarts and workers.
+"""How often, and how much? Limits that count in the ledger, across runs, restarts and workers.
 
-A charge is written by the commit that records the intent, and only if there is room for it. So two
-workers at once cannot exceed a limit together, and a crash loop cannot either (P82).
+A charge is written by the commit that records the intent, and only if it fits the limit. So neither
+two concurrent workers nor a crash loop can exceed a limit (P82).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def rate(
     each_run: bool = False,
     otherwise: str = "deny",
 ) -> Rate:
-    """At most so many calls per window; ``rate(10, per="1h", rate_class="mail")``.
+    """Allow at most so many calls per window: ``rate(10, per="1h", rate_class="mail")``.
 
-    Counts calls, not attempts, whether they succeed or not, over all runs of the ledger, or for
-    each run on its own. ``otherwise``: what is said beyond it: deny, ask or stop.
+    Counts calls, not attempts, whether they succeed or not, across all runs of the ledger or, with
+    ``each_run``, per run. ``otherwise`` is the ruling beyond the limit: deny, ask or stop.
     """
     if isinstance(at_most, bool) or not isinstance(at_most, int):
         raise UsageError(f"rate(at_most={at_most!r}) must be a whole number of calls.")
@@ -56,11 +56,11 @@ def spend(
     each_run: bool = False,
     otherwise: str = "deny",
 ) -> Spend:
-    """At most so much of an argument; ``spend("cents", 500_00, per="24h", tag="money")``.
+    """Limit the sum of an argument: ``spend("cents", 500_00, per="24h", tag="money")``.
 
-    Adds up what the calls were asked for, except those that failed without effect; a dot goes into
-    an argument (``"order.total"``). Without ``per`` it counts for ever. A call whose argument is
-    missing, negative or no number is denied.
+    Adds up the argument over all calls, except those that failed without effect. A dot reaches into
+    an argument (``"order.total"``). Without ``per`` the sum never resets. A call whose argument is
+    missing, negative or not a number is denied.
     """
     choosing = Choosing(tool=tool, tag=tag, rate_class=rate_class)
     choosing.check_named(f"spend({argument!r})")
@@ -69,7 +69,7 @@ def spend(
 
 @frozen_record(frozen=True, slots=True)
 class Rate:
-    """At most so many calls per window."""
+    """A limit on the number of calls per window."""
 
     choosing: Choosing
     at_most: int
@@ -101,7 +101,7 @@ class Rate:
 
 @frozen_record(frozen=True, slots=True)
 class Spend:
-    """At most so much of an argument."""
+    """A limit on the sum of an argument."""
 
     choosing: Choosing
     argument: str
@@ -130,7 +130,7 @@ class Spend:
                 otherwise=self.otherwise,
             )
         except UsageError as error:
-            return Ruling(RulingKind.DENY, f"it cannot be told what it spends: {error.message}")
+            return Ruling(RulingKind.DENY, f"its amount cannot be determined: {error.message}")
         return Ruling(RulingKind.ALLOW, charges=(charge,))
 
     def __str__(self) -> str:
@@ -139,7 +139,7 @@ class Spend:
 
 
 def _meter(what: str, call: ProposedCall, *, each_run: bool) -> str:
-    """The name of a meter, without its limit: a limit that is raised goes on counting."""
+    """Return the name of a meter, without its limit, so that raising the limit keeps the count."""
     if not each_run:
         return what
     named = f"{what} of run {call.run_id}"
@@ -159,4 +159,4 @@ def _find(arguments: dict[str, Any], path: str) -> Any:
 
 def _check_otherwise(word: str) -> None:
     if read_kind(word, what="otherwise") is RulingKind.ALLOW:
-        raise UsageError("A limit with otherwise='allow' would be none. Nothing happened.")
+        raise UsageError("A limit with otherwise='allow' would have no effect. Nothing happened.")

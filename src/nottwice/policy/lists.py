@@ -1,4 +1,4 @@
-"""What is said of a tool by its name or its tags."""
+"""Policies that rule by a tool's name or its tags."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nottwice.model.records import frozen_record
 
 
 def by_tag(rulings: Mapping[str, str]) -> ByTag:
-    """What is said of tools with a tag; ``by_tag({"money": "ask", "destructive": "deny"})``.
+    """Rule by the tags of tools: ``by_tag({"money": "ask", "destructive": "deny"})``.
 
-    Of several tags the strictest counts; a tool without any of them is allowed.
+    If a tool has several tags, the strictest ruling counts. Tools without these tags are allowed.
     """
     if not isinstance(rulings, Mapping) or not rulings:
         raise UsageError(
@@ -28,7 +28,7 @@ def by_tag(rulings: Mapping[str, str]) -> ByTag:
 
 
 def only(*tools: str, otherwise: str = "deny") -> Only:
-    """The tools that may be called at all, by name; ``only("search", "refund")``."""
+    """Allow only these tools, by name: ``only("search", "refund")``."""
     names = frozenset(check_id(tool, what="The name of a tool") for tool in tools)
     kind = read_kind(otherwise, what="otherwise")
     if kind is RulingKind.ALLOW:
@@ -38,14 +38,14 @@ def only(*tools: str, otherwise: str = "deny") -> Only:
 
 @frozen_record(frozen=True, slots=True, eq=False)
 class ByTag:
-    """What is said of tools with a tag."""
+    """Rulings by the tags of tools."""
 
     rulings: Mapping[str, RulingKind]
 
     def __call__(self, call: ProposedCall) -> Ruling:
-        said = {tag: self.rulings[tag] for tag in call.tags if tag in self.rulings}
-        kind = strictest(said.values())
-        tags = ", ".join(sorted(tag for tag in said if said[tag] is kind))
+        matching = {tag: self.rulings[tag] for tag in call.tags if tag in self.rulings}
+        kind = strictest(matching.values())
+        tags = ", ".join(sorted(tag for tag in matching if matching[tag] is kind))
         return Ruling(kind, f"{call.tool} is tagged {tags}" if tags else "")
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class ByTag:
 
 @frozen_record(frozen=True, slots=True)
 class Only:
-    """The tools that may be called at all."""
+    """The only tools that may be called."""
 
     tools: frozenset[str]
     otherwise: RulingKind

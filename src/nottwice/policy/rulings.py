@@ -1,4 +1,4 @@
-"""The four rulings, and charges that go with an allowance."""
+"""The four rulings, and charges that come with an allowed call."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from nottwice.model.tool import Duration
 
 
 def allow() -> Ruling:
-    """The call may be made."""
+    """Allow the call."""
     return Ruling(RulingKind.ALLOW)
 
 
 def deny(why: str) -> Ruling:
-    """The call is not made: its caller gets ``nt.Denied`` with the reason, as a result to go on
-    with. It stays denied; ``tool.retry(...)`` asks again."""
+    """Do not make the call. The caller gets ``nt.Denied`` with the reason and can continue with it.
+    The call stays denied. ``tool.retry(...)`` asks the policy again."""
     return Ruling(RulingKind.DENY, _reason(why))
 
 
 def ask(why: str) -> Ruling:
-    """A person decides about this very call; the run waits."""
+    """Let a person decide about this call. The run waits."""
     return Ruling(RulingKind.ASK, _reason(why))
 
 
 def stop(why: str) -> Ruling:
-    """The run fails with ``nt.RunDenied``, and nothing more is sent in it."""
+    """Fail the run with ``nt.RunDenied``. It sends nothing more."""
     return Ruling(RulingKind.STOP, _reason(why))
 
 
@@ -37,11 +37,11 @@ def charge(
     otherwise: str = "deny",
     if_failed: bool = False,
 ) -> Ruling:
-    """The call may be made, and is charged to a meter that counts in the ledger.
+    """Allow the call and charge it to a meter that counts in the ledger.
 
-    With ``at_most``: only while the meter shows no more than that, this call included, looking back
-    ``per`` (``"1h"``; without it, to the beginning); ``otherwise`` says what happens else. A call
-    that failed without effect does not count, unless ``if_failed``.
+    With ``at_most``, the call is allowed only if the meter, including this call, stays within that
+    limit over the last ``per`` (``"1h"``; without it, over all time). ``otherwise`` is the ruling
+    beyond the limit. A call that failed without effect does not count, unless ``if_failed``.
     """
     charged = new_charge(
         meter, amount, at_most=at_most, per=per, otherwise=otherwise, if_failed=if_failed
@@ -51,5 +51,5 @@ def charge(
 
 def _reason(why: object) -> str:
     if not isinstance(why, str) or not why.strip():
-        raise UsageError(f"A ruling needs a reason in words, and {why!r} is none.")
+        raise UsageError(f"A ruling needs a reason in words, not {why!r}.")
     return why

@@ -1,8 +1,8 @@
-"""Ready-made tools for effects that every agent needs, each with a key or a way to look (R1).
+"""Ready-made tools for common effects, each with a key or a way to check what happened (R1).
 
-A recipe is a function that makes a protected tool: ``save = nt.recipes.write_file("notes")``. None
-of them tries anything twice on its own; what is in doubt after a crash is found in the upstream by
-the id of its call, or recognised there by its key.
+A recipe is a function that makes a protected tool: ``save = nt.recipes.write_file("notes")``. A
+recipe never retries on its own. After a crash, a call in doubt is found upstream by its call id, or
+the upstream recognises its key.
 """
 
 from nottwice.recipes.comments import Commented, Comments, comment, http_comments

@@ -1,7 +1,7 @@
-"""Comment on something, once: the id of the call is in the text, and is looked for (P78).
+"""Post a comment once: the text contains the id of the call, and ``verify`` searches for it (P78).
 
-Any upstream that can add a comment and list them all will do: two functions say how. For those that
-speak HTTP and JSON, as GitHub, GitLab and most trackers do, ``http_comments`` makes the two.
+It works with any upstream that can add a comment and list all comments. Two functions define how.
+For upstreams with HTTP and JSON, like GitHub, GitLab and most trackers, use ``http_comments``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nottwice.recipes.http import (
 )
 
 Comment = str | Mapping[str, Any]
-"""A comment as it is listed: its text, or a mapping that has it as ``body`` and may have ``id``."""
+"""A listed comment: its text, or a mapping that has it as ``body`` and may have ``id``."""
 
 MARKER = "<!-- nottwice {id} -->"
 """Invisible where Markdown is rendered."""
@@ -42,16 +42,16 @@ class Commented(TypedDict):
     """What ``comment`` returns."""
 
     id: Any
-    """What the upstream calls the new comment; None if it does not say."""
+    """The upstream's id of the new comment, or None if it returns none."""
 
 
 class Comments(NamedTuple):
-    """How comments are read and added somewhere."""
+    """How to read and add comments."""
 
     read: Callable[[str], Iterable[Comment]]
-    """All comments on a target, as they are now. It must not leave any out."""
+    """Return all current comments on a target. It must not leave any out."""
     add: Callable[[str, str], Any]
-    """Add one to a target, with one request; returns its id, or a mapping that has it."""
+    """Add a comment to a target with one request. Return its id, or a mapping that has it."""
 
 
 def comment(
@@ -64,11 +64,12 @@ def comment(
     classify: Classifier = single_request,
     time_limit: Duration = "2m",
 ) -> SyncTool[..., Commented]:
-    """Make a tool ``comment(target, text)``; ``target`` is whatever ``comments`` takes it for.
+    """Make a tool ``comment(target, text)``. ``comments`` defines what a target is.
 
-    ``marker`` is put below the text, with ``{id}`` for the id of the call. ``settles``: how long
-    after the death of a process its request may still become a comment. ``once_per``: as for every
-    tool; ``("target",)`` is one comment a run for each target. ``time_limit``: for one attempt.
+    ``marker`` is appended to the text, with ``{id}`` replaced by the id of the call. ``settles`` is
+    how long after the death of a process its request may still become a comment. ``once_per`` works
+    as for every tool: ``("target",)`` allows one comment per run and target. ``time_limit`` is for
+    one attempt.
     """
     if not isinstance(marker, str) or marker.count("{id}") != 1:
         raise InvalidTool(
@@ -114,16 +115,16 @@ def http_comments(
     field: str = "body",
     time_limit: Duration = "30s",
 ) -> Comments:
-    """Comments of an upstream that lists them at ``path`` and takes new ones there.
+    """Return the comments of an upstream that lists them at ``path`` and accepts new ones there.
 
-    For GitHub: ``http_comments("https://api.github.com/repos/me/it/issues", headers=...)``, and the
-    target is the number of the issue. Lists that come in pages are read to their end.
+    For GitHub: ``http_comments("https://api.github.com/repos/me/it/issues", headers=...)``, where
+    the target is the issue number. Paginated lists are read to the end.
     """
     base = check_base_url(base_url, tool="comment")
     limit_seconds = parse_duration(time_limit, what="http_comments: time_limit")
     if path.count("{target}") != 1 or not path.startswith("/"):
         raise InvalidTool(
-            f"The comments were not declared: path={path!r} must begin with a slash and contain "
+            f"The comments were not declared: path={path!r} must start with a slash and contain "
             "'{target}' once."
         )
 
@@ -159,14 +160,14 @@ def _mark(marker: str, call: Call) -> str:
 
 
 def _listed(body: Any) -> list[Mapping[str, Any]]:
-    """A list that cannot be read must not be taken for one without our comment."""
+    """Return the listed comments. An unreadable list must not count as a list without ours."""
     if isinstance(body, list) and all(isinstance(each, dict) for each in body):
         return body
     raise ValueError("the upstream did not answer with a list of comments")
 
 
 def _same_place(url: str, following: str) -> str:
-    """The next page, which must be where the first one was: the headers hold secrets."""
+    """Return the next page. It must be on the same host, because the headers hold secrets."""
     there = urllib.parse.urljoin(url, following)
     here, next_one = urllib.parse.urlsplit(url), urllib.parse.urlsplit(there)
     if (here.scheme, here.netloc) != (next_one.scheme, next_one.netloc):

@@ -1,6 +1,6 @@
-"""Create something unless it is there: list, then create, and after a crash list again (P78).
+"""Create something unless it exists: list, then create, and after a crash list again (P78).
 
-For upstreams that would make a second one of the same name: cron jobs, labels, webhooks, channels.
+For upstreams that would create a duplicate of the same name: cron jobs, labels, webhooks, channels.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def create_if_absent(
     classify: Classifier | None = None,
     time_limit: Duration = "2m",
 ) -> SyncTool[..., Any]:
-    """Make a tool ``create_if_absent(item, settings)`` that returns what is there then.
+    """Make a tool ``create_if_absent(item, settings)`` that returns the existing or new item.
 
-    ``read`` returns everything that is there, by name, as plain data; ``create`` makes one with one
-    request and returns it. Two runs that create the same item in the same moment may both do so,
-    unless the upstream refuses the second: look first, then act is no lock.
+    ``read`` returns everything that exists, by name, as plain data. ``create`` creates one item
+    with one request and returns it. This is not a lock: two runs that create the same item at the
+    same moment may both do so, unless the upstream refuses the second.
     """
 
     def create_one(
@@ -49,7 +49,7 @@ def create_if_absent(
         there, item = read(), call.args["item"]
         return happened(there[item]) if item in there else did_not_happen()
 
-    # What counts is that it is there.
+    # It only matters that the item exists, not which call created it.
     setattr(find_created, ANY_CALL_WILL_DO, True)
     protected: SyncTool[..., Any] = declare(
         create_one,
@@ -66,12 +66,12 @@ def create_if_absent(
 
 
 def _read_first(read: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What is there. If that cannot be read, nothing was created, whatever went wrong."""
+    """Read what exists. If that fails for whatever reason, nothing was created."""
     try:
         return read()
     except Exception as error:
         told = failure.classify(error, effectful=False, now=0.0)
-        text = f"Nothing was created: what is there cannot be read ({told.error_type}: {error})."
+        text = f"Nothing was created: what exists cannot be read ({told.error_type}: {error})."
         if told.failure_class is FailureClass.POISON:
             raise Poison(text) from error
         raise Retryable(text) from error

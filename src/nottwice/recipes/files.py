@@ -1,7 +1,7 @@
-"""Write a file: whole or not at all, never outside of its folder, and found again by its content.
+"""Write a file: completely or not at all, never outside its folder, and found by its content.
 
-After a crash the file is compared with what was to be written (P75). What somebody else wrote there
-in the meantime is not overwritten: a person is asked.
+After a crash, the file is compared with what was to be written (P75). If another process has
+written to it in the meantime, it is not overwritten. A person decides instead.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from nottwice.model.tool import Verification, did_not_happen, happened, unknown
 from nottwice.store import confined_files
 from nottwice.store.jsonfile_disk import sync
 
-# What another attempt may find mended; any other error of the file system will be the same again.
+# Errors that may be gone at the next attempt. Any other file system error would occur again.
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
-# The kernel stamps files with a clock that may be this much behind.
+# The kernel's clock for file timestamps may lag this much behind.
 _STAMP_LAG_SECONDS = 0.01
 
 
@@ -34,7 +34,7 @@ class Written(TypedDict):
     """What ``write_file`` returns."""
 
     output_file: str
-    """Its path, as the tool was given it: below the folder."""
+    """Its path below the folder, as it was given to the tool."""
     sha256: str
     bytes: int
 
@@ -44,7 +44,7 @@ def write_file(
 ) -> SyncTool[..., Written]:
     """Make a tool ``write_file(path, text)`` that replaces a text file below ``folder``.
 
-    ``settles``: how long the write of a dead process may still arrive. On a local disk it does not.
+    ``settles`` is how long the write of a dead process may still arrive. On a local disk it cannot.
     """
     root = os.path.realpath(folder)
 
@@ -60,7 +60,7 @@ def write_file(
         try:
             with confined_files.folder_of(root, path, make=False) as (where, leaf):
                 if confined_files.read(where, leaf) == content:
-                    # It may have died before this was done.
+                    # The process may have died before it synced the folder.
                     sync(where)
                     return happened(_written(path, content))
                 return did_not_happen() if _is_untouched(where, leaf, call) else unknown()
@@ -75,7 +75,7 @@ def write_file(
         works_on={"folder": root},
         verify=find_written,
         settles=settles,
-        # To write again what a file held before is how a change is taken back.
+        # Writing the earlier content of a file again is a normal way to revert a change.
         repeat="free",
     )
     return protected
@@ -83,24 +83,24 @@ def write_file(
 
 @contextlib.contextmanager
 def _in_our_words() -> Iterator[None]:
-    """An error of the file system, up to the renaming, means that the file is as it was."""
-    as_it_was = "The file was not written and is as it was"
+    """Convert file system errors. Up to the rename, an error means that the file is unchanged."""
+    unchanged = "The file was not written and is unchanged"
     try:
         yield
     except confined_files.NotAFile as error:
-        raise Poison(f"{as_it_was}: {error}.") from error
+        raise Poison(f"{unchanged}: {error}.") from error
     except OSError as error:
-        text = f"{as_it_was}: {error.strerror or error}."
+        text = f"{unchanged}: {error.strerror or error}."
         if error.errno in _PASSING:
             raise Retryable(text) from error
         raise Poison(text) from error
 
 
 def _is_untouched(where: int, leaf: str, call: Call) -> bool:
-    """Whether a file was last changed before the call, or before the attempt left its part behind.
+    """Whether a file last changed before the call, or before the attempt left its part file.
 
-    The step that makes the new content show takes the part away; while it is there, the content
-    has not shown.
+    The rename that makes the new content visible removes the part file. While the part file exists,
+    the new content has not become visible.
     """
     changed_at = confined_files.changed_at(where, leaf) or 0.0
     left_at = confined_files.changed_at(where, _beside(call)) or 0.0

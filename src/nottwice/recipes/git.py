@@ -1,11 +1,12 @@
-"""Commit some files of a git repository, once, and nothing that somebody else has staged (P76).
+"""Commit some files of a git repository, once, without what others have staged (P76).
 
-The commit carries the id of its call as a trailer, and is found by it. It is made from an index of
-its own: HEAD and the named files, so that what others have staged stays staged. Hooks run as usual;
-one that refuses leaves no commit.
+The commit has the id of its call as a trailer and is found by it. It is made from its own index,
+which contains HEAD and the named files, so that what others have staged stays staged. Hooks run as
+usual. If a hook refuses, there is no commit.
 
-A killed agent does not kill the git that it started, nor the hooks of that git. All of them inherit
-an open lock file. While any of them lives it stays locked, and the answer is: still running.
+Killing an agent does not kill the git process that it started, nor that git's hooks. All of them
+inherit an open lock file. While any of them is alive, the file stays locked, and ``verify`` answers
+"still running".
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from nottwice.model.tool import (
 TRAILER = "Nottwice-Call"
 _LOCK = "nottwice.lock"
 _INDEX = "nottwice-index-"
-# Somebody is in the middle of one of these, and a commit now would conclude it.
+# If one of these exists, an operation is in progress, and a commit would conclude it.
 _UNDER_WAY = (
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
@@ -50,7 +51,7 @@ _UNDER_WAY = (
     "rebase-merge",
     "rebase-apply",
 )
-# Nothing that outlives the command, nothing that asks a person, no pattern in a file's name.
+# Start nothing that outlives the command, ask nothing, and treat no file name as a pattern.
 _MANNERS = (
     "--literal-pathspecs",
     "-c",
@@ -60,7 +61,7 @@ _MANNERS = (
     "-c",
     "core.fsmonitor=false",
 )
-# Where these are set, the agent itself runs inside a hook, and git would work on that repository.
+# If these are set, the agent itself runs inside a hook, and git would work on that repository.
 _ELSEWHERE = {
     "GIT_COMMON_DIR",
     "GIT_DIR",
@@ -104,7 +105,7 @@ class _Repository(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    """How a command of git ended."""
+    """How a git command ended."""
 
     code: int
     output: str
@@ -121,8 +122,8 @@ def git_commit(
 ) -> SyncTool[..., Committed]:
     """Make a tool ``git_commit(message, paths)`` that commits these files as they are now.
 
-    ``author``: name and address, where git's own configuration has none. ``time_limit``: for each
-    command of git, hooks included; after that it is killed, and it is looked what it has done.
+    ``author`` is a name and an address, for repositories without a configured user. ``time_limit``
+    is for each git command, including hooks. After that, git is killed and its outcome is checked.
     """
     root = os.path.realpath(repository)
     limit_seconds = parse_duration(time_limit, what=f"Tool {name!r}: time_limit")
@@ -136,7 +137,7 @@ def git_commit(
         call = current_call()
         own = _own_folder(tree)
         with _locked(own) as lock:
-            # Somebody may have said that an earlier attempt did nothing, and been wrong.
+            # An earlier attempt may have committed, even if a person decided that it did nothing.
             made = _find(tree, call.id) if call.attempt > 1 else None
             if made is not None:
                 return Committed(commit=made)
@@ -158,9 +159,9 @@ def git_commit(
         works_on={"repository": root},
         verify=find_commit,
         settles=settles,
-        # It adds what has changed since, or nothing; and it can be undone.
+        # A second commit adds what has changed since, or nothing, and can be undone.
         repeat="free",
-        # Who comes second to a busy repository comes again.
+        # A busy repository is worth another try.
         retry=RetryPolicy(8, first_seconds=0.2, most_seconds=5.0),
     )
     return protected
@@ -169,9 +170,9 @@ def git_commit(
 def _commit(
     tree: _Repository, own: Path, lock: int, message: str, paths: list[str], call_id: str
 ) -> str:
-    """Stage, commit, and say which commit it became."""
-    # First the index that everybody sees: if it came last, a kill in between would leave it with
-    # the old content, and the next commit of somebody else would undo this one.
+    """Stage and commit, and return the commit."""
+    # Update the shared index first. If it came last, a kill in between would leave it with the old
+    # content, and the next commit by another user would undo this one.
     _note(lock, call_id)
     staged = _git(tree, "add", "--all", "--", *paths, lock=lock)
     _note(lock, "")
@@ -189,7 +190,7 @@ def _commit(
         index.unlink(missing_ok=True)
     made = _find(tree, call_id, only_head=True) or _find(tree, call_id)
     if made is not None:
-        # Even if it ended badly: a hook behind the commit, or an index that could not be written.
+        # Even if git failed: a post-commit hook may have failed, or the index was not writable.
         _show_to_others(tree, made, lock)
         return made
     if ended.code == 0:
@@ -199,7 +200,7 @@ def _commit(
 
 
 def _show_to_others(tree: _Repository, commit: str, lock: int) -> None:
-    """Let the index that everybody sees have what was committed, where a hook has changed it."""
+    """Update the shared index with what was committed, where a hook has changed it."""
     words = ("--root", "--no-commit-id", "--name-only", "-r", "-z")
     changed = _git(tree, "diff-tree", *words, commit).output.split("\0")[:-1]
     if changed:
@@ -207,9 +208,9 @@ def _show_to_others(tree: _Repository, commit: str, lock: int) -> None:
 
 
 def _fill_index(tree: _Repository, own: Path, index: Path, lock: int, paths: list[str]) -> None:
-    """An index with what HEAD has and the named files, and nothing else."""
+    """Create an index that contains HEAD and the named files, and nothing else."""
     with contextlib.suppress(FileNotFoundError):
-        # What it knows about unchanged files spares git to read them all.
+        # The copy has cached file stats, so git need not read all unchanged files.
         shutil.copyfile(own / "index", index)
     born = _git(tree, "rev-parse", "--quiet", "--verify", "HEAD^{commit}").code == 0
     for words in (
@@ -220,20 +221,20 @@ def _fill_index(tree: _Repository, own: Path, index: Path, lock: int, paths: lis
         if ended.code != 0:
             raise _refusal(ended, "its index cannot be prepared")
     if _git(tree, "diff", "--cached", "--quiet", index=index).code == 0:
-        raise Poison("Nothing was committed: HEAD has these files just as they are.")
+        raise Poison("Nothing was committed: HEAD already has these files as they are.")
 
 
 def _find(tree: _Repository, call_id: str, *, only_head: bool = False) -> str | None:
-    """The commit of a call, on any branch, or on none any more."""
+    """Return the commit of a call, on any branch or only in the reflog."""
     trailer = f"%(trailers:key={TRAILER},valueonly,separator=%x2C)"
-    # All of a long history takes a while to read.
+    # Reading all of a long history takes a while.
     where = ("-1",) if only_head else ("--all", "--reflog")
     words = ("--fixed-strings", f"--grep={TRAILER}: {call_id}", f"--format=%H {trailer}")
     ended = _git(tree, "log", *where, *words)
     if ended.code != 0:
         born = _git(tree, "rev-parse", "--quiet", "--verify", "HEAD").code == 0
         if born:
-            raise Ambiguous(f"It cannot be told whether git has committed: {_tail(ended)}")
+            raise Ambiguous(f"It is not known whether git has committed: {_tail(ended)}")
         return None
     for line in ended.output.splitlines():
         commit, _, calls = line.partition(" ")
@@ -242,19 +243,19 @@ def _find(tree: _Repository, call_id: str, *, only_head: bool = False) -> str | 
     return None
 
 
-# ---- Who works here -----------------------------------------------------------------------------
+# ---- The lock -----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _locked(own: Path) -> Iterator[int]:
-    """Be the only one of us who commits here. Whatever git starts inherits the lock."""
+    """Hold the lock that serialises nottwice's commits. Whatever git starts inherits it."""
     lock = os.open(own / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         if not _take(lock):
-            raise Retryable("Nothing was committed: another commit is under way in here.")
+            raise Retryable("Nothing was committed: another commit is in progress here.")
         yield lock
     finally:
-        # Closed, never unlocked: that would unlock it for a hook that still runs, too.
+        # Close it, but never unlock it: that would also unlock it for a hook that still runs.
         os.close(lock)
 
 
@@ -278,25 +279,25 @@ def _take(lock: int) -> bool:
 
 
 def _note(lock: int, text: str) -> None:
-    """Say in the lock file whether git is about to change the index, and for which call."""
+    """Record in the lock file that git is about to change the index, and for which call."""
     os.ftruncate(lock, 0)
     os.pwrite(lock, text.encode(), 0)
 
 
 def _clean_up_after_the_killed(own: Path, lock: int) -> None:
-    """Take away what a killed git of ours has left; that it is dead, the lock has proven.
+    """Remove what a killed git of ours has left. Holding the lock proves that it is dead.
 
-    Its ``index.lock`` counts as ours only if it was made while the note stood, which is for
-    milliseconds. Any other one belongs to somebody.
+    Its ``index.lock`` counts as ours only if it was created while the note was set, which lasts
+    milliseconds. Any other ``index.lock`` belongs to another process.
     """
     for index in own.glob(f"{_INDEX}*"):
         index.unlink(missing_ok=True)
-    stands_since = os.fstat(lock)
-    if stands_since.st_size == 0:
+    note = os.fstat(lock)
+    if note.st_size == 0:
         return
     with contextlib.suppress(FileNotFoundError):
         left = own / "index.lock"
-        age = left.stat().st_ctime - stands_since.st_mtime
+        age = left.stat().st_ctime - note.st_mtime
         if -0.01 <= age <= _OURS_SECONDS:
             left.unlink()
     _note(lock, "")
@@ -306,8 +307,8 @@ def _refuse_in_the_middle(own: Path) -> None:
     for name in _UNDER_WAY:
         if (own / name).exists():
             raise Poison(
-                f"Nothing was committed: somebody is in the middle of a merge, a rebase or the "
-                f"like ({name}). It must be concluded or given up first."
+                f"Nothing was committed: a merge, a rebase or the like is in progress ({name}). "
+                "Conclude or abort it first."
             )
 
 
@@ -325,12 +326,12 @@ def _own_folder(tree: _Repository) -> Path:
 def _git(
     tree: _Repository, *words: str, index: Path | None = None, lock: int | None = None
 ) -> _Ended:
-    """Run one command of git to its end, or kill it, with everything that it has started."""
+    """Run one git command to its end, or kill it with everything that it has started."""
     environment = {name: text for name, text in os.environ.items() if name not in _ELSEWHERE}
     environment |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":"}
     if index is not None:
         environment["GIT_INDEX_FILE"] = str(index)
-    # Files, not pipes: a hook may leave somebody behind who keeps a pipe open.
+    # Files, not pipes: a hook may leave a process behind that keeps a pipe open.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(

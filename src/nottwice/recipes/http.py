@@ -1,7 +1,7 @@
-"""One HTTP request with an Idempotency-Key, and what its answer or its silence means (P77).
+"""One HTTP request with an Idempotency-Key, and what its response or its silence means (P77).
 
-Exactly one request is made: no redirect is followed and nothing is sent again from in here. After a
-crash the ledger sends it once more with the stored key, while the upstream remembers it.
+It makes exactly one request, follows no redirect, and never resends on its own. After a crash,
+nottwice resends the request with the stored key, as long as the upstream remembers it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from nottwice.model.single_request import Sign, read_status
 from nottwice.model.tool import parse_duration
 
 Headers = Mapping[str, str] | Callable[[], Mapping[str, str]]
-"""Fixed, or a function that is asked before every attempt. They are never recorded."""
+"""Fixed headers, or a function that is called before every attempt. They are never recorded."""
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 WHOLE = 3
-"""An upstream that says a byte now and then could keep an attempt waiting for ever."""
+"""The whole attempt may take this many time limits: a slow trickle of bytes must not be endless."""
 _MOST_BODY_BYTES = 4 * 1024 * 1024
 _MOST_ERROR_CHARACTERS = 1000
 _KEPT_HEADERS = ("content-type", "etag", "last-modified", "location", "x-request-id")
@@ -57,13 +57,13 @@ UrlPath = Annotated[
 
 
 class HttpAnswer(TypedDict):
-    """What ``http_request`` returns: an answer from 200 to 299."""
+    """What ``http_request`` returns: a response with a status from 200 to 299."""
 
     status: int
     headers: dict[str, str]
-    """Some of them, by their names in lower case."""
+    """Selected headers, with lower-case names."""
     body: Any
-    """What its JSON says; other content as text; None if there is nothing or too much."""
+    """Its JSON, or other content as text. None if it is empty or too large."""
     body_bytes: int
 
 
@@ -90,9 +90,9 @@ def http_request(
 ) -> SyncTool[..., HttpAnswer]:
     """Make a tool ``http_request(method, path, body)`` for an upstream that recognises keys.
 
-    ``window`` is how long the upstream remembers a key: its documentation says so. An upstream that
-    ignores ``key_header`` does things twice; ask it, and use ``create_if_absent`` for those.
-    ``time_limit``: how long to wait for each sign of life; an attempt may take three times that.
+    ``window`` is how long the upstream remembers a key. Its documentation states it. An upstream
+    that ignores ``key_header`` would act twice, so use ``create_if_absent`` for it instead.
+    ``time_limit`` is how long to wait for each sign of life. An attempt may take three times that.
     """
     base = check_base_url(base_url, tool=name)
     limit_seconds = parse_duration(time_limit, what=f"Tool {name!r}: time_limit")
@@ -120,25 +120,25 @@ def http_request(
 
 
 def check_base_url(url: str, *, tool: str) -> str:
-    """The address without a slash at its end; InvalidTool if requests cannot go there."""
+    """Return the address without a trailing slash. InvalidTool if it cannot be requested."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidTool(
-            f"Tool {tool!r} was not declared: its address must begin with https:// or http:// and "
+            f"Tool {tool!r} was not declared: its address must start with https:// or http:// and "
             "name a host."
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise InvalidTool(
-            f"Tool {tool!r} was not declared: its address holds a password, a query or a fragment. "
-            "Give secrets as headers=..., which are never recorded."
+            f"Tool {tool!r} was not declared: its address has a password, a query or a fragment. "
+            "Pass secrets as headers=..., which are never recorded."
         )
     return url.rstrip("/")
 
 
 def given_headers(headers: Headers) -> dict[str, str]:
-    """The headers as they are now; Poison if they cannot be sent.
+    """Return the current headers. Poison if they cannot be sent.
 
-    Python would refuse them, too, but with their values in its error, and the error is recorded.
+    Python would refuse them too, but with their values in the error, and the error is recorded.
     """
     given: object = headers
     if callable(headers):
@@ -149,7 +149,7 @@ def given_headers(headers: Headers) -> dict[str, str]:
         else:
             kind = ""
         if kind:
-            raise Poison(f"Nothing was sent: the function that gives the headers raised {kind}.")
+            raise Poison(f"Nothing was sent: the function that returns the headers raised {kind}.")
     if not isinstance(given, Mapping):
         raise Poison(f"Nothing was sent: headers must be a mapping, not {type(given).__name__}.")
     for name, value in given.items():
@@ -162,7 +162,7 @@ def given_headers(headers: Headers) -> dict[str, str]:
 def make_request(
     method: str, url: str, headers: Mapping[str, str], body: Any, limit_seconds: float
 ) -> Outgoing:
-    """A request with a JSON body, or without one for None."""
+    """Return a request with a JSON body, or without a body for None."""
     sent = {"Accept": "application/json", "User-Agent": "nottwice", **headers}
     content = None
     if body is not None:
@@ -172,9 +172,9 @@ def make_request(
 
 
 def exchange(outgoing: Outgoing) -> tuple[HttpAnswer, str | None]:
-    """Send one request; the answer, and the address of the next page if it names one.
+    """Send one request. Return the response, and the address of the next page if it names one.
 
-    Raises Retryable, Poison or Ambiguous for an answer that is none; other errors as they come.
+    Raises Retryable, Poison or Ambiguous for an error status. Other errors pass through.
     """
     request = urllib.request.Request(
         outgoing.url,
@@ -193,7 +193,7 @@ def exchange(outgoing: Outgoing) -> tuple[HttpAnswer, str | None]:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Whoever follows a redirect makes two requests where one was recorded."""
+    """Following a redirect would make two requests where one was recorded."""
 
     def redirect_request(self, *asked: Any, **more: Any) -> None:
         return None
@@ -208,7 +208,7 @@ def _read_answer(status: int, headers: Message, content: bytes) -> tuple[HttpAns
 
 
 def _read_body(headers: Message, content: bytes) -> Any:
-    """What a body says. It took effect already, so nothing in it may become an error."""
+    """Return the contents of a body. The effect has happened, so nothing here may raise."""
     if not content or len(content) > _MOST_BODY_BYTES:
         return None
     text = content.decode(headers.get_content_charset("utf-8"), "replace")
@@ -222,7 +222,7 @@ def _read_body(headers: Message, content: bytes) -> Any:
 
 
 def _next_page(headers: Message) -> str | None:
-    """The address behind ``rel="next"`` of a Link header (RFC 8288)."""
+    """Return the ``rel="next"`` address of a Link header (RFC 8288)."""
     for link in ", ".join(headers.get_all("Link", [])).split(","):
         target, _, parameters = link.strip().partition(";")
         relations = parameters.replace('"', "").replace(" ", "")

@@ -1,9 +1,9 @@
-"""Send a mail whose Message-ID follows from its call, so that it can be found, and is one (P78).
+"""Send a mail with a Message-ID that is derived from its call, so that it can be found (P78).
 
-SMTP has no key: a mail that was handed over and not acknowledged may be on its way. Somebody has to
-look, and ``sent`` says where: an outbox, a folder of sent mail, the server's log. Every attempt
-sends the same bytes, Message-ID and Date included, so that a server or a mailbox that drops
-duplicates has what it needs.
+SMTP has no key. A mail that was handed over but not acknowledged may be on its way, so its fate
+must be looked up. ``sent`` defines where: an outbox, a folder of sent mail, the server's log. Every
+attempt sends the same bytes, including Message-ID and Date, so that servers and mailboxes can drop
+duplicates.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from nottwice.model.failure import single_request
 from nottwice.model.tool import Verification, did_not_happen, happened, parse_duration, unknown
 
 WHOLE = 3
-"""A server that says a byte now and then could keep an attempt waiting for ever."""
+"""The whole attempt may take this many time limits: a slow trickle of bytes must not be endless."""
 Login = tuple[str, str] | Callable[[], tuple[str, str]]
-"""User and password, or a function that is asked before every attempt. They are never recorded."""
+"""User and password, or a function that is called before every attempt. Never recorded."""
 
 
 def _check_address(text: str) -> str:
@@ -58,7 +58,7 @@ class Sent(TypedDict):
 
     message_id: str
     refused: list[str]
-    """Recipients that the server refused while it took the mail for the others."""
+    """Recipients that the server refused while it accepted the mail for the others."""
 
 
 def send_mail(
@@ -76,10 +76,10 @@ def send_mail(
 ) -> SyncTool[..., Sent]:
     """Make a tool ``send_mail(to, subject, text, html)`` that hands one mail to a server.
 
-    ``sent`` tells by a Message-ID whether that mail went out: True, False, or None if it cannot
-    tell. Without it every doubt waits for a person. ``settles``: how long after a death a mail may
-    still show up there; without it "not there" is not believed. ``once_per``: as for every tool;
-    ``("to",)`` sends one mail a run to the same addresses, whatever a model writes.
+    ``sent`` takes a Message-ID and returns whether that mail went out: True, False, or None if it
+    cannot tell. Without it, every doubt waits for a person. ``settles`` is how long after a crash a
+    mail may still show up there. Without it, "not there" does not count. ``once_per`` works as for
+    every tool: ``("to",)`` sends one mail per run to the same addresses, whatever a model writes.
     """
     domain = _domain_of(sender, tool=name)
     limit_seconds = parse_duration(time_limit, what=f"Tool {name!r}: time_limit")
@@ -148,7 +148,7 @@ def _compose(
     text: str,
     html: str | None,
 ) -> EmailMessage:
-    """The mail, the same bytes at every attempt."""
+    """Compose the mail. The bytes are the same for every attempt."""
     mail = EmailMessage()
     try:
         mail["From"], mail["To"], mail["Subject"] = sender, ", ".join(to), subject
@@ -157,11 +157,11 @@ def _compose(
         mail.set_content(text)
         if html is not None:
             mail.add_alternative(html, subtype="html")
-            # Otherwise a new one is drawn at every attempt.
+            # Otherwise every attempt would have a new random boundary.
             mail.set_boundary(f"part-{call.id}")
         mail.as_bytes()
     except (ValueError, LookupError) as error:
-        raise Poison(f"The mail was not sent, because it cannot be written: {error}.") from error
+        raise Poison(f"The mail was not sent, because it cannot be composed: {error}.") from error
     return mail
 
 
@@ -169,7 +169,7 @@ def _compose(
 def _connected(
     address: tuple[str, int], security: str, login: Login | None, limit_seconds: float
 ) -> Any:
-    """A server that is ready to take mail."""
+    """Yield a connection that is ready to send mail."""
     who = _login(login)
     if security == "tls":
         secure = ssl.create_default_context()
@@ -182,7 +182,7 @@ def _connected(
         if who is not None:
             server.login(*who)
         yield server
-        # The mail is with the server; how the goodbye goes changes nothing about that.
+        # The server has accepted the mail. A failing QUIT does not change that.
         with contextlib.suppress(OSError, smtplib.SMTPException):
             server.quit()
     finally:
@@ -190,12 +190,12 @@ def _connected(
 
 
 def _login(login: Login | None) -> tuple[str, str] | None:
-    """User and password as they are now; Poison if they cannot be had, before anybody is asked."""
+    """Return the current user and password. Poison if that fails, before any connection."""
     if not callable(login):
         return login
     try:
         return login()
     except Exception as error:
         kind = type(error).__name__
-    # Without its words: they may be about the password, and they are recorded.
-    raise Poison(f"The mail was not sent: the function that gives the login raised {kind}.")
+    # Without the error text, which is recorded and may contain the password.
+    raise Poison(f"The mail was not sent: the function that returns the login raised {kind}.")

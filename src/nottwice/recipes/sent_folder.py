@@ -1,7 +1,7 @@
-"""Was a mail sent? A place to look for ``send_mail``: the folder of sent mail, over IMAP (P78).
+"""Was a mail sent? Looks in the folder of sent mail over IMAP, for ``send_mail`` (P78).
 
-Only useful where the mail server files what it sends, as most providers of mailboxes do. The folder
-is opened for reading only.
+This only works if the mail server stores what it sends, as most mailbox providers do. The folder is
+opened read-only.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def imap_sent_folder(
     security: Literal["tls", "starttls", "none"] = "tls",
     time_limit: Duration = "10s",
 ) -> Callable[[str], bool]:
-    """A function for ``send_mail(sent=...)`` that looks for a Message-ID in a mailbox.
+    """Return a function for ``send_mail(sent=...)`` that looks for a Message-ID in a mailbox.
 
-    Where it cannot look, or there is no such folder, it raises, and then a person is asked.
+    If the mailbox or the folder is not available, the function raises, and a person decides.
     """
     limit_seconds = parse_duration(time_limit, what="imap_sent_folder: time_limit")
     if security not in _PORTS:
@@ -42,7 +42,7 @@ def imap_sent_folder(
     if not folder.isascii() or not folder.isprintable() or '"' in folder or "\\" in folder:
         raise InvalidTool(
             f"The folder was not declared: {folder!r} must be printable ASCII without quotes. "
-            "Other names are written in modified UTF-7, as the server lists them."
+            "Write other names in modified UTF-7, as the server lists them."
         )
 
     def was_sent(message_id: str) -> bool:
@@ -75,7 +75,7 @@ def _connect(host: str, port: int, security: str, limit_seconds: float) -> imapl
 
 
 def _agreed(answer: tuple[str, Sequence[object]], what: str) -> Sequence[object]:
-    """What the server answered; an error where it did not do what was asked."""
+    """Return the server's data, or raise if it refused."""
     status, data = answer
     if status != "OK":
         raise ValueError(f"the mail server did not {what}: {data!r}")

@@ -1,1 +1,1 @@
-"""Reviews from the outside: the queue, a decision applied once, and asking ``verify`` again."""
+"""Reviews from the outside: the queue, decisions that apply once, and rechecks with ``verify``."""

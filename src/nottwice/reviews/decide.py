@@ -1,8 +1,8 @@
 """A person's decision: checked, bound to what was shown, written once (H2).
 
-A decision changes no call. It waits in the review until the run's holder uses it, and can be
-undone until then. "It did not happen" is refused while the old attempt may be alive, because it
-would license a second one beside it. An answer must fit its question. Promise kept here: P18.
+A decision changes no call. It waits in the review until the run's holder uses it, and can be undone
+until then. "It did not happen" is refused while the old attempt may still be alive, because it
+would allow a second attempt beside it. An answer must fit its question. Promise kept here: P18.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def decide(
 ) -> Review:
     """Record a decision. ``shown_version`` binds it to the review as it was shown.
 
-    Durable: when it returns. With ``tool`` the result is checked against its return type first.
+    Durable: when it returns. With ``tool``, the result is first checked against its return type.
     """
     case = find_case(store, review_id)
     if shown_version not in (None, case.review.version):
@@ -63,7 +63,7 @@ def decide(
 
 
 def undo(store: Store, clock: Clock, review_id: str, *, by: str, why: str) -> Review:
-    """Take a decision back that nobody has used yet.
+    """Undo a decision that has not been used yet.
 
     Durable: when it returns.
     """
@@ -73,7 +73,7 @@ def undo(store: Store, clock: Clock, review_id: str, *, by: str, why: str) -> Re
 
 
 def read_verb(review: Review, word: str) -> tuple[Verb, str | None]:
-    """What a person's word means for this review: a verb, or an answer that it offers."""
+    """Return what a person's word means for this review: a verb, or an answer that it offers."""
     if word in options_of(review):
         return Verb.ANSWER, word
     verbs = {verb.value: verb for verb in VERBS[review.kind]}
@@ -81,13 +81,13 @@ def read_verb(review: Review, word: str) -> tuple[Verb, str | None]:
         return verbs[word], None
     known = ", ".join([*options_of(review), *verbs])
     raise UsageError(
-        f"{word!r} is no decision about a review of kind {review.kind.value!r}. Nothing was "
+        f"{word!r} is not a decision for a review of kind {review.kind.value!r}. Nothing was "
         f"decided. Choose one of: {known}."
     )
 
 
 def needs_reason(verb: Verb | None) -> bool:
-    """Whether a decision must say why. To answer or to approve is what was asked for."""
+    """Whether a decision must give a reason. Answers and approvals need none."""
     return verb not in (Verb.ANSWER, Verb.APPROVE)
 
 
@@ -96,7 +96,7 @@ def _check_people(by: str, why: str, verb: Verb | None) -> None:
     for name, text in needed:
         if not text.strip():
             raise UsageError(
-                f"A decision needs {name}=... (--{name}): who decided and why are kept with it. "
+                f"A decision needs {name}=... (--{name}): who decided and why are recorded. "
                 "Nothing was decided."
             )
 
@@ -107,8 +107,8 @@ def _check_attempt(case: Case, verb: Verb, *, holder_stopped: bool) -> None:
     who = case.holder.describe() if case.holder else "a process that cannot be identified"
     raise UsageError(
         f"The attempt may still be running: its holder, {who}, is {case.holder_life.value}. "
-        "'It did not happen' would license a second attempt beside it. Nothing was decided. Stop "
-        "that process first; if you have stopped it yourself, say so with "
+        "'It did not happen' would allow a second attempt beside it. Nothing was decided. Stop "
+        "that process first. If you have stopped it yourself, confirm that with "
         "holder_stopped=True (--holder-stopped)."
     )
 
@@ -126,7 +126,7 @@ def _result(
         expected = f" It returns {tool.result_type()}." if tool else ""
         raise UsageError(
             "'It happened' needs the result that the tool would have returned, because the run "
-            "goes on with it: result=... (--result JSON), None or null if it returns nothing."
+            "continues with it: result=... (--result JSON), None or null if it returns nothing."
             f"{expected} "
             "Nothing was decided."
         )
@@ -134,28 +134,28 @@ def _result(
         raise UsageError(
             f"The result of review {case.review.review_id} is secret, and a secret is never "
             "written to the ledger. Nothing was decided. Give the tool a verify hook that finds "
-            "it, or let it return what is not secret; else abort the run."
+            "it, or let it return a value that is not secret. Otherwise abort the run."
         )
     if tool is not None:
-        # Only checked here; the holder reads the same JSON again with its own annotations.
+        # Only checked here. The holder reads the same JSON again with its own annotations.
         tool.adopt_result(result)
     return StoredResult(ResultKind.PLAIN, values.encode(result))
 
 
 def _is_secret(row: CallRow | None) -> bool:
-    """Whether a result was not kept because it is secret; then its text is covered."""
+    """Whether a result was not stored because it is secret. Its text is then masked."""
     if row is None or row.result is None or row.result.kind is not ResultKind.NOT_KEPT:
         return False
     return values.decode_object(row.result.json).get("text") == SHOWN
 
 
 def _answer(review: Review, answer: Any, *, has_result: bool) -> StoredResult:
-    """An answer that fits its question, as far as that can be told without the code that asked."""
+    """Check that an answer fits its question, as far as possible without the code that asked."""
     question = shown_in(review)
     if not isinstance(question, Question):
         raise UsageError(
-            f"Review {review.review_id} is no question, and takes no answer. Nothing was decided. "
-            f"Look at it: nottwice decide {review.review_id}"
+            f"Review {review.review_id} is not a question, so it takes no answer. Nothing "
+            f"was decided. Look at it: nottwice decide {review.review_id}"
         )
     if not has_result:
         options = f" It is one of: {', '.join(question.options)}." if question.options else ""
@@ -166,14 +166,14 @@ def _answer(review: Review, answer: Any, *, has_result: bool) -> StoredResult:
         )
     if question.options and answer not in question.options:
         raise UsageError(
-            f"{answer!r} is none of the answers that were offered: {', '.join(question.options)}. "
+            f"{answer!r} is not one of the offered answers: {', '.join(question.options)}. "
             "Nothing was decided."
         )
     known = _SIMPLE_TYPES.get(question.answer_type)
     if review.kind is ReviewKind.BUDGET:
         check_raise(answer)
     elif known is not None:
-        # Other types are in the code that asked, which checks again when it uses the answer.
+        # The code that asked knows other types and checks again when it uses the answer.
         Codec(known, where="the answer").validate_plain(answer)
     return StoredResult(ResultKind.PLAIN, values.encode(answer))
 
@@ -211,7 +211,7 @@ def _write(
         )
     except Outdated:
         raise DecisionConflict(
-            f"Somebody else changed review {review.review_id} just now. Nothing was decided. "
+            f"Review {review.review_id} has just been changed elsewhere. Nothing was decided. "
             f"Look at it again: nottwice decide {review.review_id}"
         ) from None
     if events.listeners:

@@ -1,4 +1,4 @@
-"""The reviews of one ledger, for Python programs: list, decide, undo, ask ``verify`` again (H4)."""
+"""The reviews of one ledger, for Python programs: list, decide, undo, recheck (H4)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NOTHING: Final = object()
 
 
 class Reviews:
-    """What waits for a person in one ledger, and how to answer.
+    """The reviews in one ledger that wait for a person, and how to decide them.
 
-    ``nt.Reviews("agent.db")`` opens a ledger that is there; it never creates one.
+    ``nt.Reviews("agent.db")`` opens an existing ledger. It never creates one.
     """
 
     def __init__(self, store: str | Path | Ledger) -> None:
@@ -36,11 +36,11 @@ class Reviews:
         self.close()
 
     def open(self, run_id: str | None = None) -> list[Case]:
-        """All reviews that are open, or decided and not used yet, oldest first."""
+        """Return all reviews that are open, or decided but not used yet, oldest first."""
         return open_cases(self._ledger.store, run_id)
 
     def find(self, review_id: str) -> Case:
-        """One review, by its id or a prefix of it that names only one."""
+        """Return one review, by its id or by a unique prefix of it."""
         return find_case(self._ledger.store, review_id)
 
     def decide(
@@ -54,15 +54,16 @@ class Reviews:
         holder_stopped: bool = False,
         shown_version: int | None = None,
     ) -> Review:
-        """Decide a review; it takes effect when the run is opened the next time.
+        """Decide a review. The decision takes effect when the run is opened next.
 
-        What may have happened: ``"happened"`` (with ``result=``) or ``"did-not-happen"``. Drift:
+        A call in doubt: ``"happened"`` (with ``result=``) or ``"did-not-happen"``. Drift:
         ``"accept"``. A question: one of its options, or ``"answer"`` with ``result=``. A call that
-        needs approval: ``"approve"`` or ``"reject"``. Each: ``"abort"``. To answer or to approve
-        needs no ``why``; all else does.
+        needs approval: ``"approve"`` or ``"reject"``. Any review: ``"abort"``. Answers and
+        approvals need no ``why``. All other decisions do.
 
-        Durable: when it returns. If the tool is declared in this process, the result is checked
-        against its return type first. Raises DecisionConflict if somebody decided otherwise.
+        Durable: when it returns. If the tool is declared in this process, the result is first
+        checked against its return type. Raises DecisionConflict if the review was already decided
+        differently.
         """
         check_not_importing(f"Review {review_id!r} is decided")
         case = self.find(review_id)
@@ -84,15 +85,15 @@ class Reviews:
         )
 
     def undo(self, review_id: str, *, by: str, why: str) -> Review:
-        """Take a decision back that nobody has used yet.
+        """Undo a decision that has not been used yet.
 
         Durable: when it returns.
         """
-        check_not_importing(f"The decision of review {review_id!r} is taken back")
+        check_not_importing(f"The decision of review {review_id!r} is undone")
         return decisions.undo(self._ledger.store, self._ledger.clock, review_id, by=by, why=why)
 
     def recheck(self, tool: str | None = None) -> list[Rechecked]:
-        """Ask ``verify`` again about everything open, or about one tool. Nothing is fired."""
-        check_not_importing("Hooks are asked about open reviews")
+        """Run ``verify`` again for all open reviews, or for one tool. Nothing is fired."""
+        check_not_importing("Open reviews are rechecked")
         store, clock = self._ledger.store, self._ledger.clock
         return list(recheck(store, clock, registry.find_tool, tool_name=tool))

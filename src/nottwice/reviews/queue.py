@@ -1,4 +1,4 @@
-"""What waits for a person, with all that is known about it (H2, H4)."""
+"""The reviews that wait for a person, with all that is known about them (H2, H4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nottwice.store.interface import Store
 
 @frozen_record(frozen=True, slots=True)
 class Case:
-    """A review with its call, the evidence about it, and what is known of the old holder."""
+    """A review with its call, the evidence for it, and what is known about the old holder."""
 
     review: Review
     row: CallRow | None
@@ -29,12 +29,12 @@ class Case:
 
 
 def open_cases(store: Store, workflow_id: str | None = None) -> list[Case]:
-    """All reviews that are open, or decided and not used yet, oldest first."""
+    """Return all reviews that are open, or decided but not used yet, oldest first."""
     return [case_of(store, review) for review in store.open_reviews(workflow_id)]
 
 
 def find_case(store: Store, review_id: str) -> Case:
-    """One review by its id or a prefix of it that names only one."""
+    """Return one review, by its id or by a unique prefix of it."""
     found = store.find_reviews(review_id) if review_id else []
     exact = [review for review in found if review.review_id == review_id]
     matches = exact or found
@@ -45,12 +45,12 @@ def find_case(store: Store, review_id: str) -> Case:
         )
     if len(matches) > 1:
         names = ", ".join(review.review_id for review in matches[:5])
-        raise UsageError(f"{review_id!r} is the beginning of several reviews: {names}.")
+        raise UsageError(f"{review_id!r} is a prefix of several reviews: {names}.")
     return case_of(store, matches[0])
 
 
 def case_of(store: Store, review: Review) -> Case:
-    """A review with all that is known about it."""
+    """Return a review with all that is known about it."""
     row = store.load_call(review.identity)
     holder = store.load_holder(row.holder_id) if row is not None else None
     life = store.life_of(row.holder_id) if row is not None else Life.NOT_PROVEN

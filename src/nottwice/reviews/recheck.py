@@ -1,7 +1,7 @@
-"""Ask ``verify`` again about what waits, without firing anything (H2, D10).
+"""Run ``verify`` again for open reviews, without firing anything (H2, D10).
 
-Only "it happened" ends a doubt here: it can be recorded as evidence of fact. "It did not happen"
-is noted for the person who decides: nothing is sent past an open review (P130).
+Only "it happened" resolves a doubt here, because it can be recorded as fact. "It did not happen" is
+recorded for the person who decides. Nothing is sent past an open review (P130).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VERIFIABLE = (ReviewKind.IN_DOUBT, ReviewKind.RESULT)
 
 @frozen_record(frozen=True, slots=True)
 class Rechecked:
-    """What ``verify`` says now about one review."""
+    """The answer of ``verify`` for one review, now."""
 
     case: Case
     answer: str
@@ -35,7 +35,7 @@ class Rechecked:
 
 
 @frozen_record(frozen=True, slots=True)
-class _Seat:
+class _RecheckHost:
     store: Store
     clock: Clock
     driver: Driver = USUAL
@@ -44,7 +44,7 @@ class _Seat:
 def recheck(
     store: Store, clock: Clock, find_tool: FindTool, *, tool_name: str | None = None
 ) -> Iterator[Rechecked]:
-    """Ask again about every open review, one by one. Nothing is fired.
+    """Run ``verify`` for every open review, one by one. Nothing is fired.
 
     Durable: each answer, before it is yielded.
     """
@@ -60,7 +60,7 @@ def recheck(
         elif tool.verify is None:
             yield Rechecked(case, "its tool has no verify hook", resolved=False)
         else:
-            yield drive(_ask_again(clock, case, tool), _Seat(store, clock))
+            yield drive(_ask_again(clock, case, tool), _RecheckHost(store, clock))
 
 
 def _ask_again(clock: Clock, case: Case, tool: Tool) -> Doing[Rechecked]:
@@ -97,5 +97,5 @@ def _ask_again(clock: Clock, case: Case, tool: Tool) -> Doing[Rechecked]:
             Commit(workflow_id=review.identity.workflow_id, reviews=writes, evidence=(item,))
         )
     except Outdated:
-        return Rechecked(case, f"{said}; somebody decided meanwhile", resolved=False)
+        return Rechecked(case, f"{said}; the review was decided meanwhile", resolved=False)
     return Rechecked(case, said, resolved=happened)

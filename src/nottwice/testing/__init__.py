@@ -1,6 +1,6 @@
-"""The proof kit: what users point at their own code to see it killed and resumed.
+"""The testing kit: point it at your own code to see it killed and resumed.
 
-Everything here is public and meant for tests; production code never imports it.
+Everything here is public and meant for tests. Production code never imports it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where can a process die, and how does the demo kill it exactly there?
 
 The points are before and after every write to the ledger and every request to the upstream. They
-lie in wrappers around the two seams, so production code knows nothing of them. A process that
-reaches the point it was given is ended by a real SIGKILL: nothing is flushed, nothing unwinds.
+are in wrappers around the two seams, so production code does not know them. A process that reaches
+its point is ended by a real SIGKILL: nothing is flushed, nothing unwinds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Points:
 
     @contextlib.contextmanager
     def around(self, what: str) -> Iterator[None]:
-        """A point before and a point after; the second exists only if nothing was raised."""
+        """A point before and a point after. The second exists only if nothing was raised."""
         self._reach(f"before {what}")
         yield
         self._reach(f"after {what}")
@@ -45,8 +45,8 @@ class Points:
 class FatalStore(SqliteStore):
     """The SQLite ledger with a point before and after everything it makes durable.
 
-    With ``intents=False`` it is broken on purpose: it forgets what a call is about to do, and
-    only keeps what it has done. A crash test that finds nothing wrong with that is worth nothing.
+    With ``intents=False`` it is broken on purpose: it drops intents and stores only results. A
+    crash test that does not detect this is worthless.
     """
 
     def __init__(self, path: Path, points: Points, *, intents: bool = True) -> None:
@@ -68,17 +68,17 @@ class FatalClient(WorldClient):
         self._points = points
 
     def do(self, tool: str, /, **order: Any) -> Any:
-        """Ask for one effect, between two points."""
+        """Request one effect, between two points."""
         with self._points.around(f"the effect of {tool}"):
             return super().do(tool, **order)
 
 
 def name_of(commit: Commit) -> str:
-    """What a commit is for, in words; what rides in it is not what it is for."""
+    """Return the purpose of a commit in words, ignoring pending writes that it also contains."""
     if commit.claim is not None:
         return "claiming the run"
     if commit.run is not None and commit.run.release:
-        return "leaving the run"
+        return "releasing the run"
     if not commit.calls:
         return _name_without_calls(commit)
     row = commit.calls[-1].row
@@ -89,8 +89,8 @@ def name_of(commit: Commit) -> str:
 def _name_without_calls(commit: Commit) -> str:
     for records, name in (
         (commit.reviews, "writing a review"),
-        (commit.events, "telling of an event"),
-        (commit.evidence, "keeping evidence"),
+        (commit.events, "sending an event"),
+        (commit.evidence, "recording evidence"),
         (commit.checkpoints, "saving a checkpoint"),
         (commit.steps, "marking a step"),
     ):
@@ -100,7 +100,7 @@ def _name_without_calls(commit: Commit) -> str:
 
 
 def without_intents(commit: Commit) -> Commit:
-    """The same commit as a ledger would see it that records results only."""
+    """Return the commit as a ledger would see it that records only results."""
     kept = [write for write in commit.calls if write.row.status is not CallStatus.PENDING]
     return replace(commit, calls=tuple(_as_if_first(write) for write in kept))
 

@@ -1,9 +1,9 @@
 """How are many short-lived processes started without paying for their imports each time?
 
 A nursery is a Python process that has imported everything once. For every errand it forks a child,
-waits for its death, and reports how it ended. The child is a real process with a real pid; a
-SIGKILL to it is a SIGKILL. Nursery and child form a process group of their own, so that one signal
-ends both, and a nursery whose owner dies ends by itself.
+waits until it ends, and reports how it ended. The child is a real process with a real pid, so a
+SIGKILL to it is a real SIGKILL. Nursery and child form their own process group, so that one signal
+ends both. A nursery whose owner dies ends by itself.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from nottwice.model.records import frozen_record
 
 
 class NurseryFailed(NottwiceError):
-    """A nursery could not say how its child ended."""
+    """A nursery could not report how its child ended."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Ended:
-    """A child that is over. A negative ``returncode`` is the signal that killed it."""
+    """A child that has ended. A negative ``returncode`` is the signal that killed it."""
 
     pid: int
     returncode: int
@@ -44,7 +44,7 @@ class Nursery:
 
     def __init__(self, command: Sequence[str]) -> None:
         """``command`` starts a process that calls :func:`serve`."""
-        # It is open for as long as the nursery is.
+        # Open as long as the nursery lives.
         self._complaints = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             list(command),
@@ -52,7 +52,7 @@ class Nursery:
             stdout=subprocess.PIPE,
             stderr=self._complaints,
             text=True,
-            # Ctrl-C is for the owner alone, who then stops its nurseries.
+            # Only the owner receives Ctrl-C. It then stops its nurseries.
             start_new_session=True,
         )
 
@@ -62,7 +62,7 @@ class Nursery:
         return self._process.pid
 
     def run(self, errand: str, *, limit_seconds: float) -> Ended:
-        """Run one child and return how it ended; ``errand`` is one line of text."""
+        """Run one child and return how it ended. ``errand`` is one line of text."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -81,13 +81,13 @@ class Nursery:
 
     def stop(self) -> None:
         """End the nursery and its child, if it has one. Harmless if they have ended."""
-        # Until it is waited for, its number cannot belong to anybody else.
+        # Until it is waited for, its pid cannot be reused.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Stop, and give up what the owner holds of it."""
+        """Stop it and release its resources."""
         self.stop()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -100,14 +100,14 @@ class Nursery:
         self._complaints.seek(0)
         said = self._complaints.read().strip() or "nothing"
         return NurseryFailed(
-            f"Process {self._process.pid}, which starts the agents, {how}. It said: {said}"
+            f"Process {self._process.pid}, which starts the agents, {how}. Its output: {said}"
         )
 
 
 def serve(run: Callable[[str], int]) -> None:
     """The nursery's side: fork a child for every line of standard input, one at a time.
 
-    ``run`` does an errand in the child and returns its exit code.
+    ``run`` performs an errand in the child and returns its exit code.
     """
     for line in sys.stdin:
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:

@@ -1,6 +1,6 @@
-"""A real upstream, and an answer that never arrives: how does the agent take that?
+"""How does the agent handle a real upstream whose answer never arrives?
 
-``LossyProxy`` stands before any HTTP upstream and forwards what it gets, except that it loses the
+``LossyProxy`` stands before any HTTP upstream and forwards requests, except that it loses the
 response of the n-th request (the effect took place), or the request itself (it did not). It is a
 process of its own, so it survives the death of the agent under test.
 """
@@ -29,7 +29,7 @@ class Passed:
     method: str
     path: str
     status: int | None
-    """What the upstream answered; None if it was not asked, or gave no answer."""
+    """The status of the upstream's response. None if it was not asked, or did not respond."""
     lost: str | None
     """``"request"``, ``"response"``, what the upstream failed with, or None."""
 
@@ -49,12 +49,12 @@ class LossyProxy(LoopbackServer):
         lose_responses: Iterable[int] = (),
         lose_requests: Iterable[int] = (),
     ) -> LossyProxy:
-        """Start a proxy; the numbers say which requests, counted from 1, it loses, and how."""
+        """Start a proxy. The numbers define which requests, counted from 1, it loses, and how."""
         address = urlsplit(upstream)
         if address.scheme not in ("http", "https") or not address.netloc:
             raise UsageError(
                 f"{upstream!r} is not the address of an HTTP server. Nothing was started. Write "
-                "it as in http://127.0.0.1:8000"
+                "it like http://127.0.0.1:8000"
             )
         folder = Path(tempfile.mkdtemp(prefix="nottwice-proxy-"))
         started = start_server(

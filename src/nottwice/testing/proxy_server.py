@@ -68,7 +68,7 @@ class ProxyServer(LoopbackHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection; it is closed after every answer, so that no client can reuse it."""
+    """One connection. It is closed after every answer, so that no client can reuse it."""
 
     server: ProxyServer
     protocol_version = "HTTP/1.1"
@@ -79,7 +79,7 @@ class Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The log is a file of its own."""
+        """Log nothing: the proxy writes its own log."""
 
     def _pass_on(self) -> None:
         self.close_connection = True

@@ -1,7 +1,7 @@
-"""What does the demo do, apart from talking? It kills agents, starts them again, and counts.
+"""The work behind the demo's output: it kills agents, starts them again, and counts.
 
-Every agent is a process of its own, and so is the shop that counts what reaches it. Each number
-that leaves this file was counted at the shop, or read from a ledger that the agents wrote.
+Every agent is its own process, and so is the shop that counts what reaches it. Every number that
+leaves this file was counted at the shop or read from a ledger that the agents wrote.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_RESUMES = 4
 
 
 class ShowcaseBroken(NottwiceError):
-    """A process of the demo did not do its part, so that nothing can be shown."""
+    """A process of the demo did not do its part, so there is nothing to show."""
 
 
 class Way(enum.StrEnum):
@@ -49,7 +49,7 @@ class Way(enum.StrEnum):
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Errand:
-    """What one agent process is sent to do, and where on the way it dies."""
+    """The task of one agent process, and where it dies on the way."""
 
     way: Way
     order_id: int
@@ -75,7 +75,7 @@ class Errand:
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """One ticket whose agent was killed once, and started again until it was through."""
+    """One ticket whose agent was killed once, and started again until it was done."""
 
     errand: Errand
     pids: tuple[int, ...]
@@ -94,7 +94,7 @@ class Shown:
 
 @frozen_record(frozen=True, slots=True)
 class Verdict:
-    """What somebody on call says, and why."""
+    """A decision of the person on call, and why."""
 
     verb: Verb
     by: str
@@ -102,24 +102,24 @@ class Verdict:
 
 
 OnCall = Callable[[Case, Sequence[Effect]], Verdict]
-"""Is shown a case, and what the shop has received of its call; says what is true."""
+"""Receives a case and what the shop has received of its call. Returns the decision."""
 
 
 def look_at_the_shop(case: Case, received: Sequence[Effect]) -> Verdict:
-    """The person on call who always looks before deciding."""
+    """Decide like a person on call who always looks first."""
     verb = Verb.HAPPENED if received else Verb.DID_NOT_HAPPEN
     return Verdict(verb, "nottwice demo", f"the shop has received {len(received)} of them")
 
 
 Sweep = Generator[Shown, None, None]
-"""Tickets in the order in which they are through. Closing it ends the others."""
+"""Tickets in the order in which they finish. Closing it ends the others."""
 
 
 class Showcase:
-    """The shop, the agents that are sent there, and what came of it."""
+    """The shop, the agents that are sent there, and the results."""
 
     def __init__(self, folder: Path, *, script: Path, command: Sequence[str]) -> None:
-        """``script`` is the agent with nottwice; ``command`` starts nurseries that do errands."""
+        """``script`` is the agent with nottwice. ``command`` starts nurseries that run errands."""
         self.folder = folder
         self.script = script
         self.world = World.start(folder / "shop")
@@ -145,19 +145,19 @@ class Showcase:
         self.world.stop()
 
     def _stop(self) -> None:
-        """End every agent that is still alive; without nurseries no other can start."""
+        """End every agent that is still alive. Without nurseries no other can start."""
         for nursery in self._nurseries:
             nursery.stop()
 
     def errand(self, way: Way, *, die_at: str | None = None, intents: bool = True) -> Errand:
-        """An errand about an order of its own."""
+        """Return an errand about a new order."""
         order_id = next(self._orders)
         return Errand(
             way=way,
             order_id=order_id,
             shop_url=self.world.url,
             script=str(self.script),
-            # What a broken ledger says must not stand beside what a sound one says.
+            # The broken ledger must not share a file with the sound one.
             ledger=str(self.folder / ("ledger.db" if intents else "ledger-without-intents.db")),
             checkpoint=str(self.folder / f"checkpoint-{order_id}.json"),
             die_at=die_at,
@@ -165,17 +165,17 @@ class Showcase:
         )
 
     def points(self, way: Way) -> list[str]:
-        """Where an agent can die, found by letting one live."""
+        """Return where an agent can die, found by running one without a kill."""
         ended = self._run(self.errand(way))
         if ended.returncode != 0:
-            raise _broken("An agent that nobody killed did not finish", ended)
+            raise _broken("An agent that was not killed did not finish", ended)
         points: list[str] = json.loads(ended.output)
         if len(set(points)) < len(points):
-            raise ShowcaseBroken(f"Two points of the agent have one name: {points}.")
+            raise ShowcaseBroken(f"Two points of the agent have the same name: {points}.")
         return points
 
     def sweep(self, points: Sequence[str], way: Way, *, intents: bool = True) -> Sweep:
-        """Kill one agent at every point and bring each to its end, several at a time."""
+        """Kill one agent at every point and run each to its end, several at a time."""
         pool = ThreadPoolExecutor(max_workers=self.at_once)
         errands = [self.errand(way, die_at=point, intents=intents) for point in points]
         try:
@@ -189,7 +189,7 @@ class Showcase:
             pool.shutdown(cancel_futures=True)
 
     def kill_and_resume(self, errand: Errand, on_call: OnCall = look_at_the_shop) -> Shown:
-        """One ticket from the kill to the end."""
+        """Run one ticket from the kill to the end."""
         killed = self.kill(errand)
         pids, reviews = [killed.pid], 0
         for _ in range(MOST_RESUMES):
@@ -200,24 +200,24 @@ class Showcase:
             for case in self.cases(errand):
                 self._decide(errand, case, on_call(case, self.received(errand, case)))
                 reviews += 1
-        raise _broken("An agent waits although everything is decided", ended)
+        raise _broken("An agent still waits although everything is decided", ended)
 
     def kill(self, errand: Errand) -> Ended:
-        """Run an agent until it is killed where its errand says."""
+        """Run an agent until it is killed at the point of its errand."""
         ended = self._run(errand)
         if ended.returncode != -signal.SIGKILL:
             raise _broken(f"An agent was not killed {errand.die_at}", ended)
         return ended
 
     def start_again(self, errand: Errand) -> Ended:
-        """Run the agent of an errand anew, and let it live."""
+        """Run the agent of an errand again, without a kill."""
         ended = self._run(replace(errand, die_at=None))
         if ended.returncode not in (0, WAITS_FOR_A_PERSON):
             raise _broken("An agent that was started again failed", ended)
         return ended
 
     def cases(self, errand: Errand) -> list[Case]:
-        """What an errand's run waits for."""
+        """Return what an errand's run waits for."""
         store = self._open(errand)
         try:
             return open_cases(store, errand.ticket)
@@ -225,7 +225,7 @@ class Showcase:
             store.close()
 
     def calls(self, errand: Errand) -> list[CallRow]:
-        """What the ledger holds about an errand's run."""
+        """Return what the ledger has on an errand's run."""
         store = self._open(errand)
         try:
             return store.calls(errand.ticket)
@@ -233,7 +233,7 @@ class Showcase:
             store.close()
 
     def received(self, errand: Errand, case: Case) -> list[Effect]:
-        """What the shop has received of the call that a case is about."""
+        """Return what the shop has received of the call of a case."""
         return self._effects(case.review.identity.tool_name, errand)
 
     def _effects(self, tool: str, errand: Errand) -> list[Effect]:
@@ -250,7 +250,7 @@ class Showcase:
         )
 
     def _decide(self, errand: Errand, case: Case, verdict: Verdict) -> None:
-        """Record a decision as ``nottwice decide`` does. Its tools return nothing: null."""
+        """Record a decision like ``nottwice decide``. The result is null: the tools return None."""
         store = self._open(errand)
         try:
             decide(
@@ -280,5 +280,5 @@ class Showcase:
 def _broken(what: str, ended: Ended) -> ShowcaseBroken:
     said = ended.complaints.strip() or "nothing"
     return ShowcaseBroken(
-        f"{what}: process {ended.pid} ended with {ended.returncode} and said: {said}"
+        f"{what}: process {ended.pid} ended with {ended.returncode}. Its output: {said}"
     )

@@ -1,8 +1,8 @@
-"""Does an upstream really honour the key of a tool? The costume check (T6).
+"""Does an upstream really honour the key of a tool? (T6)
 
-A tool whose upstream ignores its key is ``unsafe_on_replay`` in a costume. The trials send real
-calls to a sandbox that somebody names, from real processes, and count what happened: twice with one
-key, with changed arguments under one key, two at once, and with the caller killed in mid-call.
+A tool whose upstream ignores its key is in truth ``unsafe_on_replay``. The trials make real calls
+to a sandbox that you name, from real processes, and count the effects: twice with one key, with
+changed arguments under one key, two at the same time, and with the caller killed in mid-call.
 
 Promise kept here: P85.
 """
@@ -24,20 +24,20 @@ from nottwice.model.tool import Duration, parse_duration
 from nottwice.testing.smoke_caller import Caller, Order, key_of
 
 KILL_AT = (0.1, 0.5, 0.9)
-"""Where in the time that a call takes its caller is killed; and once when its effect shows."""
+"""When during a call its caller is killed. It is also killed once when its effect shows."""
 ROUNDS = 3
-"""How often two call at once: a race is not lost every time."""
+"""How often two processes call at the same time, because a race is not lost every time."""
 LEAST_SETTLE_SECONDS = 0.01
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """Where a tool may be tried out, and how to see what that did.
+    """Where a tool may be tried, and how to see the effects.
 
-    ``arguments`` gets a text that is new for every trial, and returns arguments of a call that was
-    never made: the key must be new, too. ``count`` gets arguments by name and returns how many
-    effects the sandbox shows for them. ``changed`` are arguments to change for a second call under
-    the same key. ``settles``: how long after a call its effect may still be on its way.
+    ``arguments`` takes a text that is new for every trial, and returns the arguments of a call that
+    was never made. Its key must be new too. ``count`` takes arguments by name and returns how many
+    effects the sandbox shows for them. ``changed`` has the arguments to change for a second call
+    under the same key. ``settles`` is how long after a call its effect may still be on its way.
     """
 
     arguments: Callable[[str], Mapping[str, Any]]
@@ -53,7 +53,7 @@ class Sandbox:
 
 
 class Finding(enum.Enum):
-    """What a trial, or all of them together, found."""
+    """The result of a trial, or of all trials together."""
 
     HONOURS = "honours the key"
     REJECTS = "rejects changed arguments"
@@ -72,20 +72,20 @@ class Trial:
     name: str
     finding: Finding
     effects: int | None
-    """How many effects the sandbox showed more than before; one is right."""
+    """How many additional effects the sandbox showed. One is correct."""
     evidence: tuple[str, ...]
 
 
 @frozen_record(frozen=True, slots=True)
 class Report:
-    """What all trials of a tool found."""
+    """The results of all trials of a tool."""
 
     tool: str
     trials: tuple[Trial, ...]
 
     @property
     def finding(self) -> Finding:
-        """The worst that was found."""
+        """The worst finding."""
         found = {trial.finding for trial in self.trials}
         for worst in (Finding.IGNORES, Finding.RACES, Finding.UNCLEAR):
             if worst in found:
@@ -105,7 +105,7 @@ def smoke(
     *,
     on_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> Report:
-    """Try a keyed tool out in a sandbox; ``start_caller`` starts a process that can call it."""
+    """Try a keyed tool in a sandbox. ``start_caller`` starts a process that can call it."""
     check_can_be_tried(tool)
     trials: list[Trial] = []
     with contextlib.closing(_Bench(tool, sandbox, start_caller)) as bench:
@@ -116,7 +116,7 @@ def smoke(
 
 
 def how_much() -> str:
-    """What all trials together do, for whoever has to allow it."""
+    """Describe what all trials together do, for the person who must allow it."""
     kills = len(KILL_AT) + 1
     calls = 4 + 2 * ROUNDS + 2 * kills
     return f"up to {calls} real calls, and {kills} of their processes killed"
@@ -127,18 +127,18 @@ def check_can_be_tried(tool: Any) -> None:
     declared = tool.tool
     if declared.replay_class is not ReplayClass.IDEMPOTENT_WITH_KEY:
         raise UsageError(
-            f"Tool {declared.name!r} is {declared.replay_class.value}: it has no key that an "
+            f"Tool {declared.name!r} is {declared.replay_class.value}, so it has no key that an "
             "upstream could honour. Nothing was called."
         )
     if tool.requests.is_method:
         raise UsageError(
             f"Tool {declared.name!r} is a method, and a trial has no instance of it. Nothing was "
-            "called. Make a function of it that takes all it needs."
+            "called. Turn it into a function that takes everything it needs."
         )
 
 
 class _Bench:
-    """Two callers, and what the trials need of them."""
+    """Two callers, and the helpers that the trials need."""
 
     def __init__(self, tool: Any, sandbox: Sandbox, start_caller: Callable[[], Caller]) -> None:
         self.tool = tool
@@ -153,7 +153,7 @@ class _Bench:
         self.call_seconds = 0.0
 
     def trials(self) -> Iterator[Trial]:
-        """All trials. If not even a single call can be seen, the others would mean nothing."""
+        """Yield all trials. If the first call cannot be seen, the others would mean nothing."""
         first = self._twice()
         yield first
         if first.finding is Finding.UNCLEAR:
@@ -186,7 +186,7 @@ class _Bench:
     def _changed(self) -> Trial:
         name = "changed arguments under one key"
         if self.sandbox.changed is None:
-            why = "the sandbox does not say what to change: Sandbox(changed={...})"
+            why = "the sandbox does not define what to change: Sandbox(changed={...})"
             return Trial(name, Finding.NOT_TRIED, None, (why,))
         order, before = self._new_order()
         other = Order(order.run_id, {**order.arguments, **self.sandbox.changed}, order.key)
@@ -197,11 +197,11 @@ class _Bench:
         between = self._count(other)
         told = self._caller(1).call(other)
         effects = self._wait_for(order, before, 2)
-        # Whether it counts for these arguments or for those: it is one more.
+        # It may count for the old or for the new arguments. Either way it is one more.
         effects = max(effects, 1 + self._wait_for(other, between, 1))
         evidence = (f"key {order.key}", f"first call {first}", f"changed call {told}")
         if effects > 1:
-            # No harm by itself: nottwice refuses such a call before it is made (T2).
+            # Harmless by itself: nottwice refuses such a call before it is made (T2).
             return Trial(name, Finding.ANOTHER_CALL, effects, evidence)
         finding = Finding.REJECTS if told.raised is not None else Finding.FIRST_RESULT
         return Trial(name, finding, effects, evidence)
@@ -249,10 +249,10 @@ class _Bench:
                 return Trial(name, _judge(effects), effects, tuple(evidence))
         return Trial(name, Finding.HONOURS, 1, tuple(evidence))
 
-    # What they need
+    # Helpers
 
     def _new_order(self) -> tuple[Order, int]:
-        """A call that was never made, and what the sandbox shows for it already."""
+        """Return a call that was never made, and what the sandbox already shows for it."""
         self._number += 1
         number = f"{self._session}-{self._number}"
         given = self.sandbox.arguments(number)
@@ -282,7 +282,7 @@ class _Bench:
     def _wait_for(
         self, order: Order, before: int, effects: int, *, within_seconds: float = 0.0
     ) -> int:
-        """How many effects more there are, once there are so many or all is settled."""
+        """Return how many new effects there are, once there are ``effects`` or time is over."""
         deadline = time.monotonic() + within_seconds + self.settle_seconds
         while (seen := self._count(order) - before) < effects:
             left = deadline - time.monotonic()
@@ -296,7 +296,7 @@ class _Bench:
         return self._count(order) - before
 
     def _caller(self, number: int) -> Caller:
-        """The first or the second caller; one that was killed is replaced."""
+        """Return the first or the second caller. A killed caller is replaced."""
         while len(self._callers) <= number:
             self._callers.append(self._start())
         if not self._callers[number].is_alive:
@@ -313,5 +313,5 @@ def _judge(effects: int) -> Finding:
 
 def _unseen(effects: int) -> str:
     if effects == 0:
-        return "the sandbox shows no effect: does count look at the right place, is settles enough?"
+        return "the sandbox shows no effect: does count look in the right place, is settles enough?"
     return f"one call had {effects} effects: does the client retry on its own?"

@@ -1,8 +1,8 @@
 """How does a trial call a tool from another process, wait for it, and kill it in mid-call?
 
-A caller is a process of its own that makes single attempts: no ledger remembers them and nothing is
-tried again, so that what the upstream counts is what it was sent. It says when the tool is about to
-be entered, and how that ended; in between it can be killed.
+A caller is a separate process that makes single attempts. No ledger remembers them and nothing is
+retried, so the upstream counts exactly what it was sent. It reports when it is about to enter the
+tool, and how the call ended. In between, it can be killed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MOST_CHARACTERS = 300
 
 
 class CallerFailed(NottwiceError):
-    """A process that was to call the tool did not come up, or did not answer."""
+    """A process that should call the tool did not start, or did not answer."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Order:
-    """One attempt that is to be made."""
+    """One attempt to make."""
 
     run_id: str
     arguments: dict[str, Any]
@@ -60,7 +60,7 @@ class Told:
 
 
 def key_of(tool: Any, run_id: str, arguments: dict[str, Any]) -> str:
-    """The key that a call would be made with; nothing is called."""
+    """Return the key that a call would have. Nothing is called."""
     with open_ledger(":memory:") as ledger, ledger.run(run_id):
         key = tool.requests.make((), arguments).key
     if not isinstance(key, str):
@@ -72,7 +72,7 @@ def key_of(tool: Any, run_id: str, arguments: dict[str, Any]) -> str:
 
 
 def serve(tool: Any, *, orders: IO[str], answers: IO[str]) -> None:
-    """Make attempts as they are ordered, one a line, until there are no more."""
+    """Make attempts as they are requested, one per line, until the input ends."""
 
     def say(**words: Any) -> None:
         answers.write(json.dumps(words) + "\n")
@@ -90,7 +90,7 @@ def serve(tool: Any, *, orders: IO[str], answers: IO[str]) -> None:
 
 
 def _attempt(tool: Any, order: Order, begin: Callable[[], None]) -> Any:
-    """Enter the tool once, in a run of its own, as the current call with the key of the order."""
+    """Enter the tool once, in its own run, as the current call with the key of the order."""
     with open_ledger(":memory:") as ledger, ledger.run(order.run_id):
         request = tool.requests.make((), order.arguments)
         scope, now = current_scope.get(), ledger.clock.now()
@@ -125,7 +125,7 @@ async def _awaited(value: Any) -> Any:
 
 
 class Caller:
-    """A process that calls the tool when it is told to."""
+    """A process that calls the tool on request."""
 
     def __init__(self, command: Sequence[str], *, limit_seconds: float) -> None:
         self._limit_seconds = limit_seconds
@@ -134,7 +134,7 @@ class Caller:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # Killing it must not strike whoever shares its terminal, nor the other way round.
+            # Killing it must not affect processes that share its terminal, and vice versa.
             start_new_session=True,
         )
         self._lines: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -159,12 +159,12 @@ class Caller:
         return self.end()
 
     def begin(self, order: Order) -> None:
-        """Make one attempt; returns when the tool is about to be entered."""
+        """Start one attempt. Return when the tool is about to be entered."""
         self.send(order)
         self.entered()
 
     def send(self, order: Order) -> None:
-        """Order an attempt, without waiting for anything."""
+        """Request an attempt, without waiting for anything."""
         assert self._process.stdin is not None
         words = {"run_id": order.run_id, "arguments": order.arguments, "key": order.key}
         try:
@@ -187,7 +187,7 @@ class Caller:
         return Told(told.get("returned"), told.get("raised"), seconds)
 
     def kill(self) -> Told | None:
-        """Kill it with SIGKILL; what it told before that, if it was through already."""
+        """Kill it with SIGKILL. Return its result if it had already finished."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         while (told := self._lines.get(timeout=START_SECONDS)) is not None:
@@ -196,7 +196,7 @@ class Caller:
         return None
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """End it, whatever it is doing."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -210,7 +210,7 @@ class Caller:
             for line in self._process.stdout:
                 self._lines.put(json.loads(line))
         except ValueError:
-            # It was closed, or said something that is none of ours.
+            # It was closed, or it printed something that is not ours.
             pass
         self._lines.put(None)
 
@@ -221,23 +221,23 @@ class Caller:
             self.close()
             raise CallerFailed(
                 f"The process that calls the tool said nothing for {limit_seconds:g} s, while "
-                f"{what!r} was expected. It was killed; what it sent may still arrive."
+                f"{what!r} was expected. It was killed, but what it sent may still arrive."
             ) from None
         if told is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(LAST_WORDS_SECONDS)
             code = self._process.returncode
-            ended = "said nothing that counts" if code is None else f"ended with exit code {code}"
+            ended = "sent no valid answer" if code is None else f"ended with exit code {code}"
             self.close()
             raise CallerFailed(
-                f"The process that calls the tool {ended}, while {what!r} was expected. What it "
-                "printed is above."
+                f"The process that calls the tool {ended}, while {what!r} was expected. Its "
+                "output is above."
             )
         return told
 
 
 def take_over_streams() -> tuple[IO[str], IO[str]]:
-    """Keep what was our input and output for us, and let whatever others print go to stderr."""
+    """Take over our input and output, and redirect to stderr whatever other code prints."""
     orders = os.fdopen(os.dup(0), "r", encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

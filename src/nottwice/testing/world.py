@@ -29,7 +29,7 @@ Entry = TypeVar("Entry", "Effect", "Verification")
 
 @dataclass(frozen=True)
 class Effect:
-    """Something that happened in the world; ``seq`` 0 is an effect that a script invented."""
+    """Something that happened in the world. ``seq`` 0 is an effect that a script invented."""
 
     seq: int
     tool: str
@@ -42,7 +42,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Verification:
-    """Somebody asked whether an effect had happened, and was told this."""
+    """A question whether an effect had happened, and its answer."""
 
     seq: int
     tool: str
@@ -55,7 +55,7 @@ class Verification:
 
 
 class WorldNotStarted(NottwiceError):
-    """The world's process did not come up; no effect was applied."""
+    """The world's process did not start. No effect was applied."""
 
     stderr: str = ""
 
@@ -63,7 +63,7 @@ class WorldNotStarted(NottwiceError):
 class WorldRefused(Exception):
     """The world answered with an error status, as a real upstream would.
 
-    It stands for a stranger's error, so it is not a ``NottwiceError``: code under test has to
+    It represents a third-party error, so it is not a ``NottwiceError``: code under test has to
     classify it like any other exception of a client library.
     """
 
@@ -118,32 +118,32 @@ class World(LoopbackServer):
         return self._process.pid
 
     def client(self, *, timeout_seconds: float = 65.0) -> WorldClient:
-        """Return a client; another process makes its own with ``WorldClient(url)``."""
+        """Return a client. Another process creates its own with ``WorldClient(url)``."""
         return WorldClient(self.url, timeout_seconds=timeout_seconds)
 
     def effects(self, tool: str | None = None) -> list[Effect]:
-        """Every effect so far, in order, from the log: the world need not be alive."""
+        """Return every effect so far, in order, from the log. The world need not be alive."""
         return _read_journal(self.log_path, Effect, tool)
 
     def count(self, tool: str | None = None) -> int:
-        """How many effects the log holds."""
+        """Return how many effects the log contains."""
         return len(self.effects(tool))
 
     def duplicates(self, tool: str | None = None) -> list[list[Effect]]:
-        """Groups of effects with equal tool and arguments: what must not happen."""
+        """Return groups of effects with equal tool and arguments, which must not happen."""
         groups: dict[Any, list[Effect]] = {}
         for effect in self.effects(tool):
             groups.setdefault((effect.tool, _identity(effect.args)), []).append(effect)
         return [group for group in groups.values() if len(group) > 1]
 
     def verifications(self, tool: str | None = None) -> list[Verification]:
-        """Every question asked through ``find``, in order, with the answer that was given."""
+        """Return every question asked through ``find``, in order, with its answer."""
         return _read_journal(self.folder / "verifications.jsonl", Verification, tool)
 
     def wait_until_count(
         self, count: int, tool: str | None = None, *, timeout_seconds: float = 10.0
     ) -> None:
-        """Wait until the log holds this many effects: for effects that are applied later."""
+        """Wait until the log contains this many effects, for effects that are applied later."""
         give_up_at = time.monotonic() + timeout_seconds
         while (seen := self.count(tool)) < count:
             if time.monotonic() > give_up_at:
@@ -187,15 +187,15 @@ class WorldClient:
         hold_before: str | None = None,
         **args: Any,
     ) -> Any:
-        """Ask the world for one effect and return its result; the rest are faults around it.
+        """Request one effect and return its result. The other parameters are faults around it.
 
-        A ``key`` that this tool has seen returns the first result and adds no effect; with other
+        A ``key`` that this tool has seen returns the first result and adds no effect. With other
         arguments it is refused with 409. In the order in which a request meets them:
-        ``delay_before`` and ``hold_before`` (a gate, see ``release``) come before the effect;
-        ``fail_with`` answers that status instead of it; ``apply_after`` answers 202 at once and
-        applies it that many seconds later; ``delay_after`` and ``hold`` come between effect and
-        response; ``lose_response`` closes the connection without one. Whatever the world has
-        received it carries out, even if the client is dead by then.
+        ``delay_before`` and ``hold_before`` (a gate, see ``release``) come before the effect.
+        ``fail_with`` answers that status instead of it. ``apply_after`` answers 202 immediately
+        and applies it that many seconds later. ``delay_after`` and ``hold`` come between effect and
+        response. ``lose_response`` closes the connection without one. The world carries out
+        whatever it has received, even if the client is dead by then.
         """
         order = {
             "tool": tool,
@@ -217,7 +217,7 @@ class WorldClient:
     def find(
         self, tool: str, /, *, call_id: str | None = None, key: str | None = None, **args: Any
     ) -> Effect | None:
-        """Return the first effect that matches all that is given, or None: the verify endpoint."""
+        """Return the first effect that matches everything given, or None: the verify endpoint."""
         query = {"tool": tool, "args": json.dumps(args, allow_nan=False)}
         if call_id is not None:
             query["call_id"] = call_id
@@ -227,10 +227,10 @@ class WorldClient:
         return None if effect is None else Effect(**effect)
 
     def script_verify(self, tool: str, *, answers: Sequence[str | int]) -> None:
-        """Say what the next ``find`` calls for this tool are told, true or not.
+        """Define what the next ``find`` calls for this tool return, true or not.
 
         Each answer is used once: ``"found"``, ``"not found"``, ``"lost"`` (a dropped connection) or
-        an error status such as 503. After the last one the world tells the truth again.
+        an error status such as 503. After the last one, the world tells the truth again.
         """
         script = {"tool": tool, "answers": list(answers)}
         self._request("POST", "/script_verify", body=script)
@@ -246,11 +246,11 @@ class WorldClient:
             raise
 
     def release(self, name: str) -> None:
-        """Let every request at this gate go on, now and from now on."""
+        """Let every request at this gate continue, now and in the future."""
         self._request("POST", "/release", query={"name": name})
 
     def stats(self) -> dict[str, Any]:
-        """Counters since the world's start, and what is pending or held at this moment."""
+        """Return counters since the world's start, and what is pending or held now."""
         statistics: dict[str, Any] = self._request("GET", "/stats")
         return statistics
 
@@ -265,7 +265,7 @@ class WorldClient:
     ) -> Any:
         payload = None if body is None else json.dumps(body, allow_nan=False).encode()
         target = f"{path}?{urlencode(query)}" if query else path
-        # This class knows no proxies and follows nothing, which urllib.request would.
+        # This class uses no proxies and follows no redirects, unlike urllib.request.
         connection = HTTPConnection(
             urlsplit(self.url).netloc, timeout=timeout_seconds or self.timeout_seconds
         )
@@ -305,7 +305,7 @@ def _launch(folder: Path, hold_limit_seconds: float) -> tuple[subprocess.Popen[b
 
 
 def _read_journal(path: Path, kind: type[Entry], tool: str | None) -> list[Entry]:
-    # A reader may catch an append half-way; what does not end in a newline is not yet there.
+    # A reader may catch an append half-way, so ignore what does not end in a newline.
     lines = path.read_bytes().split(b"\n")[:-1]
     entries = [kind(**json.loads(line)) for line in lines]
     return [entry for entry in entries if tool is None or entry.tool == tool]

@@ -34,7 +34,7 @@ def main(starter_pid: str, folder: str, hold_limit_seconds: str) -> None:
 
 
 class Refusal(Exception):
-    """The request is answered with an error status, and had no effect unless the text says so."""
+    """The request is answered with an error status. It had no effect, unless the text says so."""
 
     def __init__(self, status: int, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -44,7 +44,7 @@ class Refusal(Exception):
 
 
 class LostResponse(Exception):
-    """The request was dealt with, and its connection is closed without an answer."""
+    """The request was handled, but its connection is closed without an answer."""
 
 
 class Order(NamedTuple):
@@ -73,7 +73,7 @@ class Journal:
         self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         self._become_the_only_writer()
-        # A world that starts on the log of an earlier one carries on: same keys, next number.
+        # A world that starts on the log of an earlier one continues it: same keys, next number.
         content = path.read_bytes()
         if content and not content.endswith(b"\n"):
             raise SystemExit(f"{path} ends in the middle of a line. Start in another folder.")
@@ -82,7 +82,7 @@ class Journal:
     def append(self, entry: dict[str, Any]) -> None:
         """Number the entry and write it by a single append.
 
-        Durable: against the death of any process, once this returns; a power cut is not survived.
+        Durable: against the death of any process, once this returns. A power loss is not survived.
         """
         numbered = {"seq": len(self.entries) + 1, "at": time.time(), **entry}
         line = json.dumps(numbered).encode() + b"\n"
@@ -108,7 +108,7 @@ class Journal:
                 time.sleep(0.02)
 
     def _give_up(self, reason: str) -> NoReturn:
-        # A world that cannot count must not answer: whoever asked sees a dropped connection.
+        # A world that cannot count must not answer. The client sees a dropped connection.
         os.write(2, f"{self._path} could not be written: {reason}. The world ends.\n".encode())
         os._exit(1)
 
@@ -127,7 +127,7 @@ class Gates:
         self._released: set[str] = set()
 
     def hold(self, name: str, *, outcome: str) -> None:
-        """Wait at the gate; a gate that nobody opens in time is an error, not a way through."""
+        """Wait at the gate. If it is not opened in time, that is an error, not a way through."""
         with self._changed:
             self._held[name] += 1
             self._changed.notify_all()
@@ -145,7 +145,7 @@ class Gates:
             )
 
     def wait_until_held(self, name: str, count: int, timeout_seconds: float) -> None:
-        """Wait until ``count`` requests wait at the gate at this moment."""
+        """Wait until ``count`` requests are waiting at the gate."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._held[name] >= count or name in self._released, timeout_seconds
@@ -163,7 +163,7 @@ class Gates:
             self._changed.notify_all()
 
     def held(self) -> dict[str, int]:
-        """How many requests wait at each gate."""
+        """Return how many requests wait at each gate."""
         with self._changed:
             return {name: count for name, count in self._held.items() if count}
 
@@ -179,7 +179,7 @@ class Upstream:
         self._scripts: dict[str, list[str | int]] = {}
         self._counters: Counter[str] = Counter()
         self._pending: list[dict[str, Any]] = []
-        # Each tool is an upstream of its own: equal keys of two tools do not meet.
+        # Each tool is a separate upstream: equal keys of two tools do not meet.
         self._keyed: dict[tuple[str, str], dict[str, Any]] = {
             (entry["tool"], entry["key"]): entry
             for entry in self._effects.entries
@@ -187,7 +187,7 @@ class Upstream:
         }
 
     def do(self, order: Order) -> tuple[int, Any]:
-        """Carry the order through its faults, in the order in which a real one meets them."""
+        """Carry out the order with its faults, in the order in which a real one meets them."""
         self._add("requests")
         time.sleep(order.delay_before)
         if order.hold_before is not None:
@@ -208,7 +208,7 @@ class Upstream:
     def find(
         self, tool: str, *, call_id: str | None, key: str | None, args: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """Look for an effect, or say what the script says; the question is on record first."""
+        """Look for an effect, or answer as scripted. The question is recorded first."""
         asked = {"tool": tool, "call_id": call_id, "key": key, "args": args}
         with self._lock:
             effect = next((e for e in self._effects.entries if _matches(e, asked)), None)
@@ -227,7 +227,7 @@ class Upstream:
         return None
 
     def script_verify(self, tool: str, answers: list[Any]) -> None:
-        """Replace what the next verifications of this tool will be told."""
+        """Define the answers to the next verifications of this tool."""
         for answer in answers:
             if answer not in ("found", "not found", "lost") and not _is_error_status(answer):
                 raise Refusal(
@@ -239,7 +239,7 @@ class Upstream:
             self._scripts[tool] = list(answers)
 
     def stats(self) -> dict[str, Any]:
-        """What the logs do not say: how often it was asked, and what is still under way."""
+        """Return what the logs do not contain: how often it was asked, and what is pending."""
         with self._lock:
             names = ("requests", "answered_from_key", "refused", "lost_responses")
             return {
@@ -251,7 +251,7 @@ class Upstream:
             }
 
     def _apply(self, order: Order) -> tuple[int, Any]:
-        """Log the effect now or later, unless its key says that it is there already."""
+        """Log the effect now or later, unless its key has been used already."""
         effect = {
             "tool": order.tool,
             "args": order.args,
@@ -318,15 +318,15 @@ class WorldServer(LoopbackHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """From HTTP to the upstream and back; one connection carries one request."""
+    """Translates HTTP to the upstream and back. One connection carries one request."""
 
     server: WorldServer
-    # Headers and body leave in two parts, and neither waits for the other.
+    # Headers and body are sent in two parts, and neither waits for the other.
     disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
         """Answer ``/do``, ``/release`` and ``/script_verify``."""
-        # Half of a request, from a client that died while sending, is not JSON: it is refused.
+        # An incomplete request, from a client that died while sending, is not JSON and is refused.
         self._answer(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
 
     def do_GET(self) -> None:
@@ -355,7 +355,7 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(text)
         except ConnectionError:
-            self.close_connection = True  # The client is dead, which is what it is here for.
+            self.close_connection = True  # The client is dead, which the world is there to survive.
 
     def _route(self, body: bytes) -> tuple[int, Any]:
         address = urlsplit(self.path)

@@ -1,1 +1,1 @@
-"""Versions of graphs: what still drains, and the lock file that a build compares code with."""
+"""Versions of graphs: which still have open runs, and the lock file that a build checks."""

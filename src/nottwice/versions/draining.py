@@ -1,9 +1,9 @@
 """Which versions still have runs that need them, and which can be removed? (V3)
 
-Pure: from the runs of a ledger, counted by how they stand, and from what is deployed. A run needs
-its own version or a later patch of it. It is open until it is completed or aborted, because a
-failed one can be resumed.
-Runs that ``nt.run`` opened with a version are listed by that; what is deployed for them is unknown.
+Pure: computed from the ledger's runs, counted by status, and from what is deployed. A run needs its
+own version or a later patch of it. A run is open until it is completed or aborted, because a failed
+run can be resumed. Runs that ``nt.run`` opened with a version are listed by that version. For them,
+it is unknown which code is deployed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Removal(enum.Enum):
     SAFE = "yes"
     OPEN_RUNS = "no: open runs need it"
     NEW_RUNS = "no: new runs take it"
-    GONE = "it is not deployed"
+    GONE = "not deployed"
     MISSING = "not deployed, and open runs need it"
     UNKNOWN = "unknown without --app"
     NO_OPEN_RUNS = "no open run needs it"
@@ -35,24 +35,24 @@ class VersionView:
     """One version of a graph, or of other code, with the runs that are bound to it."""
 
     graph_id: str | None
-    """None: its runs have no graph."""
+    """None if its runs have no graph."""
     version: str
     runs: int
     open: int
     oldest_at: float | None
-    """When the oldest of the open runs began."""
+    """When the oldest open run was created."""
     waits: tuple[tuple[str, int], ...]
-    """What open runs wait for, or how they stand if they do not wait, and how many. A run for
-    which something has come is ``ready``."""
+    """What open runs wait for, or their status if they do not wait, and how many. A run is
+    ``ready`` if something that it waits for has arrived."""
     taken_by: str | None
-    """The deployed version that resumes its runs; None: none does, or it is not known."""
+    """The deployed version that resumes its runs. None if there is none or it is not known."""
     removal: Removal
 
 
 def drains(groups: Iterable[RunGroup], *, deployed: Sequence[str] | None) -> list[VersionView]:
-    """All versions that have runs or are deployed, by name and version; those without a graph last.
+    """Return all versions that have runs or are deployed, by name and version, graphless ones last.
 
-    ``deployed``: the graph ids that are deployed; None: nobody knows.
+    ``deployed`` lists the deployed graph ids. None means that they are not known.
     """
     found = list(groups)
     return [*_of_graphs(found, deployed), *_without_graph(found)]
@@ -96,7 +96,7 @@ def _of_graphs(groups: Iterable[RunGroup], deployed: Sequence[str] | None) -> li
 
 
 def taker_of(graph_id: str, deployed: Iterable[str]) -> str | None:
-    """The deployed version that resumes runs of this one: the latest patch of it."""
+    """Return the deployed version that resumes runs of this one: its latest patch."""
     name, version = split_graph_id(graph_id)
     fitting = [
         (other, one)
@@ -147,7 +147,7 @@ def _removal(graph_id: str, deployed: Sequence[str] | None, open_ids: set[str]) 
         return Removal.MISSING if stranded else Removal.GONE
     if graph_id == _newest(graph_id, deployed):
         return Removal.NEW_RUNS
-    # Open runs of earlier patches need it as well, unless a later patch takes them all.
+    # Open runs of earlier patches also need it, unless a later patch takes them all.
     needed = any(taker_of(one, deployed) == graph_id for one in open_ids)
     return Removal.OPEN_RUNS if needed else Removal.SAFE
 

@@ -1,8 +1,8 @@
-"""The lock file: fingerprints of all deployed graphs as a text that is reviewed with the code (V5).
+"""The lock file: fingerprints of all deployed graphs as text, reviewed together with the code (V5).
 
-Whoever changes a graph changes this file, so a review sees what the change means to runs in flight,
-and a build that finds code and file apart fails with the version that is needed. It holds the
-structure itself, one thing a line where it is short, so that a diff can be read.
+A change to a graph changes this file, so a code review shows what the change means for open runs. A
+build fails if code and file differ, and names the version that is needed. The file contains the
+structure itself, one item per line where it fits, so that a diff can be read.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from nottwice.model.shapes import UNREADABLE
 FORMAT = 1
 MOST_LINE_CHARACTERS = 96
 _MARK = "nottwice_lock"
-# Each node and each tool has a line of its own, so that a diff names what changed.
+# Each node and each tool has its own line, so that a diff names what changed.
 _BY_LINE = ("nodes", "tools")
-_LOCK_ANEW = "Write it anew: nottwice lock"
+_LOCK_ANEW = "Write it again: nottwice lock"
 
 Locked = Mapping[str, Fingerprint]
-"""What a lock file holds, by graph id."""
+"""The contents of a lock file, by graph id."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Difference:
-    """Something in which code and lock file are apart."""
+    """A difference between the code and the lock file."""
 
     text: str
     fix: str
     says_too_little: bool = False
-    """The graph changed more than its version says; a new lock file would not mend that."""
+    """The version understates the change of the graph. A new lock file would not fix that."""
     is_harmless: bool = False
 
 
 def write_lock(fingerprints: Iterable[Fingerprint]) -> str:
-    """The text of a lock file; the same graphs give the same text. Drafts are left out."""
+    """Return the text of a lock file. The same graphs give the same text. Drafts are left out."""
     kept = [each for each in fingerprints if not is_draft(each.version)]
     kept.sort(key=lambda each: (each.graph.name, each.version))
     graphs = {each.graph.graph_id: _shown(each) for each in kept}
@@ -50,7 +50,7 @@ def write_lock(fingerprints: Iterable[Fingerprint]) -> str:
 
 
 def read_lock(text: str, *, path: str) -> dict[str, Fingerprint]:
-    """What a lock file says; UsageError if it cannot be read."""
+    """Return the contents of a lock file. UsageError if it cannot be read."""
     try:
         document = json.loads(text)
         number = document[_MARK]
@@ -65,13 +65,13 @@ def read_lock(text: str, *, path: str) -> dict[str, Fingerprint]:
         }
     except (*UNREADABLE, InvalidGraph, RecursionError) as error:
         raise UsageError(
-            f"{path} is no lock file that can be read ({type(error).__name__}: {error}). Nothing "
+            f"{path} is not a readable lock file ({type(error).__name__}: {error}). Nothing "
             f"was compared. {_LOCK_ANEW}"
         ) from error
 
 
 def compare(locked: Locked, fingerprints: Iterable[Fingerprint]) -> list[Difference]:
-    """In what the code is apart from its lock file; what says too little comes first."""
+    """Return how the code differs from its lock file. Understated changes come first."""
     found = {each.graph.graph_id: each for each in fingerprints if not is_draft(each.version)}
     differences = [*_differences(locked, found)]
     return sorted(differences, key=lambda each: (not each.says_too_little, each.is_harmless))
@@ -97,14 +97,14 @@ def _differences(locked: Locked, found: Locked) -> Iterator[Difference]:
             yield Difference(f"{graph_id} is not in the lock file", "add it: nottwice lock")
     for graph_id in sorted(locked.keys() - found.keys()):
         yield Difference(
-            f"{graph_id} is in the lock file, and not in the code",
+            f"{graph_id} is in the lock file but not in the code",
             "if no run needs it any more (nottwice runs --by-version): nottwice lock",
             is_harmless=True,
         )
 
 
 def _is_said_by_another(old: Fingerprint, new: Fingerprint, bump: Bump, found: Locked) -> bool:
-    """Whether a version that is kept for its runs has a later one beside it that says it (P155)."""
+    """Whether a later version declares the change of one that is kept for its runs (P155)."""
     return old.version[:2] == new.version[:2] and any(
         other.graph.name == new.graph.name
         and other.version[:2] > new.version[:2]
@@ -114,7 +114,7 @@ def _is_said_by_another(old: Fingerprint, new: Fingerprint, bump: Bump, found: L
 
 
 def _basis(locked: Locked, new: Fingerprint) -> Fingerprint | None:
-    """What a graph is compared with: its own entry, or that of the last version before it."""
+    """Return the fingerprint to compare a graph with: its own, or the last version before it."""
     earlier = [
         old
         for graph_id, old in locked.items()
@@ -124,7 +124,7 @@ def _basis(locked: Locked, new: Fingerprint) -> Fingerprint | None:
 
 
 def _shown(fingerprint: Fingerprint) -> dict[str, Any]:
-    """A fingerprint as it is written: nodes by name, each with its body."""
+    """Return a fingerprint as it is written: nodes by name, each with its body."""
     plain = fingerprint.to_plain()
     bodies = plain.get("bodies", {})
     return {
@@ -142,7 +142,7 @@ def _shown(fingerprint: Fingerprint) -> dict[str, Any]:
 
 
 def _named(graph_id: str, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """The other way round."""
+    """Reverse ``_shown``."""
     name, version = split_graph_id(graph_id)
     nodes = shown["nodes"]
     return {
@@ -157,7 +157,7 @@ def _named(graph_id: str, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _layout(value: Any, *, depth: int, expanded: int) -> str:
-    """JSON with everything on one line that fits there, below the outermost ``expanded`` levels."""
+    """Return JSON where whatever fits is on one line, below the outermost ``expanded`` levels."""
     line = json.dumps(value, ensure_ascii=False)
     short = depth >= expanded and 2 * depth + len(line) <= MOST_LINE_CHARACTERS
     if not isinstance(value, dict | list) or not value or short:

@@ -1,10 +1,10 @@
 """Move a run to another version of its graph: ``nt.migrate`` (V4).
 
-Whoever migrates says for every node that the run is at which node of the new version it goes on at,
-and an admin of the app answers for it. All of it is one commit: position, state, the graph that the
-run is bound to, and who did it and why. Identities of calls name the version, so what the new one
-asks for is never answered by a receipt of the old one; that nothing is done twice either is what
-the refusals are for. Promises kept here: P45, P46, P47.
+For every node that the run is at, the caller defines the node of the new version where it resumes.
+An admin of the app takes responsibility. Position, state, the graph that the run is bound to, and
+who did it and why are written in one commit. Call identities contain the version, so no call of the
+new version is answered by a receipt of the old one. The refusals make sure that nothing is done
+twice either. Promises kept here: P45, P46, P47.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ def migrate(
     repeats: Collection[str] = (),
     dry_run: bool = False,
 ) -> Migration:
-    """Bind a run to another version of its graph, at the nodes that ``mapping`` says.
+    """Bind a run to another version of its graph, at the nodes that ``mapping`` defines.
 
-    ``to``: the version, ``"refund@2.0.0"``, which the app has. ``mapping``: for every node that
-    the run is at, the node of the new version at which it goes on; an agent needs none, ``{}``.
-    ``by``: an admin of the app.
-    ``upgrade`` turns the state, a dict, into that of the new version. ``restart_steps`` lets
-    timers, questions and answers of a step that is not over begin again. ``repeats`` names tools
-    that may do once more what the run has done with them. With ``dry_run`` nothing changes.
-    MigrationRefused says what speaks against it, and everything is left as it was.
+    ``to`` is a version that the app has, ``"refund@2.0.0"``. ``mapping`` gives, for every node that
+    the run is at, the node of the new version where it resumes. An agent needs none: ``{}``.
+    ``by`` is an admin of the app. ``upgrade`` converts the state, a dict, to that of the new
+    version. ``restart_steps`` allows the timers, questions and answers of an unfinished step to
+    start again. ``repeats`` names tools that may repeat effects that the run has already made. With
+    ``dry_run``, nothing changes. Raises MigrationRefused with the reasons, and changes nothing, if
+    the run cannot be migrated.
     Durable: when it returns.
     """
     check_not_importing("Runs are migrated")
@@ -95,10 +95,10 @@ def migrate_all(
     repeats: Collection[str] = (),
     dry_run: bool = False,
 ) -> Iterator[Migration]:
-    """The same for every open run of a version, one after the other, oldest first.
+    """Migrate every open run of a version, one after the other, oldest first.
 
-    Each has a commit of its own, and one that is refused does not stop the others: its ``error``
-    says why. Migrating again takes those that are left.
+    Each run has its own commit. A refused run does not stop the others. Its ``error`` contains the
+    reason. Call it again to migrate those that are left.
     """
     check_not_importing("Runs are migrated")
     order = order_of(
@@ -127,29 +127,31 @@ def order_of(
     restart_steps: bool = False,
     repeats: Collection[str] = (),
 ) -> Order:
-    """What somebody wants, checked before any run is looked at."""
+    """Check a migration request before any run is read."""
     for name, text in (("by", by), ("why", why)):
         if not isinstance(text, str) or not text.strip():
-            raise UsageError(f"Migrating a run needs {name}: it is kept. Nothing was done.")
+            raise UsageError(f"Migrating a run needs {name}, for the record. Nothing was done.")
     if not isinstance(mapping, Mapping) or not all(
         isinstance(name, str) for pair in mapping.items() for name in pair
     ):
         raise UsageError(
-            f"mapping={mapping!r} does not say which node becomes which. Nothing was done. Give "
+            f"mapping={mapping!r} does not map nodes to nodes. Nothing was done. Use "
             "names: {'old node': 'new node'}."
         )
     if upgrade is not None and not callable(upgrade):
-        raise UsageError(f"upgrade={upgrade!r} is no function of a state. Nothing was done.")
+        raise UsageError(
+            f"upgrade={upgrade!r} is not a function that takes a state. Nothing was done."
+        )
     if isinstance(repeats, str) or not all(isinstance(tool, str) for tool in repeats):
         raise UsageError(
-            f"repeats={repeats!r} is no list of tools. Nothing was done. Give their names: ['pay']."
+            f"repeats={repeats!r} is not a list of tools. Nothing was done. Use names: ['pay']."
         )
     check_admin(app.admins, by, what_for="migrate runs")
     graph = next((graph for graph in app.graphs if graph.id == to), None)
     if graph is None:
         known = ", ".join(graph.id for graph in app.graphs) or "none"
         raise UsageError(f"The app has no graph {to!r}. Nothing was done. It has: {known}.")
-    # The beats of an agent are the same in all versions: a run continues at the one that it is at.
+    # An agent has the same nodes in all versions, so a run continues at the same node.
     same = {name: name for name in graph.code} if graph.converses else {}
     return Order(
         to=graph,
@@ -163,11 +165,11 @@ def order_of(
 
 
 def open_runs(store: Store, graph_id: str) -> list[str]:
-    """The runs that are bound to a version and not over, oldest first."""
+    """Return the open runs of a version, oldest first."""
     if not isinstance(graph_id, str) or "@" not in graph_id:
         raise UsageError(
-            f"{graph_id!r} names no version of a graph. Nothing was done. Write name@version: "
-            "refund@1.2.0. Which there are: nottwice runs --by-version"
+            f"{graph_id!r} is not a version of a graph. Nothing was done. Write name@version, like "
+            "refund@1.2.0. To list versions: nottwice runs --by-version"
         )
     split_graph_id(graph_id)
     found = [run for run in store.runs() if run.graph_id == graph_id and run.status not in OVER]
@@ -176,7 +178,7 @@ def open_runs(store: Store, graph_id: str) -> list[str]:
 
 
 def attempt(ledger: Ledger, run_id: str, order: Order, *, dry_run: bool) -> Migration:
-    """Migrate one run of many: an error is part of the answer."""
+    """Migrate one of many runs. An error is returned as part of the result."""
     try:
         return migrate_one(ledger, run_id, order, dry_run=dry_run)
     except NottwiceError as error:
@@ -185,11 +187,11 @@ def attempt(ledger: Ledger, run_id: str, order: Order, *, dry_run: bool) -> Migr
 
 
 def migrate_one(ledger: Ledger, run_id: str, order: Order, *, dry_run: bool) -> Migration:
-    """Migrate a run, or tell what that would change."""
+    """Migrate a run, or return what that would change."""
     store = ledger.store
     run = store.load_run(run_id)
     if run is None:
-        raise UnknownRun(f"No run {run_id!r} is in {ledger.location}. Nothing was done.")
+        raise UnknownRun(f"There is no run {run_id!r} in {ledger.location}. Nothing was done.")
     if run.graph_id == order.to.id:
         return Migration(run_id=run_id, old=run.graph_id, new=order.to.id, outcome="already there")
     check_unchanged(store, order.to)
@@ -201,7 +203,7 @@ def migrate_one(ledger: Ledger, run_id: str, order: Order, *, dry_run: bool) -> 
 
 
 def _migrating(ledger: Ledger, run: RunRecord, order: Order) -> Doing[Migration]:
-    """As the run's holder: look at it, and write everything at once."""
+    """Become the run's holder, read the run, and write the migration in one commit."""
     opening = ownership.Opening(
         host=ledger,
         run_id=run.workflow_id,
@@ -213,8 +215,8 @@ def _migrating(ledger: Ledger, run: RunRecord, order: Order) -> Doing[Migration]
         session = yield from ownership.take(opening)
     except ownership.Rebound as moved:
         raise MigrationRefused(
-            f"Run {run.workflow_id!r} was migrated by somebody else at this very moment. Nothing "
-            "was changed. Look at it again.",
+            f"Another process has just migrated run {run.workflow_id!r}. Nothing was changed. "
+            "Look at the run again.",
             run_id=run.workflow_id,
         ) from moved
     while True:
@@ -222,17 +224,17 @@ def _migrating(ledger: Ledger, run: RunRecord, order: Order) -> Doing[Migration]
             plan: Plan = yield _look(session.run, order, now=ledger.clock.now())
             yield Write(plan.commit(session.fence))
         except Outdated:
-            # Somebody decided something about the run at this very moment: look again.
+            # A person has just decided something about the run. Read it again.
             continue
         except CommitUnknown:
-            # It may be durable, so nothing may be put back. The next claim finds what there is.
+            # It may be durable, so do not restore anything. The next claim sees the truth.
             ownership.let_go(session)
             raise
         except BaseException as error:
             try:
                 yield from ownership.put_back(session)
             except StoreError as again:
-                error.add_note(f"The run could not be given up either: {again}")
+                error.add_note(f"The run could not be released either: {again}")
             raise
         ownership.let_go(session)
         return plan.told("migrated")
@@ -247,7 +249,7 @@ def _check_idle(store: Store, run: RunRecord) -> None:
         holder = store.load_holder(run.holder_id)
         who = "a process" if holder is None else holder.describe()
         raise RunBusy(
-            f"Run {run.workflow_id!r} is driven by {who}. Nothing was done. Wait until it has "
+            f"Run {run.workflow_id!r} is driven by {who}. Nothing was done. Wait until the run has "
             "ended or waits, or stop that process.",
             run_id=run.workflow_id,
             holder=holder,

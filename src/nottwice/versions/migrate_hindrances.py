@@ -1,12 +1,12 @@
-"""What in a run speaks against moving it to another version? (V4)
+"""What prevents moving a run to another version? (V4)
 
-A node that was begun and not ended is begun again by the new version, under another identity: no
-receipt of the old one answers it. So a visit that has made effects, spawned a child or taken an
-event must end where it began. What it has only waited for or been told (timers, answers, questions
-that are still open) can be had again, and is, if whoever migrates says so.
+A node that was started but not finished starts again in the new version, under another identity, so
+no old receipt answers its calls. A visit that has made effects, spawned a child or received an
+event must therefore end in its old version. Timers, answers and open questions can be repeated, if
+the caller allows it.
 
-A map that points back is the other way to do something twice: the node it names would do what the
-run has done (P138).
+A mapping that points back could also repeat something: the node that it names would repeat effects
+that the run has already made (P138).
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ _MAY_BE_OLDER = (RunStatus.FAILED, RunStatus.ABORTED)
 
 @dataclass(slots=True)
 class Hindrances:
-    """What was found: what forbids a migration, and what it would do away with."""
+    """What was found: what forbids a migration, and what it would discard."""
 
     forbid: list[str] = field(default_factory=list)
     begins_again: list[str] = field(default_factory=list)
-    """What the new version would wait for or ask once more; only with leave to do so."""
+    """What the new version would wait for or ask again. Needs permission."""
     closes: list[Review] = field(default_factory=list)
-    """Reviews that nobody needs after it."""
+    """Reviews that are obsolete after the migration."""
 
 
 def find_hindrances(
     store: Store, run: RunRecord, bound: str, visits: Sequence[OpenVisit]
 ) -> Hindrances:
-    """Look at everything that is on record of a run and of the visits that it is in."""
+    """Check all records of a run and of its open visits."""
     found = Hindrances()
     for row in store.calls_in_doubt(run.workflow_id):
         found.forbid.append(
-            f"whether {call_text(row)} happened is not known; resume the run on {bound}, or "
+            f"it is not known whether {call_text(row)} happened; resume the run on {bound}, or "
             "decide its review"
         )
     _look_at_reviews(store, run, bound, found)
@@ -73,12 +73,12 @@ def find_hindrances(
 def find_repeats(
     store: Store, run: RunRecord, move: Move, graph: Graph[Any], allowed: Collection[str]
 ) -> list[str]:
-    """Why the nodes at which a run would go on may do what it has done already (P138).
+    """Return why the nodes where a run would resume may repeat effects that it has made (P138).
 
-    What a node may do is what its code names, and what the run did when it was at a node of this
-    name: a tool that is passed in, or looked up, is found only so. The map repeats nothing where
-    the node is the same as before, or where the node that the run is at has called the tool, too:
-    a loop makes its calls again in any version.
+    A node may use the tools that its code names, and the tools that the run called at a node of
+    this name. The latter finds tools that are passed in or looked up. Nothing counts as repeated if
+    the node is unchanged, or if the node that the run is at has called the tool too, because a loop
+    repeats its calls in any version.
     """
     reasons: list[str] = []
     done = [row for row in store.calls(run.workflow_id) if _is_effect(row)]
@@ -96,15 +96,15 @@ def find_repeats(
                 continue
             own.add(tool)
             reasons.append(
-                f"node {node.name!r} of {graph.id} may do again what the run has done: "
-                f"{call_text(row)} in step {row.identity.node_id!r}; if it is meant to, say so "
-                f"with repeats=[{tool!r}] (--repeats {shlex.quote(tool)})"
+                f"node {node.name!r} of {graph.id} may repeat what the run has done: "
+                f"{call_text(row)} in step {row.identity.node_id!r}; to allow it, use "
+                f"repeats=[{tool!r}] (--repeats {shlex.quote(tool)})"
             )
     return reasons
 
 
 def _unchanged_nodes(store: Store, move: Move, graph: Graph[Any]) -> set[str]:
-    """The nodes that say the same in both versions."""
+    """Return the nodes whose code is the same in both versions."""
     record = store.load_graph(move.old.graph_id)
     bodies = None if record is None else recorded_fingerprint(record).bodies
     return {name for name, _ in set(bodies or ()) & set(graph.fingerprint().bodies or ())}
@@ -116,7 +116,7 @@ def _is_effect(row: CallRow) -> bool:
 
 
 def _places(move: Move, node: Node | None) -> list[str]:
-    """Where visits of a node are, in whatever branch."""
+    """Return where visits of a node are, in any branch."""
     indices = (None, *range(len(move.position.branches)))
     return [] if node is None else [place_of(node, index) for index in indices]
 
@@ -133,26 +133,26 @@ def _rows_of(store: Store, run: RunRecord, bound: str, visit: OpenVisit) -> list
 def _look_at_row(row: CallRow, found: Hindrances) -> None:
     tool, step = row.identity.tool_name, row.identity.node_id
     if row.status.in_doubt:
-        # It was named among those in doubt.
+        # Already listed among the calls in doubt.
         return
     if _is_effect(row):
         what = "a child run" if tool == SPAWN else call_text(row)
-        found.forbid.append(f"step {step!r} is not over and has made {what} already; {_FINISH}")
+        found.forbid.append(f"step {step!r} is not over and has already made {what}; {_FINISH}")
     elif tool == RECEIVE and row.status is CallStatus.DONE:
         name = values.decode_object(row.args_json).get("name")
         found.forbid.append(
-            f"step {step!r} is not over and has taken the event {name!r}, which is not delivered "
-            f"twice; {_FINISH}"
+            f"step {step!r} is not over and has received the event {name!r}, which is not "
+            f"delivered twice; {_FINISH}"
         )
     elif tool == RECEIVE:
-        found.begins_again.append(f"step {step!r} waits for an event again that came too late")
+        found.begins_again.append(f"step {step!r} waits again for an event that came too late")
     elif row.failure is not None and row.failure.error_type == _REJECTED:
         found.begins_again.append(f"step {step!r} asks again to approve {call_text(row)}")
     elif tool == ASK:
-        found.begins_again.append(f"step {step!r} asks again what was answered already")
+        found.begins_again.append(f"step {step!r} asks again what was already answered")
     elif tool in (SLEEP, DEADLINE):
         what = "timer" if tool == SLEEP else "deadline"
-        found.begins_again.append(f"the {what} of step {step!r}, due {_due(row)}, begins anew")
+        found.begins_again.append(f"the {what} of step {step!r}, due {_due(row)}, starts again")
 
 
 def _due(row: CallRow) -> str:
@@ -170,7 +170,7 @@ def _look_at_reviews(store: Store, run: RunRecord, bound: str, found: Hindrances
             found.forbid.append(
                 f"{review.decision.by} has decided {review.decision.verb.value!r} in review "
                 f"{review.review_id} ({kind}), which only {bound} can use; resume the run there, "
-                f"or take it back: {command} undo --why TEXT"
+                f"or undo it: {command} undo --why TEXT"
             )
         elif review.kind is ReviewKind.UNDEPLOYABLE:
             found.closes.append(review)
@@ -178,7 +178,7 @@ def _look_at_reviews(store: Store, run: RunRecord, bound: str, found: Hindrances
             found.closes.append(review)
             found.begins_again.append(
                 f"review {review.review_id} ({kind}: {review.summary}) closes, and the new version "
-                "asks its own"
+                "opens its own"
             )
         else:
             found.forbid.append(f"review {review.review_id} ({kind}) is open; decide it: {command}")
@@ -187,9 +187,9 @@ def _look_at_reviews(store: Store, run: RunRecord, bound: str, found: Hindrances
 def _children(
     store: Store, run: RunRecord, bound: str, visits: Sequence[OpenVisit]
 ) -> Iterator[str]:
-    """Children that an open visit has spawned and not yet recorded: the new one would spawn more.
+    """Yield children that an open visit has spawned but not recorded: the new one would spawn more.
 
-    A step ends with the record of each child, or was told of its failure and went on. So a child
+    A step ends with a record of each child, or receives its failure and continues. So a child
     without a record belongs to an open visit, unless it failed or was aborted before that began.
     """
     children = store.children(run.workflow_id)
@@ -206,7 +206,7 @@ def _children(
         if child.status in _MAY_BE_OLDER and child.created_at < since:
             continue
         yield (
-            f"a step that is not over has spawned run {child.workflow_id!r} "
+            f"an unfinished step has spawned run {child.workflow_id!r} "
             f"({child.status.value}); {_FINISH}"
         )
 

@@ -1,6 +1,6 @@
 """What would moving a run to another version change, and may it be moved? (V4)
 
-Only reads: a dry run tells this, and whoever holds the run writes it, in one commit.
+Only reads. A dry run reports this plan, and the run's holder writes it in one commit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OVER = (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.REMOVED)
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What somebody wants, for one run or for many."""
+    """A migration request, for one run or for many."""
 
     to: Graph[Any]
     mapping: Mapping[str, str]
@@ -58,39 +58,39 @@ class Order:
     upgrade: Upgrade | None = None
     restart_steps: bool = False
     repeats: frozenset[str] = frozenset()
-    """Tools that may do once more what the run has done with them."""
+    """Tools that may repeat effects that the run has already made."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """What became of a run that was to be migrated, or what would become of it."""
+    """The result of a migration, or what a dry run found."""
 
     run_id: str
     old: str | None
-    """The version that it was bound to, ``name@version``."""
+    """The version that the run was bound to, ``name@version``."""
     new: str
     outcome: str
     """``migrated``, ``would migrate`` (a dry run), ``already there`` or ``refused``."""
     nodes: tuple[tuple[str, str], ...] = ()
-    """The nodes that it was at, and those at which it goes on."""
+    """The nodes that the run was at, and the nodes where it resumes."""
     changes: tuple[Change, ...] = ()
-    """What is different in its state."""
+    """What changes in its state."""
     begins_again: tuple[str, ...] = ()
-    """What the new version waits for or asks once more."""
+    """What the new version waits for or asks again."""
     error: NottwiceError | None = None
     """Why it was refused."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Plan:
-    """A migration that nothing speaks against: what would be written, and how to tell it."""
+    """A migration without objections: what would be written, and how to report it."""
 
     run: RunRecord
     order: Order
     record: CheckpointRecord
     found: Hindrances
     left: tuple[StepRecord, ...]
-    """The marks of steps that were begun and that nobody will end (D6)."""
+    """The records of steps that were started and will never end (D6)."""
     told_as: Migration
     now: float
 
@@ -98,14 +98,14 @@ class Plan:
         return replace(self.told_as, outcome=outcome)
 
     def commit(self, fence: Fence) -> Commit:
-        """All of it, at once."""
+        """Return the one commit that writes everything."""
         run, order, now = self.run, self.order, self.now
         graph, by = order.to, f"the migration to {order.to.id}"
         closed = [ReviewWrite(one.closed(by, now=now), one.version) for one in self.found.closes]
         return Commit(
             workflow_id=run.workflow_id,
             fence=fence,
-            # What it waited for was asked for by code that it has left.
+            # What it waited for was requested by code that it has left.
             run=RunUpdate(RunStatus.RUNNING, now, release=True, graph_id=graph.id),
             steps=self.left,
             reviews=tuple(closed),
@@ -118,16 +118,16 @@ class Plan:
 
     def _subject(self) -> str:
         order = self.order
-        said = [f"{self.run.graph_id} to {order.to.id}"]
-        said += [f"{old}={new}" for old, new in sorted(order.mapping.items())]
+        facts = [f"{self.run.graph_id} to {order.to.id}"]
+        facts += [f"{old}={new}" for old, new in sorted(order.mapping.items())]
         if order.upgrade is not None:
-            said.append(f"state by {getattr(order.upgrade, '__qualname__', 'a function')}")
-        said += [f"may repeat {tool}" for tool in sorted(order.repeats)]
-        return ", ".join(said)
+            facts.append(f"state by {getattr(order.upgrade, '__qualname__', 'a function')}")
+        facts += [f"may repeat {tool}" for tool in sorted(order.repeats)]
+        return ", ".join(facts)
 
 
 def draw_up(store: Store, run: RunRecord, order: Order, *, now: float) -> Plan:
-    """Everything that a migration changes; MigrationRefused if anything speaks against it."""
+    """Return everything that a migration changes. MigrationRefused if anything prevents it."""
     check_movable(run, order)
     bound, name = run.graph_id or "", run.workflow_id
     chain = store.checkpoint_chain(name)
@@ -166,7 +166,7 @@ def draw_up(store: Store, run: RunRecord, order: Order, *, now: float) -> Plan:
 
 
 def _first_image(store: Store, run: RunRecord) -> dict[str, Any]:
-    """What the first checkpoint of a run would hold that was killed before it had one."""
+    """Return the first checkpoint's contents for a run that was killed before it had one."""
     state = values.decode_object(run.input_json or "{}")
     return {"state": state, "position": position_of(store, run).to_plain()}
 
@@ -175,7 +175,7 @@ def _recorded(store: Store, graph_id: str) -> GraphDefinition:
     record = store.load_graph(graph_id)
     if record is None:
         raise LedgerCorrupt(
-            f"The ledger holds a run of graph {graph_id!r}, and nothing about that graph. Nothing "
+            f"The ledger has a run of graph {graph_id!r} but no record of that graph. Nothing "
             "was changed. Restore the ledger from a backup."
         )
     return recorded_definition(record)
@@ -189,7 +189,7 @@ def _agreed(
     state: dict[str, Any],
     steps: list[StepRecord],
 ) -> tuple[Position, dict[str, Any]]:
-    """Where the run goes on, and with what; all reasons at once if it cannot."""
+    """Return where the run resumes, and its state. MigrationRefused lists all reasons."""
     unmapped = move.unmapped()
     if unmapped:
         raise _unmapped(run, order, move, unmapped)
@@ -197,7 +197,7 @@ def _agreed(
     if found.begins_again and not order.restart_steps:
         what = "; ".join(found.begins_again)
         reasons.append(
-            f"what a step has waited for would begin again ({what}); if it may, say so with "
+            f"what a step has waited for would start again ({what}); to allow it, use "
             "restart_steps=True (--restart-steps)"
         )
     position = move.position
@@ -215,17 +215,17 @@ def _agreed(
 
 
 def _without_outcome(message: str) -> str:
-    """An error as one reason of several, which are followed by what did not happen."""
-    return message.replace(" Nothing was kept.", "").rstrip(".")
+    """Shorten an error to one reason of several, which end with what did not happen."""
+    return message.replace(" Nothing was saved.", "").rstrip(".")
 
 
 def _adopted(order: Order, position: Position, state: dict[str, Any]) -> dict[str, Any]:
-    """The state as the new version has it, upgraded if need be; raises if it does not fit."""
+    """Return the state of the new version, upgraded if needed. Raises if it does not fit."""
     graph, upgrade = order.to, order.upgrade
     if upgrade is not None:
         if any(branch.update for branch in position.branches):
             raise InvalidGraph(
-                "its branches hold changes of the state that upgrade would not see; let them meet "
+                "its branches hold changes of the state that upgrade would not see; let them join "
                 "first"
             )
         name = getattr(upgrade, "__name__", "upgrade")
@@ -251,9 +251,9 @@ def _adopted(order: Order, position: Position, state: dict[str, Any]) -> dict[st
 def _left(
     steps: list[StepRecord], visits: list[OpenVisit], order: Order, bound: str, now: float
 ) -> tuple[StepRecord, ...]:
-    """The marks of steps that were begun and that nobody will end (D6)."""
+    """Return the records of steps that were started and will never end (D6)."""
     failure = Failure(
-        FailureClass.POISON, "migrated", f"the run went over to {order.to.id} before it ended"
+        FailureClass.POISON, "migrated", f"the run was migrated to {order.to.id} before it ended"
     )
     begun = {(visit.node_id, visit.checkpoint_id(bound)) for visit in visits}
     return tuple(
@@ -263,20 +263,22 @@ def _left(
     )
 
 
-# What is refused without looking further
+# Refused without looking further
 
 
 def check_movable(run: RunRecord, order: Order) -> None:
     target = order.to
     if run.graph_id is None:
-        raise _refused(run, ["it is not a run of a graph: it was opened with nt.run"])
+        raise _refused(run, ["it is not a graph run: it was opened with nt.run"])
     name, version = split_graph_id(run.graph_id)
     if run.status in OVER:
-        raise _refused(run, [f"it is {run.status.value} already"])
+        raise _refused(run, [f"it is already {run.status.value}"])
     if name != target.name:
         raise _refused(run, [f"it is a run of graph {name!r}, not of {target.name!r}"])
     if run.graph_id != target.id and version[:2] == target.version[:2]:
-        raise _refused(run, [f"{target.id} is a patch of {run.graph_id} and takes it as it is"])
+        raise _refused(
+            run, [f"{target.id} is a patch of {run.graph_id} and can resume it without migration"]
+        )
     if run.origin is not None:
         raise _refused(
             run, [f"it is a fork of {run.origin!r}, whose receipts belong to {run.graph_id}"]
@@ -289,8 +291,8 @@ def _unmapped(run: RunRecord, order: Order, move: Move, names: list[str]) -> Unm
     python = ", ".join(f"{name!r}: ..." for name in names)
     typed = " ".join(f"--map {name}=NODE" for name in names)
     return UnmappedNode(
-        f"Run {run.workflow_id!r} is at {at} of {run.graph_id}, and nothing says where it goes on "
-        f"in {order.to.id}. Nothing was changed. Say it for each, also where the name stays: "
+        f"Run {run.workflow_id!r} is at {at} of {run.graph_id}, and the mapping does not define "
+        f"where it resumes in {order.to.id}. Nothing was changed. Map each, even to the same name: "
         f"mapping={{{python}}} ({typed}). Nodes of {order.to.id}: {known}.",
         run_id=run.workflow_id,
         bound=run.graph_id,

@@ -1,1 +1,1 @@
-"""The worker: takes up the runs that can go on, and advances them, many at once."""
+"""The worker: picks up runs that can continue and advances them, many at a time."""

@@ -1,11 +1,11 @@
-"""Which runs are taken up next? (A6, M1)
+"""Which runs does a worker take next? (A6, M1)
 
-Those whose holder is dead, those that were begun and can go on, and new ones, each longest ready
-first. What was begun is finished before something new is begun, so that a person who decided does
-not wait behind a backlog; but every fourth run is a new one, so that none waits for ever. A worker
-takes only runs that it has the code for; all others are left to others. What the ledger says that
-this process holds is compared with what it drives: a database that forgot its last commits shows
-runs as held that were given up long ago. Promises kept here: P63, P128.
+It takes runs whose holder is dead, started runs that can continue, and new runs, each by how long
+they have been ready. Started runs come before new ones, so that a run does not wait behind a
+backlog after a person has decided. Every fourth run is a new one, so that no run starves. A worker
+takes only runs that it has the code for. It also compares the runs that the ledger says this
+process holds with those it drives: after a database loses its last commits, released runs appear as
+held. Promises kept here: P63, P128.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Graph = Graph[Any]
 
 @frozen_record(frozen=True, slots=True)
 class Task:
-    """A run to take up, the code for it, and why it is its turn."""
+    """A run to advance, the code for it, and the reason why it was chosen."""
 
     run: RunRecord
     graph: _Graph
@@ -54,30 +54,30 @@ class Choice:
 
     def __init__(self, ledger: Ledger, app: App) -> None:
         self._ledger = ledger
-        # A child that waited goes on by itself, so its code counts as deployed.
+        # A child that waited is resumed on its own, so its code counts as deployed.
         self.app = App(graphs=with_spawned(app.graphs), store=ledger)
         self.patience = Patience()
         self._foreign: set[str] = set()
         """Ids of graphs that this worker has no code for."""
         self._dead: set[str] = set()
-        """Holders that were proven dead: they stay so."""
+        """Holders that were proven dead. They stay dead."""
         self._left_here: set[str] = set()
-        """Runs that this process may still hold, because it could not give them up."""
+        """Runs that this process may still hold, because releasing them failed."""
         self._undriven: dict[str, int] = {}
-        """Runs that this process held and did not drive at the last look, with their epochs."""
+        """Runs that this process held but did not drive at the last check, with their epochs."""
         self._looked_at_own = ledger.clock.now()
         self._others = 0
-        """How many other holders were alive at the last look."""
+        """How many other holders were alive at the last check."""
         self._taken = 0
 
     def check_graphs(self) -> None:
-        """Refuse graphs that are not what their versions stand for, before a run is taken (V5)."""
+        """Refuse graphs that changed without a new version, before a run is taken (V5)."""
         self.app.check_versions()
         for graph in self.app.graphs:
             check_unchanged(self._ledger.store, graph)
 
     def next_tasks(self, most: int, *, busy: Collection[str]) -> list[Task]:
-        """At most so many runs that can go on now and that are not under way here."""
+        """Return at most ``most`` runs that can continue now and are not being advanced here."""
         now = self._ledger.clock.now()
         unwanted = {*busy}
         begun = list(self._fitting(self._abandoned(), unwanted, now))
@@ -91,7 +91,7 @@ class Choice:
         return chosen
 
     def strangers(self) -> Iterator[RunRecord]:
-        """Runs that can go on and that this worker has no code for, as far as a look shows."""
+        """Yield some of the runs that can continue but that this worker has no code for."""
         now = self._ledger.clock.now()
         known = [graph.graph_id for graph in self._ledger.store.graphs()]
         own = [graph_id for graph_id in known if self._has(graph_id)]
@@ -100,28 +100,28 @@ class Choice:
         yield from (run for run, _ in self._abandoned() if run.graph_id not in own)
 
     def suspect(self, run_id: str) -> None:
-        """A run ended here with an error that may have kept it from being given up."""
+        """Note that a run ended here with an error that may have kept it from being released."""
         self._left_here.add(run_id)
 
     def task_of_parent(self, run: RunRecord) -> Task | None:
-        """A run that this worker has the code for and that has spawned this one."""
+        """Return the nearest ancestor of a run that is waiting and that this worker can advance."""
         while run.parent_id is not None:
             parent = self._ledger.store.load_run(run.parent_id)
             if parent is None or parent.status is not RunStatus.WAITING:
                 return None
             graph = self._graph_for(parent)
             if graph is not None and parent.holder_id is None:
-                return Task(parent, graph, f"its child run {run.workflow_id!r} can go on")
+                return Task(parent, graph, f"its child run {run.workflow_id!r} can continue")
             run = parent
         return None
 
     def _ready(self, most: int, unwanted: set[str], now: float, *, begun: bool) -> Iterator[Task]:
-        """The oldest that are wanted; where there are other workers, some of the oldest.
+        """Yield the oldest wanted runs. With other workers around, yield a random choice of them.
 
-        Whoever looks at the same moment sees the same runs, and only one can have each.
+        Workers that look at the same moment see the same runs, and only one can claim each.
         """
         most *= 1 + self._others
-        # What is under way is held and not shown, but for what was started just now.
+        # Runs being advanced are held and not listed, except those that were started just now.
         aside = min(len(unwanted), MOST_JUST_STARTED) + self.patience.count(now=now)
         while True:
             found = self._ledger.store.ready_runs(
@@ -131,23 +131,23 @@ class Choice:
             unknown = {graph_id for graph_id in unknown if graph_id and not self._has(graph_id)}
             if not unknown:
                 break
-            log.info("runs of %s are left to other workers", ", ".join(sorted(map(str, unknown))))
+            log.info("leaving runs of %s to other workers", ", ".join(sorted(map(str, unknown))))
             self._foreign |= {str(graph_id) for graph_id in unknown}
-        why = "it can go on" if begun else "it is new"
+        why = "it can continue" if begun else "it is new"
         tasks = list(self._fitting(((run, why) for run in found), unwanted, now))[:most]
         if self._others:
             random.shuffle(tasks)
         yield from tasks
 
     def _abandoned(self) -> Iterator[tuple[RunRecord, str]]:
-        """Runs whose holder is not known to live. A live one is never overtaken."""
+        """Yield runs whose holder is not known to be alive. A live holder is never overtaken."""
         store = self._ledger.store
         mine, others = store.holder().holder_id, 0
         for run_id in list(self._left_here):
             held = [run for run in self._family(run_id) if run.holder_id == mine]
             if not held:
                 self._left_here.discard(run_id)
-            yield from ((run, "it could not be given up here") for run in held)
+            yield from ((run, "this process could not release it") for run in held)
         yield from self._held_and_not_driven()
         for holder_id in store.holders_of_runs():
             if holder_id == mine:
@@ -160,14 +160,14 @@ class Choice:
                 continue
             for run in store.runs_held_by(holder_id):
                 if run.status in _OPEN and run.origin is None:
-                    yield run, f"its holder is {'dead' if life is Life.DEAD else 'gone, it seems'}"
+                    yield run, f"its holder is {'dead' if life is Life.DEAD else 'probably gone'}"
         self._others = others
 
     def _held_and_not_driven(self) -> Iterator[tuple[RunRecord, str]]:
-        """Runs that the ledger says this process holds, and that nothing in it drives.
+        """Yield runs that the ledger says this process holds, but that it does not drive.
 
-        No other worker may take them while this process lives. Only what was seen twice counts:
-        between two looks at ledger and process a run may have been given up.
+        No other worker may take them while this process is alive. A run must be seen twice,
+        because it may have been released between reading the ledger and looking at the process.
         """
         store, now = self._ledger.store, self._ledger.clock.now()
         if 0 <= now - self._looked_at_own < OWN_RUNS_SECONDS:
@@ -182,8 +182,8 @@ class Choice:
                 yield run, "this process holds it and does not drive it"
 
     def _family(self, run_id: str) -> Iterator[RunRecord]:
-        """A run and those that it has spawned, as far as they are open: they are driven together,
-        so whatever kept one from being given up may have kept the others."""
+        """Yield an open run and its open children. They are driven together, so whatever prevented
+        the release of one may have prevented the release of the others."""
         known = self._ledger.store.load_run(run_id)
         if known is not None and known.status in _OPEN:
             yield known
@@ -193,7 +193,7 @@ class Choice:
     def _fitting(
         self, runs: Iterator[tuple[RunRecord, str]], unwanted: set[str], now: float
     ) -> Iterator[Task]:
-        """Those that this worker has the code for, and wants now."""
+        """Yield the runs that this worker has the code for and wants now."""
         for run, why in runs:
             run_id = run.workflow_id
             if run_id in unwanted or self.patience.is_put_off(run_id, now=now):

@@ -1,8 +1,8 @@
-"""Who advances the runs of a worker? Threads, and one event loop for graphs with async nodes.
+"""What advances a worker's runs? Threads, and one event loop for graphs with async nodes.
 
-A graph of plain functions is driven by a thread of its own; one with async nodes by a task of the
-loop, whose plain nodes run in threads beside it. All threads are daemons: what still runs when the
-time for draining is over ends with the process, like everything else that is killed.
+A thread drives a graph of plain functions. A task of the event loop drives a graph with async
+nodes, whose plain nodes run in other threads. All threads are daemons. Whatever still runs when the
+drain timeout is over ends with the process, as if it were killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nottwice.worker.choice import Task
 
 @frozen_record(frozen=True, slots=True)
 class Report:
-    """What became of a task: how its run was left, or what was raised."""
+    """The result of a task: how its run was left, or what was raised."""
 
     task: Task
     left: Left | None = None
@@ -30,7 +30,7 @@ class Report:
 
 
 class Crew:
-    """At most ``size`` runs under way at once, each reported when it has come as far as it goes."""
+    """Advances at most ``size`` runs at a time and reports each when it can get no further."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class Crew:
         self._loop = loop
         self._own_loop: threading.Thread | None = None
         self.busy: dict[str, Task] = {}
-        """The runs under way, by id."""
+        """The runs being advanced, by id."""
 
     @property
     def free(self) -> int:
         return self._size - len(self.busy)
 
     def start(self, task: Task) -> None:
-        """Advance a run, without waiting for it."""
+        """Start to advance a run, without waiting for it."""
         self.busy[task.run_id] = task
         if any(code.is_async for code in task.graph.code.values()):
             asyncio.run_coroutine_threadsafe(self._advance_async(task), self._event_loop())
@@ -69,11 +69,11 @@ class Crew:
         self._tasks.put(task)
 
     def done(self, report: Report) -> None:
-        """Take note of a report; its place is free."""
+        """Handle a report: a place becomes free."""
         self.busy.pop(report.task.run_id, None)
 
     def close(self) -> None:
-        """Send the threads home, once they have nothing to do."""
+        """End the threads once they have nothing to do."""
         for _ in self._threads:
             self._tasks.put(None)
         if self._own_loop is not None and self._loop is not None and not self.busy:
@@ -86,7 +86,7 @@ class Crew:
                 doing = advancing(self._ledger, self._asked(task))
                 report = Report(task, drive(doing, self._ledger))
             except BaseException as error:
-                # Also what ends a process, sys.exit() say: one run must not stop the others.
+                # Includes sys.exit() and the like: one run must not stop the others.
                 report = Report(task, error=error)
             self._report(report)
 
@@ -104,7 +104,7 @@ class Crew:
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            # Plain nodes of all runs at once; the default would be a handful of threads.
+            # Plain nodes of all runs may run at the same time. The default pool is too small.
             pool = ThreadPoolExecutor(self._size, thread_name_prefix="nottwice-worker-node")
             self._loop.set_default_executor(pool)
             self._own_loop = threading.Thread(

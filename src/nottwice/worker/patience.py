@@ -1,6 +1,6 @@
-"""When is a run tried again that could not be advanced? Later every time, and never all at once.
+"""When is a run tried again after it could not be advanced? After a delay that doubles each time.
 
-Only in memory: whoever starts afresh may try each of them once.
+Kept in memory only: a restarted worker may try each run once.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class _Delay:
 
 
 class Patience:
-    """The runs that are left alone for a while, each with a delay of its own."""
+    """The runs that are postponed, each with its own delay."""
 
     def __init__(self) -> None:
         self._delays: dict[str, _Delay] = {}
 
     def put_off(self, run_id: str, *, now: float, longer: bool = True) -> float:
-        """Leave a run alone, for twice as long as the last time if ``longer``; return for how long.
+        """Postpone a run, for twice as long as last time if ``longer``. Return the delay.
 
-        Not longer where nothing is wrong with it: somebody else was only faster.
+        Not longer if nothing is wrong with the run, because another process was merely faster.
         """
         known = self._delays.get(run_id) if longer else None
         seconds = FIRST_SECONDS if known is None else min(known.seconds * 2, MOST_SECONDS)
@@ -34,16 +34,16 @@ class Patience:
         return seconds
 
     def forget(self, run_id: str) -> None:
-        """It went on, so the next delay begins again from the shortest."""
+        """Reset the delay of a run that made progress."""
         self._delays.pop(run_id, None)
 
     def is_put_off(self, run_id: str, *, now: float) -> bool:
-        """Whether to leave it alone now. A clock that jumped back must not make anybody wait."""
+        """Whether a run is postponed now. A clock that jumps back does not extend the delay."""
         delay = self._delays.get(run_id)
         return delay is not None and now < delay.until <= now + delay.seconds
 
     def count(self, *, now: float) -> int:
-        """How many runs are left alone now. What was not tried again for long is forgotten."""
+        """Return how many runs are postponed now. Old entries are dropped."""
         for run_id, delay in list(self._delays.items()):
             if now > delay.until + delay.seconds + MOST_SECONDS:
                 del self._delays[run_id]

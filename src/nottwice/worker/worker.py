@@ -1,11 +1,11 @@
-"""The worker: take up what can go on, advance it, begin again; until somebody says stop (A6, M1).
+"""The worker: take runs that can continue, advance them, repeat until it is stopped (A6, M1).
 
-It knows nothing but the ledger: new runs, due timers, decisions, events, children that ended and
-runs of dead workers are all found by looking there, five times a second while nothing happens and
-at once when a run of its own has come as far as it goes. Told to stop, it takes nothing new, lets
-every run finish the node that is under way, and hands it back: nothing is left in doubt. Killed, it
-leaves what any killed process leaves, and the next worker takes its runs at once. Promises kept
-here: P64, P65, P66.
+It relies on the ledger alone. New runs, due timers, decisions, events, finished children and runs
+of dead workers are all found by polling it: five times a second while idle, and immediately after a
+run has got as far as it can. When asked to stop, it takes no new runs, lets every run finish its
+current node, and releases it, so nothing is left in doubt. When killed, it leaves what any killed
+process leaves, and the next worker takes over its runs immediately.
+Promises kept here: P64, P65, P66.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ log = logging.getLogger("nottwice")
 
 @frozen_record(frozen=True, slots=True)
 class Tally:
-    """What a worker has done so far, in runs."""
+    """What a worker has done so far, counted in runs."""
 
     taken: int = 0
     completed: int = 0
     waiting: int = 0
-    """Came to wait for something."""
+    """Now waits for something."""
     failed: int = 0
     aborted: int = 0
     handed_back: int = 0
-    """Given up between two nodes, because the worker was told to stop."""
+    """Released between two nodes, because the worker was asked to stop."""
     put_off: int = 0
-    """Could not be advanced, and will be tried again later, here or elsewhere."""
+    """Could not be advanced and will be tried again later, here or elsewhere."""
     at_work: tuple[str, ...] = field(default=())
-    """Under way: when a worker has returned, what did not end in the time for draining."""
+    """Being advanced now. After the worker has returned: not finished within the drain timeout."""
 
 
 class Worker:
-    """Advances the runs of an app, many at once: ``nt.Worker(app, concurrency=64).run()``.
+    """Advances the runs of an app, many at a time: ``nt.Worker(app, concurrency=64).run()``.
 
-    ``drain``: how long a worker that was told to stop waits for nodes that are under way.
-    ``undeployable_after``: how long a run that no version here can take is left to other workers
-    before people are told.
+    ``drain`` is how long a stopping worker waits for the current nodes. ``undeployable_after`` is
+    how long a run that no deployed version can resume is left to other workers before a review is
+    opened.
     """
 
     def __init__(
@@ -75,7 +75,9 @@ class Worker:
         undeployable_after: Duration = "10m",
     ) -> None:
         if not isinstance(app, App):
-            raise UsageError(f"A worker needs an nt.App, and {app!r} is none. Nothing was started.")
+            raise UsageError(
+                f"A worker needs an nt.App, and {app!r} is not an app. Nothing was started."
+            )
         whole = isinstance(concurrency, int) and not isinstance(concurrency, bool)
         if not whole or not 1 <= concurrency <= MOST_CONCURRENCY:
             raise UsageError(
@@ -91,16 +93,16 @@ class Worker:
         self._stopping = False
 
     def run(self, *, until_idle: bool = False) -> Tally:
-        """Work until ``stop()`` is called, or, with ``until_idle``, until nothing can go on now.
+        """Work until ``stop()`` is called or, with ``until_idle``, until no run can continue.
 
-        Returns what was done. A node's own exception is the failure of its run, and no reason to
-        stop.
+        Returns what was done. An exception of a node is the failure of its run and does not stop
+        the worker.
         """
         check_not_importing("A worker is started")
         return self._run(None, until_idle=until_idle)
 
     async def arun(self, *, until_idle: bool = False) -> Tally:
-        """The same beside other tasks: graphs with async nodes run in this very event loop."""
+        """Like ``run``, beside other tasks: async nodes run in the current event loop."""
         check_not_importing("A worker is started")
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(None, lambda: self._run(loop, until_idle=until_idle))
@@ -108,16 +110,16 @@ class Worker:
             try:
                 await asyncio.wait([work])
             except asyncio.CancelledError:
-                # Whoever cancels gets its way once the runs are handed back.
+                # Cancellation takes effect after the runs are released.
                 self.stop()
                 await asyncio.wait([work])
                 raise
         return work.result()
 
     def stop(self) -> None:
-        """Take nothing new, finish the nodes that are under way, hand the runs back, return.
+        """Take no new runs, finish the current nodes, release the runs, and return.
 
-        May be called from any thread, and from a signal handler.
+        It may be called from any thread and from a signal handler.
         """
         self._stopping = True
         self._heard.put(None)
@@ -127,11 +129,11 @@ class Worker:
         shift = _Shift(self, ledger, loop)
         shift.choice.check_graphs()
         names = ", ".join(sorted(graph.id for graph in self.app.graphs))
-        log.info("worker started: %s at once, %s, in %s", self._concurrency, names, ledger.location)
+        log.info("worker started: %s runs, %s, %s", self._concurrency, names, ledger.location)
         try:
             shift.work(until_idle=until_idle)
         except BaseException:
-            # Also Ctrl-C: whoever cannot wait for an end in order presses it again.
+            # Includes Ctrl-C. Pressing it again ends the worker without draining.
             self.stop()
             shift.drain()
             raise
@@ -160,7 +162,7 @@ class _Shift:
         )
         self._store_failures = 0
         self._strangers: dict[str, float] = {}
-        """Since when runs are seen that nobody takes."""
+        """When each run that no worker takes was first seen."""
         self._looked_for_strangers = ledger.clock.now()
 
     def work(self, *, until_idle: bool) -> None:
@@ -172,7 +174,7 @@ class _Shift:
         self.drain()
 
     def _take_up(self) -> int:
-        """Start what can go on, as much as there is room for; return how much that was."""
+        """Start as many runs as there is room for. Return how many were started."""
         try:
             if self.crew.free <= 0:
                 return 0
@@ -182,14 +184,14 @@ class _Shift:
             raise
         except StoreError as error:
             self._store_failures += 1
-            log.warning("the worker cannot look for runs now, and tries again: %s", error)
+            log.warning("the worker cannot look for runs and will try again: %s", error)
             return 0
         self._store_failures = 0
         for task in tasks:
             _say(
                 self.ledger,
                 task,
-                "take up the run",
+                "advance the run",
                 f"graph={task.run.graph_id!r} because={task.why!r}",
             )
             self.crew.start(task)
@@ -202,7 +204,7 @@ class _Shift:
         return POLL_SECONDS
 
     def _hear(self, seconds: float) -> None:
-        """Wait for reports, and take note of all that are there."""
+        """Wait for reports and handle all that have arrived."""
         try:
             report = self.worker._heard.get(timeout=seconds)
             while True:
@@ -213,15 +215,15 @@ class _Shift:
             return
 
     def drain(self) -> None:
-        """Wait until every run has finished its node, or until the time for that is over."""
+        """Wait until every run has finished its node, or until the drain timeout is over."""
         clock, limit = self.ledger.clock, self.worker._drain_seconds
-        log.info("worker drains: %s runs, at most %g s", len(self.crew.busy), limit)
+        log.info("worker is draining %s runs, at most %g s", len(self.crew.busy), limit)
         until = clock.now() + limit
         while self.crew.busy and clock.now() < until:
             self._hear(min(POLL_SECONDS, limit))
         if self.crew.busy:
             names = ", ".join(map(repr, sorted(self.crew.busy)))
-            log.warning("worker gives up on runs whose node did not end in %g s: %s", limit, names)
+            log.warning("worker abandons runs whose node did not end in %g s: %s", limit, names)
 
     def _note(self, report: Report) -> None:
         self.crew.done(report)
@@ -229,8 +231,8 @@ class _Shift:
         if left is None:
             self._note_error(task, report.error)
         elif left.waits and left.waits == task.run.waits and self._is_ready(task.run_id):
-            # What has come was not used, so it will not be used by trying at once again.
-            self._put_off(task, "it waits for the same as before")
+            # What arrived was not used, so trying again immediately would not use it either.
+            self._put_off(task, "it still waits for the same")
         else:
             self.choice.patience.forget(task.run_id)
             handed_back = left.status is RunStatus.RUNNING
@@ -238,14 +240,14 @@ class _Shift:
 
     def _note_error(self, task: Task, error: BaseException | None) -> None:
         if isinstance(error, RunBusy):
-            self._put_off(task, "somebody else drives it", longer=False)
+            self._put_off(task, "another process drives it", longer=False)
             return
         left, kind = self._load(task.run_id), type(error).__name__
         if left is not None and left.status is RunStatus.FAILED:
             self._count(failed=1)
             log.warning("run=%r failed: %s: %r", task.run_id, kind, str(error))
             return
-        log.warning("run=%r cannot go on here: %s: %r", task.run_id, kind, str(error))
+        log.warning("run=%r cannot continue here: %s: %r", task.run_id, kind, str(error))
         self.choice.suspect(task.run_id)
         self._put_off(task, kind)
 
@@ -253,7 +255,7 @@ class _Shift:
         now = self.ledger.clock.now()
         seconds = self.choice.patience.put_off(task.run_id, now=now, longer=longer)
         self._count(put_off=1)
-        _say(self.ledger, task, "put the run off", f"seconds={seconds:g} because={why!r}")
+        _say(self.ledger, task, "postpone the run", f"seconds={seconds:g} because={why!r}")
 
     def _is_ready(self, run_id: str) -> bool:
         try:
@@ -275,7 +277,7 @@ class _Shift:
     # Runs that this worker cannot take
 
     def _look_after_strangers(self) -> None:
-        """Now and then: advance the parents of some, and tell people of those nobody takes."""
+        """Now and then, advance their parents, or open reviews if no worker takes them."""
         now = self.ledger.clock.now()
         every = min(STRANGERS_SECONDS, self.worker._undeployable_seconds)
         if 0 <= now - self._looked_for_strangers < every:

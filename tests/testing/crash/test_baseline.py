@@ -75,7 +75,7 @@ def test_work_that_raises_something_else_than_it_is_meant_to_is_refused() -> Non
 
 
 def test_work_that_is_meant_to_raise_and_returns_is_refused() -> None:
-    with pytest.raises(CrashTestRefused, match="was to raise LookupError, and returned"):
+    with pytest.raises(CrashTestRefused, match="should raise LookupError, but it returned"):
         crash_test(agent, tools=ANSWERS, raises=LookupError)
 
 
@@ -113,12 +113,13 @@ def test_work_without_an_effect_is_refused_unless_it_is_said_to_have_none() -> N
 
 
 def test_work_that_is_said_to_have_no_effect_and_has_one_is_refused() -> None:
-    with pytest.raises(CrashTestRefused, match="was to make no effect"):
+    with pytest.raises(CrashTestRefused, match="should make no effect"):
         crash_test(agent, tools=ANSWERS, effects=False)
 
 
 def test_a_point_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(CrashTestRefused, match=r"999.*never came.*Nothing was examined"):
+    refused = r"without reaching the chosen point .999.*Nothing was examined"
+    with pytest.raises(CrashTestRefused, match=refused):
         crash_test(agent, tools=ANSWERS, points=[(999,)])
 
 

@@ -98,7 +98,7 @@ def test_twenty_model_calls_that_a_kill_repeats_fail_the_crash_test(
     assert verdict.repeated == TURNS
     found = {one.invariant for failure in verdict.failures for one in failure.violations}
     assert found == {"little is done again"}
-    assert f"{TURNS} calls were made again (kit_ask_model ×{TURNS}), and at most 1 may be" in (
+    assert f"{TURNS} calls were repeated (kit_ask_model ×{TURNS}), but at most 1 may be" in (
         "\n".join(verdict.lines())
     )
 
@@ -177,7 +177,7 @@ def test_the_model_calls_of_an_agent_are_counted_each_by_its_identity(alike: boo
     assert verdict.repeated == 1
     texts = [one.text for failure in verdict.failures for one in failure.violations]
     assert texts
-    wanted = "1 calls were made again (nottwice.model ×1), and at most 0 may be"
+    wanted = "1 calls were repeated (nottwice.model ×1), but at most 0 may be"
     assert set(texts) == {wanted}
 
 
@@ -249,4 +249,4 @@ def test_an_effect_that_is_sent_again_lets_no_other_work_be_repeated(
     said = {
         one.text for each in verdict.failures for one in each.violations if one.promise == "P160"
     }
-    assert any("2 calls were made again" in text for text in said)
+    assert any("2 calls were repeated" in text for text in said)

@@ -61,7 +61,7 @@ def test_a_newer_format_is_refused_with_what_to_do(texts: dict[str, str]) -> Non
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"nottwice_checkpoint": "1"}', "\x00"])
 def test_what_is_no_checkpoint_is_refused(text: str) -> None:
-    with pytest.raises(InvalidFixture, match=r"a\.json is no recorded checkpoint"):
+    with pytest.raises(InvalidFixture, match=r"a\.json is not a readable recorded checkpoint"):
         read_fixture(text, where="a.json")
 
 

@@ -136,7 +136,7 @@ REGRESSIONS: dict[str, tuple[Cause, str, list[tuple[str, str]]]] = {
     ),
     "a question is not asked any more": (
         Cause.QUESTION_CHANGED,
-        "not asked any more",
+        "a question is no longer asked",
         [
             PATCH,
             ("answer: str = nt.ask(", 'answer = "approve" if state.order_id == 3 else nt.ask('),
@@ -144,7 +144,7 @@ REGRESSIONS: dict[str, tuple[Cause, str, list[tuple[str, str]]]] = {
     ),
     "a node asks a tool that the record does not know": (
         Cause.NEW_PURE_CALL,
-        """say what it returns: --tools '{"get_discount": ...}'""",
+        """what it returns: --tools '{"get_discount": ...}'""",
         [
             PATCH,
             (PLAN, f"get_discount()\n    {PLAN}"),
@@ -153,7 +153,7 @@ REGRESSIONS: dict[str, tuple[Cause, str, list[tuple[str, str]]]] = {
     ),
     "a node waits": (
         Cause.NEW_WAIT,
-        "where the record went on",
+        "where the record continued",
         [PATCH, (PLAN, f'nt.sleep("1d")\n    {PLAN}')],
     ),
     "a node raises": (

@@ -176,7 +176,7 @@ def test_a_run_that_moves_on_while_it_is_read_is_left_out(deployed: Deployment) 
             return self.data.runs.get(workflow_id)
 
     recorded = record(deployed.app, Moving(deployed.host.data), deployed.checkpoints)
-    assert {one.why for one in recorded.left_out} == {"the run was under way"}
+    assert {one.why for one in recorded.left_out} == {"the run was in progress"}
     assert len(recorded.left_out) == 4
 
 

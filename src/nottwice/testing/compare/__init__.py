@@ -1,5 +1,5 @@
-"""The same thirty tasks, killed once each, with three ways of keeping state: what is left of them?
+"""What is left of the same thirty tasks, killed once each, with three ways of keeping state?
 
-``tasks`` is what there is to do, ``journey`` what befalls a process that does it, ``ways`` the
-three ways, ``comparing`` the kills, the people and the table.
+``tasks`` defines the work, ``journey`` what happens to a process that does it, ``ways`` the three
+ways, and ``comparing`` the kills, the decisions and the table.
 """

@@ -1,9 +1,8 @@
-"""Kill every task once, in each of the three ways, resume it, and count what came of it.
+"""Kill every task once, in each of the three ways, resume it, and count the outcome.
 
-The place of the kill is drawn among all moments that the same task has when nothing happens to it;
-the seed is printed, and gives the same kills again. Then nottwice alone is killed at every
-boundary of every task, by the crash test. With a budget, tasks are taken in an order that the seed
-draws, until the time is over (P161).
+The kill point is chosen at random among all moments that the same task has without a kill. The seed
+is printed and gives the same kills again. Then the crash test kills nottwice at every boundary of
+every task. With a budget, tasks run in an order chosen by the seed until the time is over (P161).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from nottwice.testing.world import World
 IN_MEMORY = "in memory"
 MOST_PROCESSES = 20
 LEAST_SECONDS = 1.0
-"""What a task gets of a small budget, rather than all of them next to nothing."""
+"""The least share of a small budget that a task gets, so that not all tasks get next to nothing."""
 _RESULT, _OUTPUT = "result.json", "output.txt"
 
 
@@ -44,19 +43,19 @@ class Killed:
     task: str
     where: str
     survived: bool
-    """It ended as without the kill, and as the same run: it did not start over."""
+    """It ended as it would have without the kill, and as the same run: it did not start over."""
     duplicates: int
     repeated: int
-    """How many calls were made again, the one under way included: the work that the kill cost."""
+    """How many calls were repeated, including the one in progress: the work that the kill cost."""
     resume_seconds: float
-    """From the start of the next process until it came to where the other one was killed."""
+    """From the start of the next process until it reached the point of the kill."""
     people: int
-    """How often a person was asked whether something had happened."""
+    """How often a person had to decide whether something had happened."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Row:
-    """What came of all tasks in one way."""
+    """The results of all tasks in one way."""
 
     way: str
     tasks: int
@@ -70,32 +69,32 @@ class Row:
 
 @frozen_record(frozen=True, slots=True)
 class EveryPoint:
-    """What came of nottwice, killed at every boundary of every task."""
+    """The results of nottwice, killed at every boundary of every task."""
 
     points: int
     total: int
     wrong: int
     first_wrong: str | None = None
     tasks: int = 0
-    """Of how many tasks these points are."""
+    """How many tasks these points belong to."""
     repeated: int = 0
-    """How many calls one kill repeated, at most."""
+    """How many calls a single kill repeated, at most."""
 
 
 Report = Callable[[str, int, int], None]
-"""What is being done, and how many of how many are done."""
+"""Receives what is being done, how many are done, and how many there are."""
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """Nobody watches."""
+    """Report nothing."""
 
 
 def compare(
     tasks: Sequence[Task], *, seed: int, budget_seconds: float | None, report: Report = _silent
 ) -> tuple[list[Killed], EveryPoint]:
-    """First each task once in each way; then, in what is left of the time, nottwice everywhere.
+    """Kill each task once in each way, then use the time left to kill nottwice everywhere.
 
-    Without a budget everywhere is everywhere. With one, the first part gets half of it.
+    Without a budget, every point is covered. With one, the first part gets half of it.
     """
     began = time.monotonic()
     half = None if budget_seconds is None else budget_seconds / 2
@@ -113,9 +112,9 @@ def kill_once(
     budget_seconds: float | None = None,
     report: Report = _silent,
 ) -> list[Killed]:
-    """Kill each task once in each way, at a moment that the seed draws.
+    """Kill each task once in each way, at a moment chosen by the seed.
 
-    With a budget: as many tasks as it allows, at least one, and each of them in all ways.
+    With a budget, run as many tasks as it allows, at least one, and each in all ways.
     """
     killed: list[Killed] = []
     began = time.monotonic()
@@ -125,7 +124,7 @@ def kill_once(
                 if time.monotonic() - began >= budget_seconds:
                     break
             for way in WAYS:
-                # Drawn for each by itself: a task that is left out changes no other kill.
+                # Each has its own random generator, so leaving a task out changes no other kill.
                 chance = random.Random(f"{seed} {task.name} {way}")
                 killed.append(_Runner(Path(root), world, task, way).kill(chance))
                 report("three ways, each killed once", len(killed), len(tasks) * len(WAYS))
@@ -133,14 +132,14 @@ def kill_once(
 
 
 def _in_order(tasks: Sequence[Task], seed: int, budget_seconds: float | None) -> Sequence[Task]:
-    """All tasks; if they may not all fit, what comes first is a fair sample of them."""
+    """Return all tasks. If they may not all fit, the first ones are a fair sample."""
     if budget_seconds is None:
         return tasks
     return random.Random(seed).sample(list(tasks), len(tasks))
 
 
 def summary(killed: Sequence[Killed]) -> list[Row]:
-    """One row a way."""
+    """Return one row per way."""
     return [_row(way, [one for one in killed if one.way == way]) for way in WAYS]
 
 
@@ -171,13 +170,13 @@ class _Runner:
         name = "killed"
         results, lived = self._live(name, kill_at)
         before, after = lived[:kill_at], lived[kill_at:]
-        # As the crash test counts it: calls made more often than without the kill.
+        # Counted like in the crash test: calls made more often than without the kill.
         again = _calls(lived) - _calls(whole)
         return Killed(
             way=self._way,
             task=self._task.name,
             where=f"{before[-1].phase} {before[-1].beat}",
-            # A task that never ends by itself has nothing to survive.
+            # Without stored state, a task cannot survive a kill.
             survived=results is not None and results == expected and self._way != IN_MEMORY,
             duplicates=self._duplicates(name),
             repeated=again.total(),
@@ -186,7 +185,7 @@ class _Runner:
         )
 
     def _live(self, name: str, kill_at: int | None) -> tuple[Results | None, list[Moment]]:
-        """Processes one after the other until the task is done; at most one of them is killed."""
+        """Start processes one after the other until the task is done. At most one is killed."""
         folder = self._root / f"{self._way} {self._task.name} {name}"
         folder.mkdir()
         for _ in range(MOST_PROCESSES):
@@ -198,11 +197,11 @@ class _Runner:
                 self._let_people_decide(folder)
             elif status > 0:
                 said = (folder / _OUTPUT).read_text(encoding="utf-8", errors="replace")
-                raise RuntimeError(f"{folder.name} fell over: {said[-2000:]}")
+                raise RuntimeError(f"{folder.name} failed: {said[-2000:]}")
         return None, moments_in(folder)
 
     def _process(self, folder: Path, kill_at: int | None) -> int:
-        """One process; how it ended, negative: by that signal."""
+        """Run one process and return its exit code, or the negative signal that killed it."""
         pid = os.fork()
         if pid == 0:
             self._be_process(folder, kill_at)
@@ -225,7 +224,7 @@ class _Runner:
             os._exit(code)
 
     def _let_people_decide(self, folder: Path) -> None:
-        """A person answers questions, and looks into the world's log about what may have been."""
+        """Answer questions, and decide calls in doubt by looking into the world's log."""
         with nt.Reviews(folder / LEDGER) as reviews:
             for case in reviews.open():
                 if case.review.decision is None:
@@ -254,13 +253,13 @@ def _calls(moments: list[Moment]) -> Counter[str]:
 
 
 def _back_there(whole: list[Moment], killed: Moment, after: list[Moment]) -> float:
-    """When the next process came to the beat at which the one before was killed, or past it."""
+    """Return when the next process reached or passed the beat at which the last one was killed."""
     order = list(dict.fromkeys(one.beat.partition("/")[0] for one in whole))
     there = order.index(killed.beat.partition("/")[0])
     for one in after:
         if order.index(one.beat.partition("/")[0]) >= there:
             return one.at
-    # Everything was done already: the next process only had to say so.
+    # Everything was already done: the next process only had to report it.
     return time.monotonic()
 
 
@@ -273,7 +272,7 @@ def kill_everywhere(
 ) -> EveryPoint:
     """Kill nottwice at every boundary of every task, or at as many as the budget allows.
 
-    A call that a kill repeats is wrong, too, unless it was under way (P160).
+    A repeated call also counts as wrong, unless it was in progress at the kill (P160).
     """
     began = time.monotonic()
     verdicts: list[Verdict] = []

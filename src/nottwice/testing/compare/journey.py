@@ -1,4 +1,4 @@
-"""What befalls one process on its way through a task: its moments are on record, and one kills.
+"""What happens to a process on its way through a task? Its moments are recorded, one kills it.
 
 The record is a file that outlives the process. Every way of keeping state passes the same kinds of
 moments: a beat begins, an act is about to happen, an act has happened.
@@ -20,7 +20,7 @@ RECORD = "moments.txt"
 
 @frozen_record(frozen=True, slots=True)
 class Moment:
-    """Something that a process came to."""
+    """A point that a process reached."""
 
     process: int
     beat: str
@@ -30,7 +30,7 @@ class Moment:
 
 
 class Journey:
-    """One process on its way; ``kill_at`` counts the moments of all processes of the run."""
+    """One process on its way. ``kill_at`` counts the moments of all processes of the run."""
 
     def __init__(self, folder: Path, *, name: str, url: str, kill_at: int | None = None) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Journey:
 
 
 def moments_in(folder: Path) -> list[Moment]:
-    """Everything that the processes of a run came to, in order."""
+    """Return all moments that the processes of a run reached, in order."""
     path = folder / RECORD
     if not path.exists():
         return []

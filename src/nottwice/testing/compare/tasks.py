@@ -1,6 +1,6 @@
-"""Thirty tasks as agents have them: straight, loops, parallel, with people, children, retries.
+"""Thirty tasks typical of agents: straight, loops, parallel, with people, children, retries.
 
-A task is a list of beats. Every way of keeping state does the same beats in the same order.
+A task is a list of beats. Every way of keeping state runs the same beats in the same order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import enum
 from nottwice.model.records import frozen_record
 
 TOOLS = ("pay", "note", "mail")
-"""One with a key, one that can be verified, and one that only a person can tell about."""
+"""One with a key, one that can be verified, and one that only a person can check."""
 SIZES = range(3, 8)
 
 
@@ -31,9 +31,9 @@ class Beat:
     kind: Kind
     tool: str = "mail"
     width: int = 1
-    """Of several acts at once: how many."""
+    """How many acts run at the same time."""
     beats: tuple[Beat, ...] = ()
-    """Of a child run: its own."""
+    """The beats of a child run."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Task:
 
 
 def suite() -> tuple[Task, ...]:
-    """All thirty: six families, each in five sizes."""
+    """Return all thirty: six families, each in five sizes."""
     return tuple(
         Task(f"{family}-{size}", family, make(size))
         for family, make in _FAMILIES.items()

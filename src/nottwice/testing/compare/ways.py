@@ -1,6 +1,6 @@
 """Three ways of keeping the state of a run: in memory, act then save, and nottwice.
 
-All three are honest. The second is what most people write: it saves after every beat, safely.
+The comparison is fair. The second way is what most people write: it saves safely after every beat.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from nottwice.testing.compare.tasks import Beat, Kind, Task, task_named
 
 CHECKPOINT = "checkpoint.json"
 LEDGER = "agent.db"
-QUESTION = "Shall it go on?"
+QUESTION = "Shall it continue?"
 ANSWERS = ["yes", "no"]
 
 Results = dict[str, Any]
 Way = Callable[[Task, Journey], Results | None]
-"""Does a task, from where it was; None: it waits for a person."""
+"""Runs a task, from where it was. Returns None if it waits for a person."""
 
 
 def in_memory(task: Task, journey: Journey) -> Results:
-    """The run is a variable of the process, and is gone with it."""
+    """The run is a variable of the process and is lost with it."""
     results: Results = {}
     for beat_id, beat in _leaves(task.beats):
         results[beat_id] = _do(beat, beat_id, journey)
@@ -34,7 +34,7 @@ def in_memory(task: Task, journey: Journey) -> Results:
 
 
 def act_then_save(task: Task, journey: Journey) -> Results:
-    """After every beat the run is saved; a resume skips what is saved."""
+    """The run is saved after every beat. A resume skips what is saved."""
     path = journey.folder / CHECKPOINT
     results: Results = json.loads(path.read_text()) if path.exists() else {}
     for beat_id, beat in _leaves(task.beats):
@@ -45,7 +45,7 @@ def act_then_save(task: Task, journey: Journey) -> Results:
 
 
 def _save(results: Results, path: Path) -> None:
-    """Replace the file at one stroke, and only after the new one has reached the disk."""
+    """Replace the file atomically, after the new content has reached the disk."""
     draft = path.with_suffix(".draft")
     with draft.open("w") as file:
         json.dump(results, file)
@@ -55,7 +55,7 @@ def _save(results: Results, path: Path) -> None:
 
 
 def _leaves(beats: tuple[Beat, ...], around: str = "") -> Iterator[tuple[str, Beat]]:
-    """Beats and those of their children, each with its place as a name."""
+    """Yield the beats, including those of children, each named by its place."""
     for place, beat in enumerate(beats):
         if beat.kind is Kind.CHILD:
             yield from _leaves(beat.beats, f"{around}{place}.")
@@ -71,14 +71,14 @@ def _do(beat: Beat, beat_id: str, journey: Journey) -> Any:
         case Kind.TOGETHER:
             return [journey.act(beat.tool, f"{beat_id}/{one}") for one in range(beat.width)]
         case _:
-            # A failure without effect, and another try, leave nothing behind in these two ways.
+            # In these two ways, a failure without effect and its retry leave no trace.
             return journey.act(beat.tool, beat_id)
 
 
 # nottwice
 
 _journeys: list[Journey] = []
-"""The journey of this process; tools have no other way to know it."""
+"""The journey of this process. Tools have no other way to find it."""
 
 
 def _happened(call: nt.Call) -> nt.Verification:
@@ -115,7 +115,7 @@ def mail(run: str, beat_id: str, fails_first: bool = False) -> str:
 
 _TOOLS: dict[str, Any] = {"pay": pay, "note": note, "mail": mail}
 
-# As the second way does: after every beat.
+# Save after every beat, as the second way does.
 graph: nt.Graph[Any] = nt.Graph(
     "compare", version="1.0.0", append=["done"], checkpoints="every_step"
 )
@@ -123,7 +123,7 @@ graph: nt.Graph[Any] = nt.Graph(
 
 @graph.node(then={"next": "beat", "end": nt.END})
 def beat(state: dict[str, Any]) -> Any:
-    """One beat a visit: the graph is the loop of an agent."""
+    """Run one beat per visit: the graph is the loop of an agent."""
     beats = _beats_of(task_named(state["task"]), state["around"])
     place = len(state["done"])
     if place == len(beats):

@@ -1,4 +1,4 @@
-"""Is your store a store? The suite that every store of nottwice passes, for those who write one.
+"""Is your store a store? The suite that every nottwice store passes, for authors of stores.
 
 from nottwice.testing.conformance import StoreConformance
 

@@ -1,8 +1,8 @@
-"""What must the author of a store provide, and how does the suite say what is wrong?
+"""What must the author of a store provide, and how does the suite report what is wrong?
 
-Nothing here needs pytest: a method that begins with ``test_`` is a claim, and a claim that does
-not hold raises. Plain ``assert`` is not used, because it vanishes with ``python -O``, and because
-whoever reads the text has not written the test.
+Nothing here needs pytest. A method whose name starts with ``test_`` is a claim, and a claim that
+does not hold raises. Plain ``assert`` is not used, because it vanishes with ``python -O``, and
+because the reader of the message did not write the test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_SHOWN = 2_000
 
 
 class NotConforming(AssertionError):
-    """A store does not do what every store must."""
+    """A store does not do what every store must do."""
 
 
 def expect(actual: object, expected: object, what: str) -> None:
@@ -38,7 +38,7 @@ def expect(actual: object, expected: object, what: str) -> None:
 
 @contextlib.contextmanager
 def refused(*kinds: type[BaseException], what: str) -> Iterator[list[BaseException]]:
-    """The block must be refused with one of these errors; the list holds it afterwards."""
+    """The block must be refused with one of these errors. The list then holds the error."""
     caught: list[BaseException] = []
     names = " or ".join(kind.__name__ for kind in kinds)
     try:
@@ -52,7 +52,7 @@ def refused(*kinds: type[BaseException], what: str) -> Iterator[list[BaseExcepti
 
 
 def needs(capability: str) -> Callable[[F], F]:
-    """Mark a claim that only stores of this capability can keep."""
+    """Mark a claim that only applies to stores with this capability."""
 
     def mark(claim: F) -> F:
         claim.needs = capability  # type: ignore[attr-defined]
@@ -62,36 +62,36 @@ def needs(capability: str) -> Callable[[F], F]:
 
 
 class Bench:
-    """What the suite asks of the author of a store. Only ``open_store`` is necessary."""
+    """What the suite needs from the author of a store. Only ``open_store`` is required."""
 
     durable: ClassVar[bool] = True
     """Another process finds what this one has written."""
     proves_death: ClassVar[bool] = True
-    """A holder that was killed is proven dead at once. Stores with leases may not be able to."""
+    """A killed holder is proven dead immediately. Stores with leases may not be able to."""
 
     def open_store(self, place: Path, now: float) -> Store:
-        """Open one more store on the data at ``place``, a folder that is empty at first."""
+        """Open another store on the data at ``place``, a folder that is empty at first."""
         raise UsageError(
-            f"{type(self).__name__} does not say how its store is opened. Nothing was tested. "
+            f"{type(self).__name__} does not define how to open its store. Nothing was tested. "
             "Define open_store(self, place, now)."
         )
 
     def start_other(self, place: Path) -> Other:
-        """Start a holder that is not this process. For stores in memory: another store."""
+        """Start a holder that is not this process. For stores in memory, use another store."""
         return OtherProcess(type(self), place)
 
     @contextlib.contextmanager
     def lose_answers(self, store: Store) -> Iterator[None]:
-        """Optional: what is committed inside is durable, but the store cannot know and says so.
+        """Optional: commits inside the block become durable, but their answers are lost.
 
-        A store says CommitUnknown then. Or it finds out by itself, and succeeds, or takes back what
-        it wrote and says StoreError.
+        The store then raises CommitUnknown. Or it finds the truth on its own: it succeeds, or it
+        takes back what it wrote and raises StoreError.
         """
         yield
 
     @classmethod
     def capabilities(cls) -> frozenset[str]:
-        """What this store can do, found out from what its author has said and defined."""
+        """Return what this store can do, from what its author has declared and defined."""
         found = {
             "durable": cls.durable,
             "proves_death": cls.proves_death,
@@ -103,18 +103,18 @@ class Bench:
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if cls.open_store is Bench.open_store:
-            # Not an author's class yet: what it cannot do is not decided.
+            # An intermediate class, not yet an author's, so its capabilities are not known.
             return
         for name in dir(cls):
             needed = getattr(getattr(cls, name), "needs", None)
             if name.startswith("test_") and needed not in (None, *cls.capabilities()):
-                # What is not callable is not collected, by pytest or by our own runner.
+                # pytest and our own runner skip what is not callable.
                 setattr(cls, name, None)
 
     # Called by pytest around every test, and by ``check_store``.
 
     def setup_method(self) -> None:
-        """An empty place, and nothing open."""
+        """Create an empty place. Nothing is open."""
         self._scratch = Path(tempfile.mkdtemp(prefix="nottwice-"))
         self._opened: list[Store] = []
         self._others: list[Other] = []
@@ -129,28 +129,28 @@ class Bench:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def new_place(self) -> Path:
-        """One more empty place, for a claim that begins again."""
+        """Return another empty place, for a claim that starts over."""
         return Path(tempfile.mkdtemp(dir=self._scratch))
 
     def open(self, place: Path | None = None) -> Store:
-        """One more store on the data of this test."""
+        """Open another store on the data of this test."""
         store = self.open_store(place or self.place, NOW)
         self._opened.append(store)
         return store
 
     def fresh(self) -> Store:
-        """A store on data of its own."""
+        """Open a store on separate data."""
         return self.open(self.new_place())
 
     def other(self) -> Other:
-        """A holder that is not this process, on the data of this test."""
+        """Start a holder that is not this process, on the data of this test."""
         started = self.start_other(self.place)
         self._others.append(started)
         return started
 
 
 def everything(store: Store, run: str = "run") -> dict[str, Any]:
-    """All that a store shows about a run."""
+    """Return all that a store shows about a run."""
     return {
         "run": store.load_run(run),
         "calls": store.calls(run),
@@ -166,7 +166,7 @@ def everything(store: Store, run: str = "run") -> dict[str, Any]:
 
 
 def outcomes_of(actions: Sequence[Callable[[], None]]) -> list[str]:
-    """Let everybody act at the same moment, each in a thread, and say what each was told."""
+    """Run all actions at the same moment, each in a thread, and return how each ended."""
     start = threading.Barrier(len(actions))
 
     def act(action: Callable[[], None]) -> str:

@@ -74,11 +74,11 @@ class Calls(Bench):
         results = [row.done(StoredResult(ResultKind.PLAIN, f"{n}"), now=NOW + n) for n in range(6)]
         commits = [follow(one, row, fence) for one in results]
         heard = outcomes_of([partial(store.commit, commit) for commit in commits])
-        expect(heard, ["Outdated"] * 5 + ["done"], "What six results at once are told")
+        expect(heard, ["Outdated"] * 5 + ["done"], "How six concurrent results end")
         expect(store.load_call(row.identity) in results, True, "One of the results is kept")
 
     def test_a_pure_result_never_makes_a_commit_fail(self) -> None:
-        """Pure results ride in commits of others; one more computation is as good as the last."""
+        """Pure results are pending writes of other commits. A later computation is as good."""
         store = self.open()
         fence = claim(store)
         first = pending(replay_class=ReplayClass.PURE).done(RESULT, now=NOW)
@@ -171,7 +171,7 @@ class Calls(Bench):
         commits = [intent(keyed(f"run {n}", f"{n}"), fence) for n, fence in enumerate(fences)]
         pairs = zip(stores, commits, strict=True)
         heard = outcomes_of([partial(each.commit, one) for each, one in pairs])
-        expect(heard, ["KeyConflict"] * 3 + ["done"], "What four who use one key are told")
+        expect(heard, ["KeyConflict"] * 3 + ["done"], "How four concurrent uses of one key end")
 
     def test_the_last_use_of_a_key_is_found_in_any_run(self) -> None:
         store = self.open()
@@ -194,5 +194,5 @@ class Calls(Bench):
 
 
 def keyed(run: str, arguments: str, *, tool: str = "send", key: str | None = "key") -> CallRow:
-    """An intent with a key."""
+    """Return an intent with a key."""
     return pending(identity(run, tool=tool, arguments=arguments), key=key, key_since=NOW)

@@ -23,7 +23,7 @@ from nottwice.testing.conformance.samples import (
 
 
 def charge(who: CallIdentity, amount: int = 10, **changes: Any) -> ChargeRecord:
-    """What a call is charged to the meter ``cents``."""
+    """Return what a call is charged to the meter ``cents``."""
     return replace(ChargeRecord("cents", who, who.call_id, NOW, amount), **changes)
 
 
@@ -111,7 +111,7 @@ class Charges(Bench):
             write = ChargeWrite(charge(row.identity), at_most=30)
             commit = intent(row, claim(store, run), charges=(write,))
             works.append(partial(store.commit, commit))
-        expect(outcomes_of(works), ["Outdated"] * 5 + ["done"] * 3, "What each was told")
+        expect(outcomes_of(works), ["Outdated"] * 5 + ["done"] * 3, "How each commit ends")
         expect(stores[0].charged("cents"), 30, "What the meter shows")
 
     def test_only_the_holder_of_a_run_charges_its_calls(self) -> None:
@@ -119,5 +119,5 @@ class Charges(Bench):
         fence = claim(store)
         row = call_of("tool")
         store.commit(intent(row, fence))
-        with refused(UsageError, what="A charge by somebody who holds nothing"):
+        with refused(UsageError, what="A charge without a fence"):
             store.commit(Commit(workflow_id="run", charges=(ChargeWrite(charge(row.identity)),)))

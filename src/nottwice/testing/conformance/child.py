@@ -1,4 +1,4 @@
-"""What does the other process do that the suite starts? It opens the store and obeys."""
+"""The other process that the suite starts: it opens the store and follows requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nottwice.testing.conformance.samples import NOW, claim, note
 
 
 def main(file: str, name: str, place: str) -> None:
-    """Open the store as ``name`` in ``file`` says; then one errand a line, until the input ends."""
+    """Open the store as ``name`` in ``file`` defines it. Then run one request per line of input."""
     author = _author(Path(file), name)()
     store = author.open_store(Path(place), NOW)
     _say(holder_id=store.holder().holder_id)

@@ -45,7 +45,7 @@ from nottwice.testing.conformance.samples import (
 
 
 def rich_commit(fence: Fence, *calls: CallWrite) -> Commit:
-    """A commit that writes something of every kind."""
+    """Return a commit that writes something of every kind."""
     return Commit(
         workflow_id="run",
         fence=fence,
@@ -106,7 +106,7 @@ class Commits(Bench):
                 Outdated,
                 {"events": (EventWrite(event("gone", received_by="call")),)},
             ),
-            "another epoch": (Fenced, {"fence": Fence("somebody", 1)}),
+            "another epoch": (Fenced, {"fence": Fence("another", 1)}),
             "a key of other arguments": (
                 KeyConflict,
                 {"calls": (CallWrite(pending()), CallWrite(conflict))},
@@ -180,7 +180,7 @@ class Commits(Bench):
         for record, kept in marks:
             store.commit(Commit(workflow_id="run", fence=fence, steps=(record,)))
             expect(store.load_step("run", "notify", "start/"), kept, "The mark of a step")
-        # A commit that another one overtook may still carry the mark of before.
+        # A commit that another one overtook may still contain the old mark.
         store.commit(Commit(workflow_id="run", fence=fence, steps=(began,)))
         expect(store.load_step("run", "notify", "start/"), done, "The mark of a step that is done")
 
@@ -251,7 +251,7 @@ class Commits(Bench):
             reviews=(ReviewWrite(opened),),
         )
         for commit in (first, second):
-            # By this store, and by one that knows nothing but what is stored.
+            # By this store, and by a new one that knows only what is stored.
             for writer in (store, store, self.open()):
                 writer.commit(commit)
         expect(len(store.calls("run")), 1, "Calls after a repeated commit")
@@ -280,7 +280,7 @@ class Commits(Bench):
                 Commit(workflow_id="run", **written)
 
     def test_what_others_may_write_needs_no_holder_and_no_run(self) -> None:
-        """Decisions, events, evidence, audit and graphs: nothing else (B4)."""
+        """Decisions, events, evidence, audit and graphs, but nothing else (B4)."""
         store = self.open()
         theirs = Commit(
             workflow_id="run",
@@ -292,9 +292,9 @@ class Commits(Bench):
         )
         store.commit(theirs)
         before = everything(store)
-        expect(before["run"], None, "The run that nobody has claimed")
+        expect(before["run"], None, "The run that has not been claimed")
         for kind in ("reviews", "events", "evidence", "audit", "graphs"):
-            expect(len(before[kind]), 1, f"What somebody else wrote: {kind}")
+            expect(len(before[kind]), 1, f"What a process without the run wrote: {kind}")
         fence = claim(store)
         store.commit(intent(pending(), fence))
         store.commit(told(event("event-2")))
@@ -305,7 +305,7 @@ class Commits(Bench):
 
 
 def repeatable(fence: Fence) -> dict[str, list[Commit]]:
-    """Commits of every kind, each after those that it follows."""
+    """Return commits of every kind, each after those that it follows."""
     row, opened = pending(), review()
     done = row.done(RESULT, now=NOW + 1)
     taken = event(received_by="call", received_at=NOW + 2)

@@ -44,8 +44,8 @@ class Endurance(Bench):
     def test_commit_soon_brings_the_same_refusals(self) -> None:
         store = self.open()
         claim(store)
-        error = store.commit_soon(intent(pending(), Fence("somebody", 1))).exception(timeout=30)
-        expect(type(error), Fenced, "What a refused commit says")
+        error = store.commit_soon(intent(pending(), Fence("another", 1))).exception(timeout=30)
+        expect(type(error), Fenced, "The error of a refused commit")
         expect(store.calls("run"), [], "What a refused commit wrote")
 
     def test_many_commits_soon_all_arrive(self) -> None:
@@ -53,7 +53,7 @@ class Endurance(Bench):
         futures = [store.commit_soon(note(number)) for number in range(50)]
         for future in futures:
             future.result(timeout=60)
-        expect(noted(store), list(range(50)), "Commits that nobody waited for in between")
+        expect(noted(store), list(range(50)), "Commits without waiting in between")
 
     def test_commits_of_many_threads_all_arrive(self) -> None:
         store = self.open()
@@ -67,7 +67,7 @@ class Endurance(Bench):
                 store.commit(note(number, run))
 
         heard = outcomes_of([partial(work, run) for run in fences])
-        expect(heard, ["done"] * 4, "What four threads were told")
+        expect(heard, ["done"] * 4, "How four threads end")
         for reader in (store, self.open()):
             for run in fences:
                 done = [row.status.value for row in reader.calls(run)]
@@ -90,7 +90,7 @@ class Endurance(Bench):
                 store.commit(Commit(workflow_id="run", evidence=(evidence(name),)))
 
         works = [partial(hold, stores[0]), partial(tell, stores[1]), partial(tell, stores[2])]
-        expect(outcomes_of(works), ["done"] * 3, "What the holder and two others were told")
+        expect(outcomes_of(works), ["done"] * 3, "How the holder and two others end")
         shown = everything(self.open())
         counts = {kind: len(shown[kind]) for kind in ("calls", "events", "evidence")}
         expect(counts, {"calls": 10, "events": 20, "evidence": 20}, "What all of them wrote")
@@ -116,7 +116,7 @@ class Endurance(Bench):
         expect(torn, [], "Commits that a reader saw half of")
 
     def test_a_reader_never_misses_what_was_durable_before_it_looked(self) -> None:
-        """Others write beside a holder; whatever a store does to bring both together shows here."""
+        """Other processes write while a run is held. Whatever a store does to merge shows here."""
         holder, other, reader = self.open(), self.open(), self.open()
         fence = claim(holder)
         durable: list[int] = []
@@ -132,10 +132,10 @@ class Endurance(Bench):
         with ThreadPoolExecutor(1) as pool:
             writing = pool.submit(write)
             while not writing.done():
-                told_before = len(durable)
+                before = len(durable)
                 seen = len(noted(reader))
-                if seen < told_before:
-                    missed.append(f"{seen} of {told_before}")
+                if seen < before:
+                    missed.append(f"{seen} of {before}")
             writing.result()
         expect(missed, [], "What a reader missed")
 

@@ -31,7 +31,7 @@ from nottwice.testing.conformance.samples import (
 
 
 class Graphs(Bench):
-    """What runs of graphs keep beside their calls."""
+    """What graph runs store beside their calls."""
 
     def test_a_version_is_rebuilt_from_its_snapshot_and_what_followed(self) -> None:
         store = self.open()
@@ -97,7 +97,7 @@ class Graphs(Bench):
         for teller in (store, other, store):
             teller.commit(told(event()))
         other.commit(told(event(json='{"cents":1}', sent_by="bob")))
-        expect(store.events("run"), [event()], "An event that was told four times")
+        expect(store.events("run"), [event()], "An event that was sent four times")
 
     def test_an_event_is_taken_once(self) -> None:
         store = self.open()
@@ -108,13 +108,13 @@ class Graphs(Bench):
         store.commit(take)
         store.commit(take)
         again = EventWrite(event(received_by="call 2", received_at=NOW + 3))
-        with refused(Outdated, what="Taking an event that another call took"):
+        with refused(Outdated, what="Receiving an event that another call received"):
             store.commit(
                 intent(pending(), fence, events=(again,)),
             )
-        expect(store.calls("run"), [], "The call that wanted an event that was taken")
+        expect(store.calls("run"), [], "The call that wanted an event that was already received")
         store.commit(told(event()))
-        expect(self.open().events("run"), [taken], "An event that was taken and then told again")
+        expect(self.open().events("run"), [taken], "An event that was received, then sent again")
 
     def test_an_event_is_taken_by_a_commit_that_has_more_to_say(self) -> None:
         store = self.open()
@@ -124,8 +124,8 @@ class Graphs(Bench):
         row = pending(key="key", key_since=NOW)
         more = {"reviews": (ReviewWrite(review()),), "graph": graph(), "audit": (audit(),)}
         store.commit(intent(row, fence, events=(EventWrite(taken),), **more))
-        expect(store.events("run"), [taken], "An event that was taken beside other things")
-        expect(store.calls("run"), [row], "The call that took it")
+        expect(store.events("run"), [taken], "An event that was received beside other writes")
+        expect(store.calls("run"), [row], "The call that received it")
 
     def test_taking_an_event_changes_neither_what_was_told_nor_its_place(self) -> None:
         store = self.open()
@@ -136,14 +136,14 @@ class Graphs(Bench):
         take = EventWrite(replace(forged, received_at=NOW + 2))
         store.commit(Commit(workflow_id="run", fence=fence, events=(take,)))
         taken = replace(first, received_by="call", received_at=NOW + 2)
-        expect(self.open().events("run"), [taken, second], "Events of which one was taken")
+        expect(self.open().events("run"), [taken, second], "Events of which one was received")
 
     def test_an_event_that_nobody_told_cannot_be_taken(self) -> None:
         store = self.open()
         fence = claim(store)
         store.commit(told(event(run="other run")))
         taken = EventWrite(event(received_by="call", received_at=NOW))
-        with refused(Outdated, what="Taking an event of another run"):
+        with refused(Outdated, what="Receiving an event of another run"):
             store.commit(Commit(workflow_id="run", fence=fence, events=(taken,)))
 
     def test_events_come_in_the_order_of_their_arrival(self) -> None:
@@ -191,9 +191,9 @@ class Graphs(Bench):
         )
         with refused(Fenced, what="Binding a run that another holder has"):
             store.commit(replace(moving, fence=replace(fence, epoch=fence.epoch + 1)))
-        expect(self.open().load_run("run"), bound, "A run that a stranger wanted to bind")
+        expect(self.open().load_run("run"), bound, "A run that another process tried to bind")
         for _ in range(2):
-            # A commit of which nobody knows whether it is durable is repeated.
+            # A commit whose outcome is unknown is repeated.
             store.commit(moving)
         moved = replace(bound, graph_id=later.graph_id, updated_at=NOW + 2, holder_id=None)
         for reader in (store, self.open()):

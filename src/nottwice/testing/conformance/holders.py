@@ -36,13 +36,13 @@ from nottwice.testing.conformance.samples import (
 
 
 class Holders(Bench):
-    """One holder of a run at a time, and everybody can tell whether it lives."""
+    """A run has one holder at a time, and every process can tell whether it is alive."""
 
     def test_only_the_holder_of_this_epoch_writes(self) -> None:
         store = self.open()
         fence = claim(store)
         wrong = {
-            "another holder": ("run", Fence("somebody", fence.epoch)),
+            "another holder": ("run", Fence("another", fence.epoch)),
             "an older epoch": ("run", Fence(fence.holder_id, fence.epoch - 1)),
             "a newer epoch": ("run", Fence(fence.holder_id, fence.epoch + 1)),
             "a run that does not exist": ("elsewhere", fence),
@@ -81,7 +81,7 @@ class Holders(Bench):
         ):
             with refused(Fenced, what="A write of an overtaken holder"):
                 store.commit(commit)
-        expect(store.load_call(row.identity), row, "The row that an overtaken holder wanted to end")
+        expect(store.load_call(row.identity), row, "The row that an overtaken holder tried to end")
         store.commit(Commit(workflow_id="run", evidence=(evidence(),)))
         expect(store.evidence("run"), [evidence()], "What an overtaken holder learned")
 
@@ -118,7 +118,7 @@ class Holders(Bench):
         before = store.load_run("run")
         with refused(Outdated, what="Creating a run that exists"):
             store.commit(Commit(workflow_id="run", claim=Claim(run_record(holder_id="other"))))
-        expect(store.load_run("run"), before, "The run that somebody wanted to create again")
+        expect(store.load_run("run"), before, "The run after it was created again")
 
     def test_a_new_run_may_be_written_for_somebody_else_to_drive(self) -> None:
         store = self.open()
@@ -134,7 +134,7 @@ class Holders(Bench):
         )
         store.commit(Commit(workflow_id="run", claim=Claim(record)))
         for reader in (store, self.open()):
-            expect(reader.load_run("run"), record, "A run that nobody holds yet")
+            expect(reader.load_run("run"), record, "A run without a holder")
         mine = replace(record, epoch=2, holder_id="holder", claimed_at=NOW + 1)
         store.commit(Commit(workflow_id="run", claim=Claim(mine, 1)))
         expect(store.load_run("run"), mine, "A run that was claimed after it was made")
@@ -177,7 +177,7 @@ class Holders(Bench):
             commits = [Commit(workflow_id="run", claim=one) for one in claims]
             pairs = zip(stores, commits, strict=True)
             heard = outcomes_of([partial(each.commit, one) for each, one in pairs])
-            expect(heard, ["Outdated"] * 7 + ["done"], "What eight who claim at once are told")
+            expect(heard, ["Outdated"] * 7 + ["done"], "How eight concurrent claims end")
             winners = [one.run for one in claims if one.run == stores[0].load_run("run")]
             expect(len(winners), 1, "Claims of which the run shows the result")
 
@@ -198,11 +198,11 @@ class Holders(Bench):
         claim(store)
         expect(store.holder(), first, "The holder, after its first commit")
         expect(store.load_holder(first.holder_id), first, "The holder on record")
-        expect(store.life_of(first.holder_id), Life.ALIVE, "This very process")
+        expect(store.life_of(first.holder_id), Life.ALIVE, "This process")
 
     def test_nothing_is_proven_about_a_holder_that_nobody_knows(self) -> None:
         life = self.open().life_of("never seen")
-        expect(life, Life.NOT_PROVEN, "A holder that nobody knows")
+        expect(life, Life.NOT_PROVEN, "An unknown holder")
 
     @needs("other_holders")
     def test_a_live_holder_elsewhere_is_alive_and_known(self) -> None:
@@ -227,10 +227,10 @@ class Holders(Bench):
             expect(died, Life.DEAD, "A holder that was killed")
         else:
             expect(died in (Life.DEAD, Life.NOT_PROVEN), True, "A killed holder is not alive")
-        expect(noted(store), list(range(5)), "What a killed holder was told is durable")
+        expect(noted(store), list(range(5)), "What was durable before the holder was killed")
         fence = claim(store, after=store.load_run("run"))
         store.commit(intent(pending(), fence))
-        expect(fence.epoch, 2, "The epoch of whoever takes over from a dead holder")
+        expect(fence.epoch, 2, "The epoch after a takeover from a dead holder")
 
     @needs("other_holders")
     def test_what_one_holder_commits_another_sees_at_once(self) -> None:
@@ -249,7 +249,7 @@ class Holders(Bench):
 
     @needs("other_holders")
     def test_an_overtaken_holder_elsewhere_does_not_disturb_the_new_one(self) -> None:
-        """Whatever the proof says: a claim that was let in ends the epoch before it."""
+        """Whatever the proof of life says, an accepted claim ends the epoch before it."""
         store, other = self.open(), self.other()
         other.claim("run")
         fence = claim(store, after=store.load_run("run"))
@@ -257,4 +257,4 @@ class Holders(Bench):
         store.commit(Commit(workflow_id="run", fence=fence, calls=(CallWrite(row),)))
         other.note(1, "run")
         expect(store.calls("run"), [row], "The calls of the new holder")
-        expect(noted(store), [1], "What the overtaken holder may still say")
+        expect(noted(store), [1], "What the overtaken holder may still write")

@@ -1,4 +1,4 @@
-"""Are reviews decided once and seen by those they block; are evidence and audit kept? (H2, D9)"""
+"""Are reviews decided once, do they block, and are evidence and audit kept? (H2, D9)"""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from nottwice.testing.conformance.samples import (
 
 
 def asked(*reviews: ReviewWrite, run: str = "run", **more: Any) -> Commit:
-    """A commit of reviews, as anybody may make it."""
+    """Return a commit of reviews, as any process may make it."""
     return Commit(workflow_id=run, reviews=reviews, **more)
 
 
 class People(Bench):
-    """What a person decides, and what everybody may add."""
+    """What a person decides, and what any process may add."""
 
     def test_a_commit_can_be_refused_while_a_review_is_open(self) -> None:
         store = self.open()
@@ -74,7 +74,7 @@ class People(Bench):
         expect(store.reviews(), [first], "The review after decisions that came too late")
 
     def test_a_review_goes_its_way_whoever_writes_it(self) -> None:
-        """The holder opens and uses, others decide and take back, in turn."""
+        """The holder opens and uses a review. Others decide and undo, in turn."""
         store, other = self.open(), self.open()
         fence = claim(store)
         opened = review()
@@ -103,7 +103,7 @@ class People(Bench):
             return partial(stores[number].commit, commit)
 
         heard = outcomes_of([decide(number) for number in range(6)])
-        expect(heard, ["Outdated"] * 5 + ["done"], "What six who decide at once are told")
+        expect(heard, ["Outdated"] * 5 + ["done"], "How six concurrent decisions end")
         kept = stores[0].reviews()
         expect(len(kept) == 1 and kept[0] in decisions, True, "One of the decisions is kept")
         by = [one.decision.by for one in kept if one.decision is not None]
@@ -134,8 +134,8 @@ class People(Bench):
         again = Commit(workflow_id="run", evidence=(evidence(),) * 2, audit=(audit(),) * 2)
         for commit in (first, again, first):
             store.commit(commit)
-        expect(store.evidence("run"), [evidence(result=RESULT)], "Evidence that was said thrice")
-        expect(store.audit("run"), [audit()], "An audit entry that was made thrice")
+        expect(store.evidence("run"), [evidence(result=RESULT)], "Evidence that was written thrice")
+        expect(store.audit("run"), [audit()], "An audit entry that was written thrice")
 
     def test_evidence_and_audit_that_differ_in_anything_are_both_kept(self) -> None:
         store = self.open()

@@ -93,10 +93,10 @@ HOSTILE = [
 
 
 class Reads(Bench):
-    """Ids are text and nothing else; every list has one order."""
+    """Ids are plain text, and every list has a defined order."""
 
     def test_it_says_whether_its_reads_can_block(self) -> None:
-        """Otherwise an event loop cannot know which of them to leave to a thread."""
+        """Otherwise an event loop could not know which reads to run in a thread."""
         said = getattr(self.open(), "reads_can_block", None)
         expect(isinstance(said, bool), True, "Whether reads_can_block is True or False")
 
@@ -279,7 +279,7 @@ class Reads(Bench):
             rows = store.last_calls("run", limit=2, before=identity(tool=before))
             found = [row.identity.tool_name for row in rows]
             expect(found, list(names), f"The last two calls before {before}")
-        counted = store.count_calls("run"), store.count_calls("nobody")
+        counted = store.count_calls("run"), store.count_calls("missing")
         expect(counted, (5, 0), "The number of calls")
 
     def test_only_pending_and_unknown_calls_are_in_doubt(self) -> None:
@@ -338,7 +338,7 @@ class Reads(Bench):
         running, completed, waiting = RunStatus.RUNNING, RunStatus.COMPLETED, RunStatus.WAITING
         wanted = {
             RunCount(running, None, 2, 2),
-            RunCount(running, "somebody", 1, 0),
+            RunCount(running, "another", 1, 0),
             RunCount(completed, None, 2, 0),
             RunCount(waiting, None, 1, 0),
         }
@@ -349,7 +349,7 @@ class Reads(Bench):
             RunCount(waiting, None, 1, 0),
         }
         expect(set(store.count_runs(graph="refund")), of_graph, "The counts of a graph")
-        by_prefix = {RunCount(running, "somebody", 1, 0)}
+        by_prefix = {RunCount(running, "another", 1, 0)}
         expect(set(store.count_runs(prefix="e")), by_prefix, "The counts of a prefix")
 
     def test_how_runs_stand_is_counted_by_version_and_by_what_has_come(self) -> None:
@@ -377,7 +377,7 @@ class Reads(Bench):
         }
         expect(found, wanted, "How runs stand")
         ready = [run.workflow_id for run in tally.ready]
-        expect(ready, ["7", "4", "3"], "Runs for which something has come, at most three")
+        expect(ready, ["7", "4", "3"], "Runs that something has arrived for, at most three")
         expect((tally.open_reviews, tally.decided_reviews), (2, 1), "The reviews")
         expect([one.review_id for one in tally.reviews], ["open0", "open1"], "The oldest reviews")
         expect(store.tally(now=NOW, limit=0).ready, (), "No run at all")
@@ -420,7 +420,7 @@ class Reads(Bench):
         for status in (RunStatus.WAITING, RunStatus.FAILED, RunStatus.ABORTED):
             update = RunUpdate(status=status, at=NOW + 4)
             store.commit(Commit(workflow_id="first", fence=first, run=update))
-            expect(store.calls_in_doubt(), doubtful, f"Those of a run that is {status.value}, too")
+            expect(store.calls_in_doubt(), doubtful, f"Also those of a run that is {status.value}")
 
     def test_steps_come_in_the_order_they_began(self) -> None:
         store = self.open()
@@ -464,13 +464,13 @@ class Reads(Bench):
         store.commit(Commit(workflow_id="other", fence=other, steps=(elsewhere,)))
         found = store.last_visits("run")
         expect(found, [LastVisit(visits[2], 3), LastVisit(visits[1], 1)], "The last visits")
-        expect(store.last_visits("nobody"), [], "The last visits of a run that is not there")
+        expect(store.last_visits("missing"), [], "The last visits of a missing run")
 
     def test_what_there_is_to_look_at_is_found_for_each_run_by_itself(self) -> None:
         store = self.open()
         names = ("in doubt", "asked", "told", "visited", "run")
         for name in names:
-            expect(store.standing(name), Standing(), "What there is of a run that is not there")
+            expect(store.standing(name), Standing(), "The standing of a missing run")
         fences = {name: claim(store, name) for name in names}
         visits = (step("visited", node="a", ordinal=7), step("visited", node="b", ordinal=3))
         for commit in (
@@ -487,9 +487,9 @@ class Reads(Bench):
             "visited": Standing(last_ordinal=7),
             "run": Standing(),
         }.items():
-            expect(store.standing(name), found, f"What there is to look at of run {name!r}")
+            expect(store.standing(name), found, f"The standing of run {name!r}")
         store.commit(Commit(workflow_id=LEDGER, audit=(audit(run=LEDGER),)))
-        expect(store.standing("run"), Standing(ledger_audit=True), "What there is in the ledger")
+        expect(store.standing("run"), Standing(ledger_audit=True), "The standing of the ledger")
 
     def test_reviews_come_oldest_first(self) -> None:
         store = self.open()
@@ -524,7 +524,7 @@ def _everything_named(text: str, holder_id: str) -> Commit:
 
 
 def _store_runs_that_wait(store: Store) -> None:
-    """Runs with numbers for names. Later numbers began later, and changed later."""
+    """Store runs named by number. Higher numbers were created and changed later."""
     ones: list[tuple[RunStatus, str | None, tuple[Wait, ...]]] = [
         (RunStatus.WAITING, "a@1.0.0", (Wait(WaitKind.REVIEW, "open0", "/"),)),
         (RunStatus.WAITING, "a@1.0.0", (Wait(WaitKind.REVIEW, "open1", "/"),)),
@@ -572,14 +572,14 @@ def _store_runs_that_wait(store: Store) -> None:
 
 
 def _store_a_mixed_lot(store: Store) -> None:
-    """Six runs, of which the one with the last letter changed last."""
+    """Store six runs. The later the letter, the later the run changed."""
     queued = {"epoch": 0, "holder_id": None}
     kinds: dict[str, tuple[RunStatus, dict[str, Any]]] = {
         "a": (RunStatus.RUNNING, {**queued, "graph_id": "refund@1.0.0"}),
         "b": (RunStatus.RUNNING, {**queued, "graph_id": "re@1.0.0"}),
         "c": (RunStatus.COMPLETED, {}),
         "d": (RunStatus.COMPLETED, {"graph_id": "refund@1.10.0"}),
-        "e": (RunStatus.RUNNING, {"holder_id": "somebody"}),
+        "e": (RunStatus.RUNNING, {"holder_id": "another"}),
         "f": (RunStatus.WAITING, {"graph_id": "refund@1.0.0"}),
     }
     for number, (name, (status, kind)) in enumerate(kinds.items()):

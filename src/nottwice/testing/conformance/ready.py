@@ -1,7 +1,7 @@
-"""Does a store find the runs that can go on, all of them, and in their turn? (M1, A6)
+"""Does a store find all runs that can continue, in the right order? (M1, A6)
 
-What a worker takes up: runs that are only enqueued, runs that were given up in the middle, and
-runs that wait for something that has come. None may be missing: nobody else looks for it.
+A worker takes enqueued runs, runs that were released in the middle, and runs that wait for
+something that has arrived. None may be missing, because nothing else looks for them.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Ready(Bench):
         enqueued = _enqueue(store, "run")
         for reader in (store, self.open()):
             expect(_queued(reader), ["run"], "Runs that were only enqueued")
-            expect(_begun(reader), [], "Runs that were begun")
+            expect(_begun(reader), [], "Runs that were started")
             expect(reader.load_run("run"), enqueued, "A run that was only enqueued")
         with refused(Outdated, what="Enqueuing a run that is there"):
             _enqueue(store, "run", at=NOW + 1)
         _claim(store, "run")
         expect(_queued(store), [], "Runs that were enqueued and taken")
-        expect(_begun(store), [], "Runs that somebody holds")
+        expect(_begun(store), [], "Runs that are held")
 
     def test_new_runs_come_in_their_turn_and_no_more_than_asked_for(self) -> None:
         store = self.open()
@@ -62,9 +62,9 @@ class Ready(Bench):
             _enqueue(store, run)
             fence = _claim(store, run)
             _release(store, run, fence, RunStatus.RUNNING, at=NOW + 9 - number)
-        expect(_begun(store), ["b", "a"], "Runs that were given up, longest first")
+        expect(_begun(store), ["b", "a"], "Released runs, longest first")
         expect(_queued(store), [], "Runs that were only enqueued")
-        expect(_begun(store, limit=1), ["b"], "The one that was given up first")
+        expect(_begun(store, limit=1), ["b"], "The run that was released first")
 
     def test_a_run_that_is_over_or_no_graph_or_a_fork_is_not_ready(self) -> None:
         store = self.open()
@@ -74,7 +74,7 @@ class Ready(Bench):
         _release(store, "plain", plain, RunStatus.RUNNING)
         fork = _claim(store, "fork", origin="run")
         _release(store, "fork", fork, RunStatus.RUNNING)
-        expect(_begun(store), [], "Runs that can go on")
+        expect(_begun(store), [], "Runs that can continue")
 
     def test_a_timer_makes_a_run_ready_when_it_is_due(self) -> None:
         store = self.open()
@@ -83,23 +83,23 @@ class Ready(Bench):
         expect(_begun(store, now=NOW + 59), [], "A run whose timer is not due")
         expect(_begun(store, now=NOW + 60), ["run"], "A run whose timer is due")
         _claim(store, "run")
-        expect(_begun(store, now=LATER), [], "A run with a timer that somebody holds")
+        expect(_begun(store, now=LATER), [], "A run with a timer that is held")
 
     def test_a_clock_that_was_put_back_hides_nothing_but_timers(self) -> None:
         store = self.open()
         _enqueue(store, "queued", at=LATER)
-        for run in ("given up", "told"):
+        for run in ("released", "told"):
             fence = _claim(store, run)
             if run == "told":
                 store.commit(told(event(run=run)))
-            status = RunStatus.RUNNING if run == "given up" else RunStatus.WAITING
-            waits = () if run == "given up" else (replace(PAYMENT, until=LATER + 60),)
+            status = RunStatus.RUNNING if run == "released" else RunStatus.WAITING
+            waits = () if run == "released" else (replace(PAYMENT, until=LATER + 60),)
             _release(store, run, fence, status, at=LATER, waits=waits)
         _wait(store, "timed", Wait(WaitKind.TIMER, "pause", "sleep", LATER))
         _wait(store, "due now", Wait(WaitKind.TIMER, "pause", "sleep", NOW))
-        expect(_queued(store, now=NOW), ["queued"], "A new run that a later clock wrote down")
+        expect(_queued(store, now=NOW), ["queued"], "A new run written by a later clock")
         found = _begun(store, now=NOW)
-        expect(found, ["due now", "given up", "told"], "Runs that a later clock wrote down")
+        expect(found, ["due now", "released", "told"], "Runs written by a later clock")
 
     def test_a_decision_makes_a_run_ready(self) -> None:
         store = self.open()
@@ -113,7 +113,7 @@ class Ready(Bench):
         fence = _claim(store, "run")
         store.commit(Commit(workflow_id="run", fence=fence, reviews=(ReviewWrite(review()),)))
         store.commit(_decided())
-        expect(_begun(store), [], "A run that was told something while somebody holds it")
+        expect(_begun(store), [], "A held run with a decision")
         _release(store, "run", fence, RunStatus.WAITING, waits=(QUESTION,))
         expect(_begun(store), ["run"], "A run that waits for what was decided before")
 
@@ -122,9 +122,9 @@ class Ready(Bench):
         _wait(store, "run", PAYMENT)
         store.commit(told(event("other", name="refunded")))
         store.commit(told(event(run="other run")))
-        expect(_begun(store), [], "A run that was told of something else")
+        expect(_begun(store), [], "A run with another event")
         store.commit(told(event()))
-        expect(_begun(store), ["run"], "A run that was told of what it waits for")
+        expect(_begun(store), ["run"], "A run with the event that it waits for")
 
     def test_an_event_that_came_before_makes_a_run_ready_unless_it_was_taken(self) -> None:
         store = self.open()
@@ -142,7 +142,7 @@ class Ready(Bench):
             store = self.fresh()
             child = _claim(store, "child", parent_id="run", root_id="run")
             _wait(store, "run", Wait(WaitKind.CHILD, "child", "spawn"))
-            expect(_begun(store), [], "A run whose child is under way")
+            expect(_begun(store), [], "A run whose child is running")
             _release(store, "child", child, status)
             expect(_begun(store), ["run"], f"A run whose child is {status.value}")
 
@@ -153,14 +153,14 @@ class Ready(Bench):
         _release(store, "child", child, RunStatus.WAITING, waits=(PAYMENT,))
         expect(_begun(store), [], "A run whose child waits")
         _release(store, "child", _claim(store, "child"), RunStatus.RUNNING)
-        expect(_begun(store), ["child"], "A run whose child can go on by itself")
+        expect(_begun(store), ["child"], "A run whose child can continue on its own")
 
     def test_a_child_that_ended_before_makes_its_parent_ready(self) -> None:
         store = self.open()
         parent = _claim(store, "run")
         child = _claim(store, "child", parent_id="run", root_id="run")
         _release(store, "child", child, RunStatus.COMPLETED)
-        expect(_begun(store), [], "A run that somebody holds")
+        expect(_begun(store), [], "A run that is held")
         waits = (Wait(WaitKind.CHILD, "child", "spawn"),)
         _release(store, "run", parent, RunStatus.WAITING, waits=waits)
         expect(_begun(store), ["run"], "A run that waits for a child that has ended")
@@ -175,9 +175,9 @@ class Ready(Bench):
             )
             opened = Commit(workflow_id="run", fence=fence, reviews=(ReviewWrite(review()),))
             store.commit(opened)
-            tell = partial(other.commit, _decided() if number % 2 else told(event()))
-            expect(outcomes_of([release, tell]), ["done", "done"], "Telling and giving up")
-            expect(_begun(store), ["run"], "A run that was told something as it was given up")
+            send = partial(other.commit, _decided() if number % 2 else told(event()))
+            expect(outcomes_of([release, send]), ["done", "done"], "Sending and releasing")
+            expect(_begun(store), ["run"], "A run that received something while it was released")
 
     def test_a_commit_that_is_repeated_changes_no_readiness(self) -> None:
         store = self.open()
@@ -210,7 +210,7 @@ class Ready(Bench):
         held = [run.workflow_id for run in store.runs_held_by(mine)]
         expect(held, ["b", "a"], "The runs of a holder, oldest claim first")
         expect(store.runs_held_by(other.holder_id), [theirs], "The runs of a dead holder")
-        expect(store.runs_held_by("nobody"), [], "The runs of nobody")
+        expect(store.runs_held_by("missing"), [], "The runs of an unknown holder")
 
 
 def _queued(store: Store, **more: Any) -> list[str]:
@@ -246,7 +246,7 @@ def _enqueue(store: Store, run: str, *, at: float = NOW, graph: str | None = Non
 
 
 def _claim(store: Store, run: str, **changes: Any) -> Fence:
-    """Take a run of a graph, which is made if it is not there."""
+    """Claim a graph run, which is created if it does not exist."""
     known = store.load_run(run)
     holder_id = store.holder().holder_id
     if known is None:
@@ -273,7 +273,7 @@ def _release(
 
 
 def _wait(store: Store, run: str, *waits: Wait, asks: bool = False) -> None:
-    """Take a run and give it up waiting for these; ``asks``: with the question on record."""
+    """Claim a run and release it waiting for these. With ``asks``, its question is on record."""
     fence = _claim(store, run)
     if asks:
         store.commit(Commit(workflow_id=run, fence=fence, reviews=(ReviewWrite(review()),)))

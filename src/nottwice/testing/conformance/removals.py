@@ -1,4 +1,4 @@
-"""Does a store remove what it is told to, and nothing else, and only of runs that are over? (L8)"""
+"""Does a store remove what it should, nothing else, and only from finished runs? (L8)"""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SECOND = pending(identity(tool="second")).done(RESULT, now=NOW)
 
 
 class Removals(Bench):
-    """What retention asks of a store."""
+    """What retention needs from a store."""
 
     def test_what_is_removed_is_gone_and_the_rest_stays(self) -> None:
         store = self.open()
@@ -71,7 +71,7 @@ class Removals(Bench):
             shown = everything(reader)
             expect(shown.pop("run"), bare, "The tombstone of a run")
             expect(shown.pop("audit"), [audit(), audit("gone")], "Audit, which is never removed")
-            expect(shown.pop("graphs"), [graph()], "Graphs, which other runs need as well")
+            expect(shown.pop("graphs"), [graph()], "Graphs, which other runs also need")
             left = {kind: found for kind, found in shown.items() if found}
             expect(left, {}, "What is left of a run that was removed")
             expect(everything(reader, "other"), before, "Another run")
@@ -110,7 +110,7 @@ class Removals(Bench):
         new = run_record(holder_id=holder_id, created_at=NOW + 99)
         with refused(Outdated, what="Beginning a run whose id a tombstone has"):
             store.commit(Commit(workflow_id="run", claim=Claim(new)))
-        with refused(Fenced, what="A write of who held the run before"):
+        with refused(Fenced, what="A write of the previous holder"):
             update = RunUpdate(RunStatus.RUNNING, NOW + 99)
             fence = Fence(holder_id, over.epoch)
             store.commit(Commit(workflow_id="run", fence=fence, run=update))
@@ -126,7 +126,7 @@ class Removals(Bench):
         store.commit(once)
         expect(everything(store), before, "After the same removal twice")
         other = replace(removal, run=_tombstone(over, waits=(DUE,)), calls=(SECOND.identity,))
-        with refused(Outdated, what="Another removal that has seen the run as it was before"):
+        with refused(Outdated, what="Another removal that saw the run as it was before"):
             store.commit(Commit(workflow_id="run", removal=other))
         expect(everything(store), before, "After another removal was refused")
 
@@ -143,8 +143,8 @@ class Removals(Bench):
             claiming = Commit(workflow_id="run", claim=Claim(mine, over.epoch))
             removing = Removal(_tombstone(over), over.epoch, calls=(FIRST.identity,))
             removed = Commit(workflow_id="run", removal=removing)
-            told = outcomes_of([partial(store.commit, claiming), partial(store.commit, removed)])
-            expect(told, ["Outdated", "done"], "Of a claim and a removal at once")
+            ends = outcomes_of([partial(store.commit, claiming), partial(store.commit, removed)])
+            expect(ends, ["Outdated", "done"], "How a concurrent claim and removal end")
             run = store.load_run("run")
             claimed = run is not None and run.status is RunStatus.RUNNING
             expect(len(store.calls("run")), 2 if claimed else 1, "Calls afterwards")
@@ -163,7 +163,7 @@ class Removals(Bench):
             expect(_expired(reader, limit=2), ["a", "b"], "The first two of them")
             expect(_expired(reader, after="a"), ["b", "c"], "Those after the first")
             found = _expired(reader, due_before=NOW + 50)
-            expect(found, ["a", "b", "c", "part"], "With what is left of removed ones and is due")
+            expect(found, ["a", "b", "c", "part"], "With removed ones that still have parts due")
             found = _expired(reader, ended_before=NOW + 41)
             expect(found, ["a", "b", "c", "late"], "With the one that ended later")
 
@@ -176,7 +176,7 @@ def _finished(
     at: float = NOW + 9,
     **changes: Any,
 ) -> RunRecord:
-    """A run that nobody holds any more, with something of every kind."""
+    """Create a run without a holder, with something of every kind."""
     fence = claim(store, run)
     if changes:
         known = store.load_run(run)

@@ -1,4 +1,4 @@
-"""What do the records look like that a store is tested with? Short makers for all of them."""
+"""Short constructors for all records that a store is tested with."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def identity(
 
 
 def pending(who: CallIdentity | None = None, **changes: Any) -> CallRow:
-    """An intent, as it stands in the ledger before the effect."""
+    """Return an intent, as it is in the ledger before the effect."""
     who = who or identity()
     row = CallRow(
         identity=who,
@@ -73,7 +73,7 @@ def pending(who: CallIdentity | None = None, **changes: Any) -> CallRow:
 
 
 def full_call() -> CallRow:
-    """A row in which nothing is left empty."""
+    """Return a row in which no field is empty."""
     past = PastAttempt(1, "attempt-0", "holder-0", NOW, NOW + 1.5, "unknown")
     return pending(
         status=CallStatus.DONE,
@@ -123,7 +123,7 @@ def review(review_id: str = "aaaa0001", run: str = "run", **changes: Any) -> Rev
         identity=who,
         call_id=who.call_id,
         attempt_id="attempt-1",
-        summary="nobody knows",
+        summary="cannot be determined",
         opened_at=NOW,
     )
     return replace(record, **changes)
@@ -153,21 +153,21 @@ def claim(store: Store, run: str = "run", *, after: RunRecord | None = None) -> 
 
 
 def intent(row: CallRow, fence: Fence, **more: Any) -> Commit:
-    """The commit that puts a row into the ledger that was not there before."""
+    """Return the commit that writes a new row to the ledger."""
     run = row.identity.workflow_id
     return Commit(workflow_id=run, fence=fence, calls=(CallWrite(row),), **more)
 
 
 def follow(row: CallRow, before: CallRow, fence: Fence, **more: Any) -> Commit:
-    """The commit that lets ``row`` follow ``before``."""
+    """Return the commit that replaces ``before`` with ``row``."""
     run = row.identity.workflow_id
     return Commit(workflow_id=run, fence=fence, calls=(CallWrite(row, before.state),), **more)
 
 
 def note(number: int, run: str = "run", *, weight: int = 0) -> Commit:
-    """The smallest commit that can be told from others: an audit entry, by its number.
+    """Return the smallest commit that can be told from others: an audit entry with a number.
 
-    With ``weight`` a second one of so many characters, by which half a commit would show.
+    With ``weight``, it has a second entry of that many characters, to reveal half a commit.
     """
     entry = audit(f"note {number}", run, at=NOW + number)
     heavy = replace(entry, action="weigh", why=f"note {number}" + " " * weight)
@@ -175,7 +175,7 @@ def note(number: int, run: str = "run", *, weight: int = 0) -> Commit:
 
 
 def noted(store: Store, run: str = "run", *, action: str = "decide abort") -> list[int]:
-    """The numbers of the notes that the store shows."""
+    """Return the numbers of the notes that the store shows."""
     entries = [entry for entry in store.audit(run) if entry.action == action]
     return [int(entry.why.removeprefix("note ")) for entry in entries]
 
@@ -188,22 +188,22 @@ WAITS = (
 
 
 def checkpoint(version: int, snapshot: int, text: str = "{}", **changes: Any) -> CheckpointRecord:
-    """A version of the run's state; whole if it is its own snapshot."""
+    """Return a version of the run's state. It is whole if it is its own snapshot."""
     record = CheckpointRecord("run", version, snapshot, "plan", text, NOW + version)
     return replace(record, **changes)
 
 
 def event(event_id: str = "event-1", run: str = "run", **changes: Any) -> EventRecord:
-    """Something that somebody told a run."""
+    """Return an event that was sent to a run."""
     record = EventRecord(run, event_id, "paid", '{"cents":4000}', NOW + 1, "ann")
     return replace(record, **changes)
 
 
 def graph(graph_id: str = "refund@1.0.0", text: str = '{"nodes":[{"name":"plan"}]}') -> GraphRecord:
-    """A definition of a graph."""
+    """Return a graph definition."""
     return GraphRecord(graph_id, text, NOW)
 
 
 def told(*events: EventRecord) -> Commit:
-    """The commit of somebody who tells a run of events."""
+    """Return the commit that sends events to a run."""
     return Commit(workflow_id=events[0].workflow_id, events=tuple(map(EventWrite, events)))

@@ -1,4 +1,4 @@
-"""Is this a store? Every claim that a store must keep, in one class, and a way to check them all.
+"""Is this a store? One class with every claim that a store must keep, and a function to check them.
 
 Promise kept here: P22 (every store that is shipped keeps every claim of this suite).
 """
@@ -39,13 +39,13 @@ class Broken:
 
 
 def claims_of(author: type[Bench]) -> list[str]:
-    """The claims that apply to a store of these capabilities, by name."""
+    """Return the names of the claims that apply to a store with these capabilities."""
     names = [name for name in dir(author) if name.startswith("test_")]
     return [name for name in names if callable(getattr(author, name))]
 
 
 def check_store(author: type[Bench], *, claims: Sequence[str] | None = None) -> Iterator[Broken]:
-    """Check every claim, or only these, without pytest; yield those that do not hold."""
+    """Check every claim, or only these, without pytest. Yield those that do not hold."""
     for name in claims_of(author) if claims is None else claims:
         bench = author()
         bench.setup_method()

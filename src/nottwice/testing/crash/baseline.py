@@ -1,4 +1,4 @@
-"""Does the work do anything when nothing happens to it? Else killing it proves nothing (P145)."""
+"""Does the work do anything when it is not killed? If not, killing it proves nothing (P145)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def check_it_works(scenario: Scenario, baseline: Baseline) -> None:
     _check_ending(scenario, baseline)
     if not baseline.lived.names:
         raise CrashTestRefused(
-            f"{scenario.name} has no point at which it could be killed: it opens no run, and "
-            f"nothing of it is recorded. {_NOTHING} Give the function that opens the run: "
+            f"{scenario.name} has no point at which it could be killed: it opens no run and "
+            f"records nothing. {_NOTHING} Pass the function that opens the run: "
             "lambda: handle('ticket-7')."
         )
     _check_effects(scenario, baseline)
@@ -27,7 +27,7 @@ def _check_ending(scenario: Scenario, baseline: Baseline) -> None:
     if ending.error is not None and not ending.expected:
         raise CrashTestRefused(
             f"Even without a crash {scenario.name} raises {ending.error}: {ending.text}. "
-            f"{_NOTHING} Make it work first. If this is how it should end, say so: "
+            f"{_NOTHING} Make it work first. If it should end like this, declare it: "
             f"raises={ending.error} (on the command line: --raises {ending.error})."
         )
     if ending.error is None and scenario.expected:
@@ -35,8 +35,8 @@ def _check_ending(scenario: Scenario, baseline: Baseline) -> None:
             one if isinstance(one, str) else one.__name__ for one in scenario.expected
         )
         raise CrashTestRefused(
-            f"{scenario.name} was to raise {names}, and {ending.shown}. {_NOTHING} Leave raises= "
-            "out, or give it what makes it fail."
+            f"{scenario.name} should raise {names}, but it {ending.shown}. {_NOTHING} Omit "
+            "raises=, or give it input that makes it fail."
         )
 
 
@@ -45,12 +45,12 @@ def _check_effects(scenario: Scenario, baseline: Baseline) -> None:
     if scenario.effects and not effects:
         raise CrashTestRefused(
             f"{scenario.name} makes no effect: no effectful tool was called inside a run. "
-            f"{_NOTHING} Give it input that leads to one. A thread of your own does not inherit "
-            "the run: start it with contextvars.copy_context().run, or use nt.map. If the work is "
-            "meant to change nothing, say so: effects=False (on the command line: --no-effects)."
+            f"{_NOTHING} Give it input that leads to one. Your own threads do not inherit "
+            "the run: start them with contextvars.copy_context().run, or use nt.map. If the work "
+            "should change nothing, declare it: effects=False (on the command line: --no-effects)."
         )
     if effects and not scenario.effects:
         raise CrashTestRefused(
-            f"{scenario.name} was to make no effect, and it made {effects[0].what}. {_NOTHING} "
-            "Leave effects=False out."
+            f"{scenario.name} should make no effect, but it made {effects[0].what}. {_NOTHING} "
+            "Omit effects=False."
         )

@@ -1,6 +1,6 @@
-"""One errand in a forked child: look at what is durable, let people decide, do the work, look.
+"""One errand in a forked child: read what is durable, apply decisions, do the work, read again.
 
-The child never returns: it ends here, by its own exit, or by the signal of its fault.
+The child never returns. It ends here, by its own exit, or by the signal of its fault.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LEDGERS = "ledgers"
 
 @frozen_record(frozen=True, slots=True)
 class Ruling:
-    """What a person says about one review."""
+    """A decision about one review."""
 
     review_id: str
     verb: Verb
@@ -54,7 +54,7 @@ class Ruling:
 
 @frozen_record(frozen=True, slots=True)
 class Message:
-    """An event that somebody tells a run of."""
+    """An event to send to a run."""
 
     run_id: str
     name: str
@@ -63,36 +63,36 @@ class Message:
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Errand:
-    """What one child is to do, and what befalls it."""
+    """What one child does, and the fault that it meets."""
 
     folder: Path
-    """The examination's own folder, with its ledgers and what the last child has printed."""
+    """The folder of the examination, with its ledgers and the output of the last child."""
     fault: Fault | None = None
     counts: PointKind = PointKind.BOUNDARY
     passed: int = 0
-    """Points that earlier children of the same life have passed; numbers go on from there."""
+    """Points that earlier children of the same life have passed. Numbering continues from there."""
     rulings: tuple[Ruling, ...] = ()
     messages: tuple[Message, ...] = ()
     elsewhere: bool = False
     """Nothing can be proven about other processes, as on another machine."""
     ahead_seconds: float = 0.0
-    """How far its clock is ahead of the world's."""
+    """How far its clock is ahead of the world's clock."""
     busy_seconds: float | None = None
-    """How long to wait for another process that is stopped while it writes; None: as always."""
+    """How long to wait for another process that is stopped while it writes. None: the default."""
     prepare: Callable[[Link], None] | None = None
-    """Called in the child before everything else; a level may attach a tracer here."""
+    """Called in the child before everything else. A level may attach a tracer here."""
     before_work: Callable[[Link], None] | None = None
-    """Called when everybody has looked and decided, right before the work."""
+    """Called right before the work, after the state was read and decisions were applied."""
     after_work: Callable[[], None] | None = None
-    """Called when the work has ended, whichever way."""
+    """Called when the work has ended, in whatever way."""
     looks_after: bool = True
-    """False: its disk fails, so that it cannot look at it; another child will."""
+    """False: its disk fails, so it cannot read the state. Another child will."""
 
 
 def run_errand(
     errand: Errand, scenario: Scenario, link: Link, *, now: float, limit: float
 ) -> NoReturn:
-    """Do the errand and end this process."""
+    """Run the errand and end this process."""
     try:
         _quieten(errand.folder, limit)
         if errand.prepare is not None:
@@ -103,7 +103,7 @@ def run_errand(
         stand_in_everywhere(examined)
         stubs, theirs = examined.stubs, examined.stores
         _look(errand, theirs, link, "before", now)
-        # Those of the program would tell others of what happens only here.
+        # The program's own listeners would report what only happens in this child.
         events.forget_listeners()
         events.listen(lambda event: _note_over(event, link))
         _let_people_act(errand, examined, now)
@@ -130,7 +130,7 @@ def run_errand(
 
 
 class _Examined:
-    """What stands in for the store, the clock and the driver of every ledger in this process."""
+    """Replaces the store, the clock and the driver of every ledger in this process."""
 
     def __init__(
         self, errand: Errand, scenario: Scenario, link: Link, points: Points, *, now: float
@@ -159,9 +159,9 @@ class _Examined:
 
 
 def _lead_elsewhere(errand: Errand, link: Link) -> None:
-    """Have every ledger that is opened from now on lie in the folder of the examination."""
+    """Redirect every ledger that is opened from now on into the folder of the examination."""
     folder = errand.folder / LEDGERS
-    # Another process that is still there is only stopped, and waited for shortly.
+    # Another process that still exists is only stopped, and waited for briefly.
     alone = errand.busy_seconds is None
     tell(
         Whereabouts(
@@ -173,13 +173,13 @@ def _lead_elsewhere(errand: Errand, link: Link) -> None:
 
 
 def _note_over(event: events.Event, link: Link) -> None:
-    # A call that is reissued while its run is opened has no caller who is told.
+    # A call that is reissued while its run is opened has no caller to return to.
     if isinstance(event, events.CallEnded | events.AttemptEnded):
         link.note("over", call_id=event.call_id)
 
 
 def _quieten(folder: Path, limit: float) -> None:
-    """The output of hundreds of children is nobody's reading; the last one's is kept in a file."""
+    """Redirect the output to a file, which keeps only the last child's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.excepthook = sys.__excepthook__
     output = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -197,7 +197,7 @@ def _look(errand: Errand, theirs: Stores, link: Link, moment: str, now: float) -
 
 
 def _work(scenario: Scenario, points: Points) -> dict[str, Any]:
-    """How the work ended: what it returned, or what it raised."""
+    """Run the work and return how it ended: what it returned, or what it raised."""
     try:
         with points.counted():
             value = scenario.work()
@@ -215,7 +215,7 @@ def _work(scenario: Scenario, points: Points) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """A returned value in a form that can be compared: addresses and moments are left out."""
+    """Return a value in a form that can be compared, without addresses and times."""
     if values.is_plain(value):
         return values.encode(value)
     if isinstance(value, Outcome):

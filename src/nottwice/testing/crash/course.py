@@ -1,8 +1,8 @@
-"""Living through the work: again and again until it ends, with a fault on the way or without.
+"""Running the work again and again until it ends, with or without a fault.
 
-A life is what an operator does: run the work; if it waits for a person, decide by what the world's
-log says; if it waits for time or an event, let that come; run it again. A fault ends a life early,
-and what it leaves, a :class:`Moment`, is where the next life begins.
+A life is what an operator does: run the work. If it waits for a person, decide by what the world's
+log contains. If it waits for time or an event, provide it. Then run it again. A fault ends a life
+early. What it leaves, a :class:`Moment`, is where the next life starts.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Moment:
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Lived:
-    """What came of one life."""
+    """The result of one life."""
 
     met: str | None = None
-    """The point at which the fault was met; None: the work ended without meeting it."""
+    """The point at which the fault was met. None: the work ended without meeting it."""
     stopped: Child | None = None
-    """The process that met its fault, if it was stopped and waits to be woken."""
+    """The process that met its fault, if it was stopped and can be woken."""
     ending: Ending | None = None
     passed: int = 0
     """How many points of the counted kind there were."""
@@ -57,10 +57,10 @@ class Lived:
     used: frozenset[str] = frozenset()
     declared: frozenset[str] = frozenset()
     before: View = NOTHING
-    """What was durable when it began."""
+    """What was durable at the start."""
     after: View = NOTHING
     trouble: str | None = None
-    """Why it neither ended nor met its fault: it hung, it waits for ever, the kit failed."""
+    """Why it neither ended nor met its fault: it hung, it waits forever, the kit failed."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class Baseline:
     lived: Lived
     upstream: Upstream
     varies: bool = False
-    """Its points came in another order the second time: there are threads in it."""
+    """Its points came in another order the second time, because it has threads."""
 
 
 @frozen_record(frozen=True, slots=True)
 class _Turn:
-    """What people and time do between two rounds; ``idle``: nothing is left to be done."""
+    """What people and time do between two rounds. ``idle``: there is nothing left to do."""
 
     rulings: tuple[Ruling, ...] = ()
     messages: tuple[Message, ...] = ()
@@ -85,35 +85,35 @@ class _Turn:
 
 @dataclass(slots=True)
 class Lab:
-    """What a level works with: the scenario, a stage to perform on, and folders of its own."""
+    """What a level works with: the scenario, a stage to perform on, and its own folders."""
 
     scenario: Scenario
     stage: Stage
     root: Path
     baseline: Baseline | None = None
     scratch: Scratch | None = None
-    """Where ledgers on PostgreSQL lie, if somebody has named a database for that."""
+    """Where ledgers on PostgreSQL are kept, if a database was named for that."""
     chance: random.Random = field(default_factory=random.Random)
-    """What samples are drawn with; its seed is printed."""
+    """The source of randomness for samples. Its seed is printed."""
     deadline: float | None = None
-    """When the level under way must stop, by the monotonic clock; None: when it is done."""
+    """When the current level must stop, by the monotonic clock. None: when it is done."""
     repeated_kept: int = 0
-    """Of the level under way: how many durable calls one point repeated, at most."""
+    """How many durable calls one point of the current level repeated, at most."""
     repeated_waiting: int = 0
-    """The same of pure calls whose results waited for a commit."""
+    """The same for pure calls whose results were pending writes."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def seconds_left(self) -> float:
-        """How long the level under way may still take."""
+        """Return how long the current level may still take."""
         return math.inf if self.deadline is None else self.deadline - time.monotonic()
 
     def note_repeated(self, again: Repeated) -> None:
-        """Keep the most that any point of the level repeated."""
+        """Keep the maximum that any point of the level repeated."""
         self.repeated_kept = max(self.repeated_kept, again.kept.total())
         self.repeated_waiting = max(self.repeated_waiting, again.waiting.total())
 
     def new_moment(self) -> Moment:
-        """An empty disk and a world in which nothing has happened."""
+        """Return an empty disk and a world in which nothing has happened."""
         folder = self.root / f"{next(self._numbers):06}"
         (folder / LEDGERS).mkdir(parents=True)
         if self.scratch is not None:
@@ -121,7 +121,7 @@ class Lab:
         return Moment(folder, Upstream())
 
     def copy(self, moment: Moment) -> Moment:
-        """The same disk and the same world, for another fault."""
+        """Return a copy of the disk and the world, for another fault."""
         folder = self.root / f"{next(self._numbers):06}"
         shutil.copytree(moment.folder, folder)
         if self.scratch is not None:
@@ -129,7 +129,7 @@ class Lab:
         return Moment(folder, moment.upstream.copy())
 
     def discard(self, moment: Moment) -> None:
-        """Remove a disk that nobody will look at any more."""
+        """Remove a disk that is no longer needed."""
         if self.scratch is not None:
             self.scratch.discard(moment.folder / LEDGERS)
         shutil.rmtree(moment.folder, ignore_errors=True)
@@ -183,7 +183,7 @@ class Lab:
         return Lived(before=first, trouble=f"it has not ended after {MOST_ROUNDS} rounds")
 
     def next_turn(self, seen: View, upstream: Upstream) -> _Turn:
-        """What people decide, and what time and events bring, before the next round."""
+        """Return what people decide, and what time and events bring, before the next round."""
         waiting = [run for run in seen.runs if run.status is RunStatus.WAITING]
         stuck = [_drift_text(one) for one in seen.reviews if _is_open(one, ReviewKind.DRIFT)]
         if stuck:
@@ -199,7 +199,7 @@ class Lab:
         if not moved:
             moved = _let_time_come(waiting, upstream)
         if not moved and waiting:
-            return _Turn(stuck=f"run {waiting[0].workflow_id!r} waits, and nothing will ever come")
+            return _Turn(stuck=f"run {waiting[0].workflow_id!r} waits for what will never arrive")
         return _Turn(rulings, messages, idle=not moved)
 
     def _ruling(self, review: Review, upstream: Upstream) -> Ruling:
@@ -218,7 +218,7 @@ class Lab:
                 return Ruling(review.review_id, Verb.HAPPENED, found.result_json)
 
     def _answer(self, review: Review) -> str:
-        """What a person answers: what the scenario says, or the first option."""
+        """Return a person's answer: from the scenario, or the first option."""
         shown = shown_in(review)
         question = shown.text if isinstance(shown, Question) else review.summary
         if question in self.scenario.answers:
@@ -226,14 +226,14 @@ class Lab:
         options = options_of(review)
         if not options:
             raise CrashTestRefused(
-                f"The work asks {question!r}, and the crash test was given no answer. Nothing real "
-                f"was called. Say what a person answers: answers={{{question!r}: ...}}."
+                f"The work asks {question!r}, and the crash test has no answer for it. Nothing "
+                f"real was called. Define what a person answers: answers={{{question!r}: ...}}."
             )
         return values.encode(options[0])
 
     def _messages(self, waiting: list[RunRecord], seen: View) -> list[Message]:
-        """Events that runs wait for and that the scenario knows; one that is on its way is not
-        sent twice."""
+        """Return the events that runs wait for and that the scenario defines, unless they were
+        already sent."""
         wanted = {
             (run.workflow_id, wait.subject)
             for run in waiting
@@ -258,14 +258,14 @@ def _drift_text(review: Review) -> str:
 
 
 def _enough(review: Review) -> str:
-    """A raise of what is asked for, as large as the agent says that it takes."""
+    """Return a raise of the suggested size."""
     shown = shown_in(review)
     about = shown.about if isinstance(shown, Question) else None
     return values.encode(about["suggested"] if isinstance(about, dict) else None)
 
 
 def _let_time_come(waiting: list[RunRecord], upstream: Upstream) -> bool:
-    """Go to the next moment at which a wait ends by itself; False if there is none."""
+    """Advance to the next moment at which a wait ends. Return False if there is none."""
     ends = [
         wait.until
         for run in waiting
@@ -275,5 +275,5 @@ def _let_time_come(waiting: list[RunRecord], upstream: Upstream) -> bool:
     with contextlib.suppress(ValueError):
         upstream.now = min(ends)
         return True
-    # Waits that are over already: whoever opens the run again finds it so.
+    # Some waits are already over. The next process that opens the run will see that.
     return any(wait.until is not None for run in waiting for wait in run.waits)

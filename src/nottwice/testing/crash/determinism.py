@@ -1,4 +1,4 @@
-"""Is the work the same when nothing happens to it? Otherwise no difference proves anything."""
+"""Does the work do the same twice when it is not killed? If not, no difference proves anything."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nottwice.testing.crash.invariants import Case, check_after_crash, same_ledg
 from nottwice.testing.crash.scenario import CrashTestRefused, NotDeterministic, Scenario
 
 _REMEDY = (
-    "Nothing real was called. Let the work ask for the same effects every time: take times, ids "
-    "and random numbers from nt.now(), nt.uuid() and nt.random(), and give it a fixed input."
+    "Nothing real was called. Make the work ask for the same effects every time: take times, ids "
+    "and random numbers from nt.now(), nt.uuid() and nt.random(), and use a fixed input."
 )
 
 
 def check_deterministic(scenario: Scenario, first: Baseline, second: Baseline) -> None:
-    """Refuse work that cannot be judged: it does not end by itself, or ends differently."""
+    """Refuse work that cannot be judged, because it does not end or ends differently."""
     for baseline in (first, second):
         if baseline.lived.trouble is not None:
             raise CrashTestRefused(
@@ -49,18 +49,18 @@ def check_deterministic(scenario: Scenario, first: Baseline, second: Baseline) -
 
 
 def order_varies(first: Baseline, second: Baseline) -> bool:
-    """Whether the points came in another order: threads, for example. They are examined anyway."""
+    """Whether the points came in another order, because of threads for example. No obstacle."""
     return first.lived.names != second.lived.names
 
 
 def _check_names(scenario: Scenario, baseline: Baseline) -> None:
-    """An answer for a tool that does not exist is a misspelt name."""
+    """Refuse an answer for a tool that does not exist: its name is misspelt."""
     for name in scenario.tools:
         if name not in baseline.lived.declared:
             near = difflib.get_close_matches(name, baseline.lived.declared, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else "No tool of this name is declared."
             raise CrashTestRefused(
-                f"tools= has an answer for {name!r}, and there is no such tool. {hint}"
+                f"tools= has an answer for {name!r}, but there is no such tool. {hint}"
             )
 
 

@@ -1,10 +1,11 @@
-"""What a disk may hold after the power was lost: a model of files, names and syncs.
+"""What may a disk contain after a power loss? A model of files, names and syncs.
 
-A write is safe when its file was synced after it; a new, changed or removed name when its folder
-was. Of everything else a disk may have kept any part, in any order: real ones do, and a file system
-promises no more. Also half of a write, in sectors, or only the length that it gave to the file.
+A write is safe once its file was synced after it. A new, changed or removed name is safe once its
+folder was synced. Of everything else, a disk may have kept any part, in any order. Real disks do,
+and a file system promises no more. It may also keep half of a write, in sectors, or only the new
+length of the file.
 
-Pure: it is told what happened, and builds images from that.
+Pure: it receives changes and builds images from them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from nottwice.model.records import frozen_record
 
 SECTOR_BYTES = 512
 FOLDER = 0
-"""Stands for a folder, where a name would otherwise lead to a file."""
+"""Marks a folder, where a name would otherwise lead to a file."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Resized:
 
 @frozen_record(frozen=True, slots=True)
 class Named:
-    """A name came to lead to a file; of a rename, the old name was taken away as well."""
+    """A name now leads to a file. In a rename, the old name was removed too."""
 
     path: str
     file: int
@@ -65,7 +66,7 @@ Change = Written | Resized | Named | Unnamed
 
 @frozen_record(frozen=True, slots=True)
 class Image:
-    """A disk as somebody finds it after the power came back."""
+    """A disk as it is found after the power is back."""
 
     files: dict[str, bytes]
     folders: tuple[str, ...]
@@ -88,7 +89,7 @@ class Image:
 
 @frozen_record(frozen=True, slots=True)
 class Safe:
-    """What nothing can take away any more."""
+    """What cannot be lost any more."""
 
     files: dict[int, bytes] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
@@ -96,17 +97,17 @@ class Safe:
 
 @frozen_record(frozen=True, slots=True)
 class DiskState:
-    """A disk at one moment: what is safe, and what may or may not be there."""
+    """A disk at one moment: what is safe, and what may or may not be kept."""
 
     safe: Safe
     pending: tuple[Change, ...] = ()
 
     def images_differ_by(self) -> int:
-        """How many images there are without torn writes."""
+        """Return how many images there are without torn writes."""
         return 1 << len(self.pending)
 
     def tears(self) -> list[tuple[int, int]]:
-        """Every pending write that can be torn, with every way to tear it."""
+        """Return every pending write that can be torn, with every way to tear it."""
         return [
             (place, way)
             for place, change in enumerate(self.pending)
@@ -115,7 +116,7 @@ class DiskState:
         ]
 
     def image(self, kept: int, tear: tuple[int, int] | None = None) -> Image:
-        """The disk that kept the pending changes whose bits are set in ``kept``."""
+        """Return the disk that kept the pending changes whose bits are set in ``kept``."""
         touched = {one.file for one in self.pending if isinstance(one, Written | Resized)}
         files = {file: bytearray(self.safe.files.get(file, b"")) for file in touched}
         names = dict(self.safe.names)
@@ -133,18 +134,18 @@ class DiskState:
 
 
 class Disk:
-    """Is told what happens, and knows at every moment what is safe."""
+    """Receives all changes, and knows at every moment what is safe."""
 
     def __init__(self) -> None:
         self.state = DiskState(Safe())
         self._now: dict[int, int] = {}
         self.names: dict[str, int] = {}
-        """Where names lead as long as nobody pulls the plug."""
+        """Where names lead as long as the power is on."""
         self._count = FOLDER
         self._forgotten: set[int] = set()
 
     def new_file(self, path: str, *, forgotten: bool = False) -> int:
-        """A file that is ``forgotten`` is made anew by whoever comes after a loss of power."""
+        """Create a file. A ``forgotten`` file is recreated by any process after a power loss."""
         self._count += 1
         self._now[self._count] = 0
         if forgotten:
@@ -156,7 +157,7 @@ class Disk:
         return self._now[file]
 
     def change(self, change: Change) -> None:
-        """Something happened; until the next sync it may be lost."""
+        """Record a change. Until the next sync it may be lost."""
         match change:
             case Written():
                 end = change.offset + len(change.data)
@@ -174,11 +175,11 @@ class Disk:
             self.state = DiskState(self.state.safe, (*self.state.pending, change))
 
     def sync_file(self, file: int) -> None:
-        """Everything that was written into a file is safe; its name is another matter."""
+        """Make everything safe that was written into a file. This does not cover its name."""
         self._make_safe([c for c in self.state.pending if getattr(c, "file", None) == file])
 
     def sync_folder(self, folder: str) -> None:
-        """All names in a folder are safe."""
+        """Make all names in a folder safe."""
         self._make_safe(
             [
                 change

@@ -38,18 +38,18 @@ def crash_test(
     report: Callable[[Progress], None] = lambda progress: None,
     reproduce: Callable[[str, Numbers], str] | None = None,
 ) -> Verdict:
-    """Kill ``work`` at every point of the ``levels``, resume it each time, and say what differed.
+    """Kill ``work`` at every point of the ``levels``, resume it each time, and report differences.
 
-    ``work`` takes no arguments; it starts or resumes. ``tools``: what each effectful tool returns,
-    as plain data or as a function of its arguments; the parent answers and counts, and no tool runs
-    for real. ``answers``: what people answer, and what events carry. ``raises``: the exception
-    with which ``work`` ends even without a crash. ``effects=False``: it is meant to change nothing.
-    ``store``: opens a store that is not part of nottwice in a folder of the test.
-    ``at_most_repeated``: how many tool calls a crash may repeat, pure ones included. Without it a
-    crash may repeat the effects and recorded model calls that were under way, and pure calls whose
-    results waited for a commit (P160).
+    ``work`` takes no arguments. It starts or resumes a run. ``tools`` defines what each effectful
+    tool returns, as plain data or as a function of its arguments. The parent process answers and
+    counts, and no tool runs for real. ``answers`` defines what people answer and what events
+    contain. ``raises`` is the exception with which ``work`` ends even without a crash. With
+    ``effects=False``, it should change nothing. ``store`` opens a third-party store in a folder of
+    the test. ``at_most_repeated`` is how many tool calls a crash may repeat, including pure ones.
+    Without it, a crash may repeat the effects and recorded model calls that were in progress, and
+    pure calls whose results were pending writes (P160).
 
-    Ledgers are redirected into a folder of the test, clocks jump instead of waiting. Raises
+    Ledgers are redirected into a folder of the test, and clocks jump instead of waiting. Raises
     CrashTestRefused, before anything is killed, for code that cannot be judged: it fails or does
     nothing even without a crash (P145), or its ledger cannot be redirected (P146).
     """
@@ -75,15 +75,15 @@ def crash_test(
 
 
 def parse_points(text: str) -> Numbers:
-    """The numbers of a point as people write them: ``12``, or ``68,12``."""
+    """Parse the numbers of a point as people write them: ``12``, or ``68,12``."""
     try:
         numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
         numbers = ()
     if not numbers or min(numbers) < 1:
         raise UsageError(
-            f"{text!r} is not a point. Nothing was run. Write its number, as in 12, or the numbers "
-            "of both faults, as in 68,12."
+            f"{text!r} is not a point. Nothing was run. Write its number, like 12, or the numbers "
+            "of both faults, like 68,12."
         )
     return numbers
 

@@ -1,10 +1,10 @@
-"""A failing disk: every call about the ledger's files fails, once or from then on.
+"""A failing disk: every call that concerns the ledger's files fails, once or from then on.
 
-strace lets the n-th write, sync, truncation, rename, removal or opening of a ledger's file fail
-with EIO or ENOSPC, in a child that is otherwise left alone: it may notice, try again, give up, or
-end as if nothing had happened. Then the disk is well again, another child comes, and everything
-must be true that is true after any other crash. A disk that is too small for it, and a limit to the
-size of files, are full disks: a write stops in the middle, and nothing that follows has a place.
+strace makes the n-th write, sync, truncation, rename, removal or opening of a ledger's file fail
+with EIO or ENOSPC. The child is otherwise left alone. It may notice, try again, stop, or end as if
+nothing had happened. Then the disk works again, another child starts, and everything must be true
+that is true after any other crash. Two levels are full disks: a disk that is too small, and a limit
+to the size of files. A write then stops in the middle, and nothing that follows fits.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ CALLS = (
     ("mkdir", "mkdirat"),
     ("open", "openat"),
 )
-"""What can fail; names of the same call stand together."""
+"""What can fail. Different names of the same call are grouped."""
 ERRORS = ("EIO", "ENOSPC")
 STEP_BYTES = 4096
 BUSY_SECONDS = 0.5
-"""Nobody else is there, so nobody has to be waited for."""
+"""Short, because there is no other process to wait for."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Failing:
     from_then_on: bool
 
     def injection(self, number: int) -> str:
-        """How strace is told."""
+        """Return the fault as an option for strace."""
         names = ",".join(f"?{name}" for name in self.names)
         return f"inject={names}:error={self.error}:when={number}{'+' * self.from_then_on}"
 
@@ -73,14 +73,14 @@ class Failing:
 
 WAYS = tuple(itertools.starmap(Failing, itertools.product(CALLS, ERRORS, (False, True))))
 LIMITED = len(WAYS) + 1
-"""The number of a way that is none of these: no file can be longer than so much."""
+"""The number of another way: no file can be longer than a limit."""
 FULL = LIMITED + 1
-"""And of another: the disk has room for so much. It takes the rights of root."""
+"""The number of another way: the disk has limited space. It needs root."""
 
 
 @dataclass(slots=True)
 class FailingDisk:
-    """Calls about the ledger's files fail."""
+    """Calls that concern the ledger's files fail."""
 
     name: str = "io"
     sentence: str = "every call about the ledger's files failed, once and from then on"
@@ -90,13 +90,13 @@ class FailingDisk:
         return why_no_files() or why_no_tracing()
 
     def plan(self, lab: Lab) -> Plan:
-        """In which round, how, and at which call of its kind."""
+        """Points consist of the round, the way to fail, and the number of the call."""
         recording = self.recording = lab.stage.perform_one(record(lab, work_only=True))
         counted = Counter((step.round, step.call, step.thread) for step in recording.steps)
         points: list[Numbers] = []
         for rounds in range(1, recording.rounds + 1):
             for number, way in enumerate(WAYS, 1):
-                # Each thread counts for itself.
+                # Each thread is counted separately.
                 most = max(
                     count * (at == rounds and call in way.names)
                     for (at, call, _), count in counted.items()
@@ -105,14 +105,14 @@ class FailingDisk:
         sizes = range(1, recording.largest_bytes // STEP_BYTES + 2)
         points += [(1, LIMITED, at) for at in sizes]
         if can_mount():
-            # Also beyond the size of the largest file: there are others.
+            # Also beyond the size of the largest file, because there are other files.
             points += [(1, FULL, at) for at in range(1, 2 * len(sizes) + 1)]
         return Plan(points)
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         if len(numbers) != 3:
             raise CrashTestRefused(
-                f"{','.join(map(str, numbers))} is no point of the level io, which has three "
+                f"{','.join(map(str, numbers))} is not a point of the level io, which has three "
                 "numbers: the round, the way to fail, the call. Nothing was made to fail."
             )
         rounds, way, at = numbers
@@ -165,7 +165,7 @@ class FailingDisk:
 
 def _limited(errand: _Turn, moment: Moment, limit_bytes: int) -> Examining[tuple[Child, bool]]:
     def limit(link: Link) -> None:
-        # Python ignores the signal that comes with it, so the call fails as on a full disk.
+        # Python ignores the signal that comes with it, so the call fails like on a full disk.
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, resource.RLIM_INFINITY))
 
     child: Child = yield Begin(errand(limit), moment.upstream)
@@ -184,7 +184,7 @@ def _filled(errand: _Turn, moment: Moment, size_bytes: int) -> Examining[tuple[C
 
 
 def _was_disturbed(child: Child) -> bool:
-    """Work that ended without an error had room enough; it is looked at, and not counted."""
+    """Whether the work failed. If it did not, it had enough space: it is checked, not counted."""
     return child.ending is not None and child.ending.error is not None
 
 
@@ -192,7 +192,7 @@ _Turn = Callable[[Callable[[Link], None]], Errand]
 
 
 def _live_until(lab: Lab, moment: Moment, rounds: int) -> Examining[_Turn | None]:
-    """Live through the rounds before the one that meets the fault; None: it does not come."""
+    """Run the rounds before the one that meets the fault. None: that round does not come."""
     turn = None
     for number in range(1, rounds + 1):
         decided = (() if turn is None else turn.rulings, () if turn is None else turn.messages)
@@ -219,7 +219,7 @@ def _live_until(lab: Lab, moment: Moment, rounds: int) -> Examining[_Turn | None
 
 
 def _ended_as_ever(lab: Lab, child: Child) -> bool:
-    """Whether the work has not let anybody know that its disk failed."""
+    """Whether the work ended without reporting that its disk failed."""
     assert lab.baseline is not None
     expected = lab.baseline.lived.ending
     return None not in (child.ending, expected) and child.ending == expected

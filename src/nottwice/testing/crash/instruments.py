@@ -1,6 +1,6 @@
 """The clock and the stores of a child.
 
-Waiting takes no time, every ledger lies in the folder of its examination, and every commit has a
+Waiting takes no time, every ledger is in the folder of its examination, and every commit has a
 point before and after it.
 """
 
@@ -25,7 +25,7 @@ from nottwice.testing.fatal import name_of
 
 
 class StillClock:
-    """Time stands still except for pauses, which are over at once. The parent keeps the time."""
+    """Time stands still except for pauses, which end immediately. The parent keeps the time."""
 
     def __init__(self, link: Link, *, now: float, ahead_seconds: float) -> None:
         self._link = link
@@ -46,11 +46,11 @@ class StillClock:
         return 0.5
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """What is put off comes at another moment in every course; here it never comes."""
+        """Never call it: deferred calls would come at a different moment in every course."""
 
 
 class Redirect:
-    """Where the ledger that some code names by a path lies in an examination."""
+    """Where the ledger that the code names by a path is in an examination."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
@@ -62,7 +62,7 @@ class Redirect:
         mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
         moved = self._folder / f"{mark}-{path.name}"
         if (path / OWN_FOLDER).is_dir():
-            # A folder is recognised by what is in it; the real one stays untouched.
+            # A folder is recognised by its contents. The real one stays untouched.
             (moved / OWN_FOLDER).mkdir(parents=True, exist_ok=True)
         return moved
 
@@ -101,7 +101,7 @@ class CountedStore:
                 outer.set_exception(error)
                 return
             self._writes.accepted(number)
-            # Only then: the waiter must not run ahead of the point.
+            # Only now, because the waiter must not run ahead of the point.
             self._points.reach(f"after {name_of(one)}")
             outer.set_result(None)
 
@@ -123,14 +123,14 @@ class CountedStore:
 
 
 _numbers = itertools.count()
-"""Of all ledgers of this process: the parent knows a write by its number."""
+"""Shared by all ledgers of this process: the parent identifies a write by its number."""
 
 
 class Writes:
-    """Tells the parent which holder begins to write, and that it was let to.
+    """Tells the parent which holder starts to write, and that the write was accepted.
 
-    The beginning counts: a process that is stopped between its commit and the news of it has still
-    written before whoever came then.
+    The start counts. A process that is stopped between its commit and the report of it has still
+    written before the process that came next.
     """
 
     def __init__(self, link: Link) -> None:

@@ -1,7 +1,7 @@
-"""What must be true of the ledger and the world, right after a crash and again after the resume.
+"""What must be true of the ledger and the world, right after a crash and again after the resume?
 
-Each invariant is a function that yields a sentence for everything it finds wrong. Looking right
-after the crash matters: a resume heals much of what a broken engine leaves behind.
+Each invariant is a function that yields a sentence for everything that it finds wrong. Checking
+right after the crash matters, because a resume repairs much of what a broken engine leaves behind.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from nottwice.testing.crash.view import View
 
 UNREADABLE = "unreadable"
 _RECORDED_TIMES = ("nottwice.now", "nottwice.sleep", "nottwice.deadline")
-# What requests that were lost may have cost stays counted.
+"""Rows whose result is a time: an interrupted run reads its clock later, or another clock."""
 _WITH_WHAT_WAS_LOST = ("nottwice.allowance",)
-"""Rows whose result is a time: a run that was interrupted reads its clock later, or another one."""
+"""Rows whose result still counts what lost requests may have cost."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Case:
-    """What an invariant looks at."""
+    """What an invariant checks."""
 
     view: View
     upstream: Upstream
     baseline: Baseline
     lived: Lived | None = None
-    """The life that has just ended; None right after a crash."""
+    """The life that has just ended. None right after a crash."""
     at_most_repeated: int | None = None
-    """How many calls a fault may repeat; None: as many as were under way."""
+    """How many calls a fault may repeat. None: as many as were in progress."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class Invariant:
     sentence: str
     check: Callable[[Case], Iterator[str]]
     always: bool
-    """Whether it holds at every moment; else only when the work has ended."""
+    """Whether it holds at every moment, or only when the work has ended."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Violation:
-    """Something that must be true and was not."""
+    """Something that must be true but was not."""
 
     invariant: str
     promise: str
@@ -65,12 +65,12 @@ class Violation:
 
 
 def check_after_crash(case: Case) -> list[Violation]:
-    """Everything that must hold at any moment."""
+    """Check everything that must hold at any moment."""
     return _check(case, "after the crash", [one for one in INVARIANTS if one.always])
 
 
 def check_after_resume(case: Case) -> list[Violation]:
-    """Everything that must hold once the work has ended."""
+    """Check everything that must hold once the work has ended."""
     return _check(case, "after the resume", list(INVARIANTS))
 
 
@@ -93,18 +93,18 @@ def no_effect_twice(case: Case) -> Iterator[str]:
     expected = Counter(one.what for one in case.baseline.upstream.effects)
     for what, count in Counter(one.what for one in case.upstream.effects).items():
         if count > expected[what]:
-            yield f"{what} took effect {count} times, and {expected[what]} times without a crash"
+            yield f"{what} took effect {count} times, but {expected[what]} times without a crash"
 
 
 def intent_before_effect(case: Case) -> Iterator[str]:
     for attempt in case.upstream.attempts:
         row = case.view.row(attempt.call_id)
         if row is None:
-            yield f"the world saw attempt {attempt.attempt} of {attempt.tool}, which no row names"
+            yield f"the world saw attempt {attempt.attempt} of {attempt.tool}, which has no row"
         elif row.attempt < attempt.attempt:
             yield (
-                f"the world saw attempt {attempt.attempt} of {attempt.tool}, and the ledger only "
-                f"knows of attempt {row.attempt}"
+                f"the world saw attempt {attempt.attempt} of {attempt.tool}, but the ledger only "
+                f"has attempt {row.attempt}"
             )
 
 
@@ -115,20 +115,20 @@ def receipts_are_true(case: Case) -> Iterator[str]:
             continue
         name = row.identity.tool_name
         if not _took_effect(row, case.upstream):
-            yield f"{name} has a receipt, and the world has not seen it"
+            yield f"{name} has a receipt, but the world has not seen it"
         known = expected.get(row.call_id)
         if known is not None and known.status is CallStatus.DONE and known.result != row.result:
-            yield f"{name} has the receipt {row.result}, and without a crash it is {known.result}"
+            yield f"{name} has the receipt {row.result}, but without a crash it is {known.result}"
 
 
 def receipts_are_kept(case: Case) -> Iterator[str]:
-    """A commit that returned is durable (P10), whatever befalls the process or the disk then."""
+    """A commit that returned is durable (P10), whatever happens to the process or disk then."""
     reported = {call_id for one in case.upstream.writes if one.accepted for call_id in one.done}
     kept = {row.call_id for row in case.view.calls if row.status is CallStatus.DONE}
     for call_id in sorted(reported - kept):
         row = case.view.row(call_id)
         name = call_id[:12] if row is None else row.identity.tool_name
-        yield f"the result of {name} was recorded, and is not there any more"
+        yield f"the result of {name} was recorded but is missing now"
 
 
 def rows_and_steps_agree(case: Case) -> Iterator[str]:
@@ -138,9 +138,9 @@ def rows_and_steps_agree(case: Case) -> Iterator[str]:
         around = [step for step in case.view.steps if _contains(step, row)]
         name, where = row.identity.tool_name, row.identity.node_id
         if not around:
-            yield f"{name} has a row, and its step {where!r} has no mark"
+            yield f"{name} has a row, but its step {where!r} has no record"
         if row.status.in_doubt and any(step.status is StepStatus.DONE for step in around):
-            yield f"{name} is in doubt in a step that is finished"
+            yield f"{name} is in doubt in a finished step"
 
 
 def checkpoints_can_be_read(case: Case) -> Iterator[str]:
@@ -156,14 +156,14 @@ def waits_have_a_reason(case: Case) -> Iterator[str]:
         if run.status is not RunStatus.WAITING:
             continue
         if not run.waits:
-            yield f"run {run.workflow_id!r} waits, and no reason is on record"
+            yield f"run {run.workflow_id!r} waits without a recorded reason"
         for wait in run.waits:
             if wait.kind is WaitKind.REVIEW and wait.subject not in reviews:
-                yield f"run {run.workflow_id!r} waits for review {wait.subject}, which is not there"
+                yield f"run {run.workflow_id!r} waits for review {wait.subject}, which is missing"
 
 
 def decisions_apply_once(case: Case) -> Iterator[str]:
-    """A licence allows one attempt: the next one has another attempt id, and another licence."""
+    """A permission allows one attempt. The next attempt has another id and another permission."""
     for (call_id, attempt_id), count in Counter(
         (review.call_id, review.attempt_id)
         for review in case.view.reviews
@@ -171,11 +171,11 @@ def decisions_apply_once(case: Case) -> Iterator[str]:
     ).items():
         row = case.view.row(call_id)
         if count > 1 or (row is not None and row.attempt_id == attempt_id):
-            yield f"a licence for another attempt of call {call_id[:12]} was used and is unspent"
+            yield f"a permission for another attempt of call {call_id[:12]} was used but not spent"
 
 
 def approvals_come_first(case: Case) -> Iterator[str]:
-    """An approval is for the very call that was shown, not for the next one like it."""
+    """An approval applies to the call that was shown, not to the next one like it."""
     kind = ReviewKind.APPROVAL
     asked = {
         one.identity.tool_name for one in case.baseline.lived.after.reviews if one.kind is kind
@@ -187,7 +187,7 @@ def approvals_come_first(case: Case) -> Iterator[str]:
     }
     for attempt in case.upstream.attempts:
         if attempt.tool in asked and attempt.call_id not in allowed:
-            yield f"the world saw {attempt.tool} with {attempt.args}, which nobody had approved"
+            yield f"the world saw {attempt.tool} with {attempt.args}, which was not approved"
 
 
 def only_the_holder_writes(case: Case) -> Iterator[str]:
@@ -199,7 +199,7 @@ def only_the_holder_writes(case: Case) -> Iterator[str]:
         if write.epoch < last:
             yield (
                 f"process {write.process} wrote run {write.run_id!r} with epoch {write.epoch}, "
-                f"after epoch {last} had taken it over"
+                f"after epoch {last} had taken over"
             )
         newest[write.run_id] = max(last, write.epoch)
 
@@ -220,7 +220,7 @@ def same_ledger(case: Case) -> Iterator[str]:
     expected, found = _normal(case.baseline.lived.after), _normal(case.view)
     for what in sorted(expected.keys() | found.keys()):
         if expected.get(what) != found.get(what):
-            yield f"{what} is {found.get(what)}, and without a crash it is {expected.get(what)}"
+            yield f"{what} is {found.get(what)}, but without a crash it is {expected.get(what)}"
 
 
 def doubts_are_settled_once(case: Case) -> Iterator[str]:
@@ -239,9 +239,9 @@ def doubts_are_settled_once(case: Case) -> Iterator[str]:
         ]
         by_person = row.settled_by is not None and row.settled_by.startswith("decision")
         if len(said) != by_person:
-            yield f"{name} was settled by {row.settled_by}, and {len(said)} decisions say happened"
+            yield f"{name} was settled by {row.settled_by}, but {len(said)} decisions say happened"
         if row.settled_by == "verify" and row.call_id not in case.upstream.verified:
-            yield f"{name} was settled by verify, which nobody asked"
+            yield f"{name} was settled by verify, which was not called"
 
 
 def every_run_ends(case: Case) -> Iterator[str]:
@@ -255,12 +255,12 @@ def every_run_ends(case: Case) -> Iterator[str]:
         yield "the work did not end"
     elif lived.ending.shown != expected.ending.shown:
         yield (
-            f"the work {lived.ending.shown} ({lived.ending.text}), and without a crash it "
+            f"the work {lived.ending.shown} ({lived.ending.text}), but without a crash it "
             f"{expected.ending.shown}"
         )
     for run in case.view.runs:
         if run.holder_id is not None:
-            yield f"run {run.workflow_id!r} was not given up"
+            yield f"run {run.workflow_id!r} was not released"
 
 
 def little_is_done_again(case: Case) -> Iterator[str]:
@@ -276,14 +276,14 @@ INVARIANTS = (
     Invariant(
         "intent before effect",
         "P32",
-        "Every attempt that the world saw is named by a row that was durable before it.",
+        "Every attempt that the world saw has a row that was durable before it.",
         intent_before_effect,
         True,
     ),
     Invariant(
         "receipts are true",
         "P33",
-        "Whatever the ledger calls done took effect, with this result.",
+        "Every call that the ledger calls done took effect, with this result.",
         receipts_are_true,
         True,
     ),
@@ -297,7 +297,7 @@ INVARIANTS = (
     Invariant(
         "rows and steps agree",
         "P34",
-        "No row without the mark of its step, and no doubt in a finished step.",
+        "Every row has a record of its step, and a finished step contains no doubt.",
         rows_and_steps_agree,
         True,
     ),
@@ -318,21 +318,21 @@ INVARIANTS = (
     Invariant(
         "decisions apply once",
         "P35",
-        "A decision of a person licenses one attempt, and is used up by it.",
+        "A person's decision allows one attempt, which uses it up.",
         decisions_apply_once,
         True,
     ),
     Invariant(
         "approvals come first",
         "P25",
-        "What needs approval reaches the world only after somebody approved that very call.",
+        "A call that needs approval reaches the world only after that call was approved.",
         approvals_come_first,
         True,
     ),
     Invariant(
         "only the holder writes",
         "P35",
-        "Once a run was taken over, its former holder writes nothing any more.",
+        "Once a run is taken over, its former holder writes nothing.",
         only_the_holder_writes,
         True,
     ),
@@ -360,14 +360,14 @@ INVARIANTS = (
     Invariant(
         "every run ends",
         "P36",
-        "With the faults over the work ends, as it does without a crash.",
+        "When the faults are over, the work ends as it does without a crash.",
         every_run_ends,
         False,
     ),
     Invariant(
         "little is done again",
         "P160",
-        "A fault repeats the calls that were under way, or as many as the work tolerates.",
+        "A fault repeats only the calls that were in progress, or as many as the work allows.",
         little_is_done_again,
         False,
     ),
@@ -404,7 +404,7 @@ def _state_text(chain: Sequence[CheckpointRecord]) -> str:
 
 
 def _normal(view: View) -> dict[str, str]:
-    """A ledger without what may differ: times, processes, attempts, reviews."""
+    """Return a ledger without what may differ: times, processes, attempts, reviews."""
     normal: dict[str, str] = {}
     for run in view.runs:
         failure = run.failure.error_type if run.failure is not None else None

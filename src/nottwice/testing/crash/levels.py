@@ -1,9 +1,9 @@
-"""Where the faults are: one class per level, and all of them in ``LEVELS``.
+"""Where are the faults? One class per level, and all of them in ``LEVELS``.
 
-A level plans its points, and examines one point at a time. To add a level, write a class with the
-five members of :class:`Level` and put it into ``LEVELS``; what it needs is in :class:`Lab`:
-``new_moment``, ``copy``, ``live`` (with a fault or without) and, here, ``examine_moment``, which
-recovers what a fault left behind and checks every invariant.
+A level plans its points and examines one point at a time. To add a level, write a class with the
+five members of :class:`Level` and add it to ``LEVELS``. Use :class:`Lab`: ``new_moment``, ``copy``,
+``live`` (with or without a fault). Use ``examine_moment`` from here, which recovers what a fault
+left behind and checks every invariant.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from nottwice.testing.crash.stage import Examining
 
 LEAST_CRASHES = 4
 Numbers = tuple[int, ...]
-"""A point of a level: the n-th boundary or line, and for a second fault its number, too."""
+"""A point of a level: the number of a boundary or line, and for a second fault its number too."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Examined:
-    """What came of one point."""
+    """The result of one point."""
 
     level: str
     numbers: Numbers
     met: bool
-    """False: the work ended before it came to this point."""
+    """False: the work ended before it reached this point."""
     where: str = ""
     violations: tuple[Violation, ...] = ()
 
@@ -48,9 +48,9 @@ class Plan:
 
     points: Sequence[Numbers]
     whole: bool = True
-    """False: there are more, but the budget did not allow to find them all."""
+    """False: there are more, but the budget did not allow finding them all."""
     counts_up: bool = False
-    """Whether the points are 1, 2, 3 and so on, so that one can look for more of them."""
+    """Whether the points are 1, 2, 3 and so on, so that more can be searched for."""
 
 
 class Level(Protocol):
@@ -61,13 +61,13 @@ class Level(Protocol):
 
     @property
     def sentence(self) -> str:
-        """What it does, for people who choose one."""
+        """Describe the level, for people who choose one."""
 
     def why_not(self) -> str | None:
-        """Why it cannot be examined on this machine; None: it can."""
+        """Return why it cannot be examined on this machine, or None if it can."""
 
     def plan(self, lab: Lab) -> Plan:
-        """All its points. It may perform on the lab's stage to find them out, but not for longer
+        """Return all its points. It may perform on the lab's stage to find them, but for no more
         than about half of the time until ``lab.deadline``."""
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
@@ -75,7 +75,7 @@ class Level(Protocol):
 
 
 def examine_moment(lab: Lab, moment: Moment) -> Examining[tuple[Lived, tuple[Violation, ...]]]:
-    """Recover from what a fault left, without further faults, and check before and after."""
+    """Recover from what a fault left, without further faults. Check before and after."""
     baseline = lab.baseline
     assert baseline is not None
     crashed = moment.upstream.copy()
@@ -88,7 +88,7 @@ def examine_moment(lab: Lab, moment: Moment) -> Examining[tuple[Lived, tuple[Vio
 
 
 def reported_is_kept(case: Case) -> tuple[Violation, ...]:
-    """Of work that has told how it ended: everything that it did must still be there (P10)."""
+    """Check that everything still exists that the work did before it reported its end (P10)."""
     return tuple(
         Violation("what was reported is kept", "P10", text, "after the crash")
         for text in same_ledger(case)
@@ -151,7 +151,7 @@ class Double:
         source = (
             first_crash(lab, number)
             for index, number in enumerate(firsts)
-            # However small the budget is, there must be something to examine.
+            # However small the budget, there must be something to examine.
             if index < LEAST_CRASHES or lab.seconds_left() >= half
         )
         for crash in lab.stage.perform(source):
@@ -206,7 +206,7 @@ def first_crash(lab: Lab, number: int) -> Examining[FirstCrash | None]:
 
 
 def count_lines(lab: Lab) -> int:
-    """How many lines of nottwice an uninterrupted run executes."""
+    """Return how many lines of nottwice an uninterrupted run executes."""
     moment = lab.new_moment()
     lived = lab.stage.perform_one(lab.live(moment, counts=PointKind.LINE))
     lab.discard(moment)

@@ -1,11 +1,11 @@
-"""The line between a child and its parent: one JSON object a line, over a socket pair.
+"""The connection between a child and its parent: one JSON object per line, over a socket pair.
 
-A child asks (and waits for the reply) or tells (and goes on). What was sent before the child died
-is read all the same: a request that is on its way is carried out, as in a real network.
+A child asks (and waits for the reply) or tells (and continues). What was sent before the child died
+is still read: a request that is on its way is carried out, as in a real network.
 
-What a child asks: ``effect``, ``read``, ``verify``, ``pause``. What it tells: ``writing`` and
-``wrote`` (a commit begins, and was accepted), ``invoking`` and ``over`` (a call), ``seen`` (the
-durable state), ``dying`` and ``stopping`` (it met its fault), ``refused``, ``ended``.
+A child asks ``effect``, ``read``, ``verify``, ``pause``. It tells ``writing`` and ``wrote`` (a
+commit starts, and was accepted), ``invoking`` and ``over`` (a call), ``seen`` (the durable state),
+``dying`` and ``stopping`` (it met its fault), ``refused``, ``ended``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PIECE = 65536
 
 
 class Link:
-    """One end of the line."""
+    """One end of the connection."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -36,27 +36,27 @@ class Link:
         self._socket.close()
 
     def note(self, subject: str, **facts: Any) -> None:
-        """Say something with the next message: sending costs more than all the rest."""
+        """Send something along with the next message, because sending is the expensive part."""
         with self._guard:
             self._noted += _line({"tell": subject, **facts})
 
     def tell(self, subject: str, **facts: Any) -> None:
-        """Say something that needs no reply."""
+        """Send something that needs no reply."""
         with self._guard:
             self._send({"tell": subject, **facts})
 
     def stop(self, **facts: Any) -> None:
-        """Say that this process stops, and stop it, until somebody wakes it.
+        """Report that this process stops, and stop it until it is woken.
 
-        Nobody gets a word in between: another thread that is about to write would be heard only
-        after the wake, as if it had begun to write then.
+        No other thread may send in between. A thread that is about to write would be heard only
+        after the wake, as if it had started to write then.
         """
         with self._guard:
             self._send({"tell": "stopping", **facts})
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     def ask(self, subject: str, **facts: Any) -> dict[str, Any]:
-        """Ask something and wait for the reply. A child without a parent has no reason to live."""
+        """Ask something and wait for the reply. Without a parent, end this process."""
         with self._guard:
             self._send({"ask": subject, **facts})
             while b"\n" not in self._pending:
@@ -69,14 +69,14 @@ class Link:
         return reply
 
     def reply(self, message: dict[str, Any]) -> None:
-        """The parent's answer. A child that died while it waited needs none."""
+        """Send the parent's answer. A child that died while it waited needs none."""
         try:
             self._send(message)
         except OSError:
             return
 
     def read(self) -> list[dict[str, Any]] | None:
-        """What the other end has said by now; None once it is gone and everything was read."""
+        """Return what the other end has sent, or None once it is gone and everything was read."""
         try:
             piece = self._socket.recv(_PIECE)
         except ConnectionResetError:
@@ -96,6 +96,6 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def make_link() -> tuple[Link, Link]:
-    """Both ends of a new line: the parent's, the child's."""
+    """Return both ends of a new connection: the parent's, the child's."""
     ours, theirs = socket.socketpair()
     return Link(ours), Link(theirs)

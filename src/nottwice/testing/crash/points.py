@@ -1,7 +1,7 @@
-"""Where a child can meet its fault, counted as it goes; used inside the child only.
+"""Where can a child meet its fault? Points are counted inside the child.
 
-Two kinds of points: boundaries (before and after everything durable and every effect) and executed
-lines of nottwice itself. Both are counted from outside, so production code knows nothing of them.
+There are two kinds of points: boundaries (before and after everything durable and every effect) and
+executed lines of nottwice itself. Both are counted from outside, unknown to production code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PointKind(enum.Enum):
 
 @frozen_record(frozen=True, slots=True)
 class Fault:
-    """What befalls a child at one of its points: a SIGKILL, or a SIGSTOP to be woken from."""
+    """What happens to a child at one of its points: SIGKILL, or SIGSTOP and a later wake."""
 
     at: int
     stops: bool = False
@@ -84,14 +84,14 @@ class Points:
 
     @contextlib.contextmanager
     def around(self, what: str) -> Iterator[None]:
-        """A point before and a point after; the second exists only if nothing was raised."""
+        """A point before and a point after. The second exists only if nothing was raised."""
         self.reach(f"before {what}")
         yield
         self.reach(f"after {what}")
 
     @property
     def passed(self) -> int:
-        """How many points of the counted kind have been passed, earlier processes included."""
+        """How many points of the counted kind have been passed, including earlier processes."""
         by_lines = self._counts is PointKind.LINE
         return self.first + (self.lines if by_lines else len(self.boundaries))
 

@@ -1,8 +1,8 @@
-"""Power loss: every disk that may be found after the power failed at every step of the work.
+"""Power loss: every disk that may be found after a power failure at every step of the work.
 
-One recording is enough: it knows at every step what was safe and what was not. From it the disks
-are built that may be found, each is given to the work together with the world as it was at that
-step, and everything must be true that is true after any other crash.
+One recording is enough, because it contains what was safe at every step. From it, this level builds
+the disks that may be found. The work is resumed with each of them and the world of that step, and
+everything must be true that is true after any other crash.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from nottwice.testing.crash.stage import Examining
 from nottwice.testing.crash.tracing import why_no_tracing
 
 MOST_EXHAUSTED = 6
-"""With so many changes that may be lost, every subset is examined; with more, a sample."""
+"""Up to this many unsafe changes, every subset is examined. With more, a sample."""
 SAMPLED_SUBSETS = 24
 LEAST_PLANNED = 40
-"""So many disks are found however small the budget is."""
+"""At least this many disks are examined, however small the budget."""
 
 
 @dataclass(slots=True)
@@ -84,8 +84,8 @@ class Power:
 
 
 def _fullest(steps: Sequence[Step]) -> Iterator[tuple[int, Step]]:
-    """The steps with the most to lose. As long as nothing is synced and the world sees nothing,
-    every disk of a step is also a disk of the next one."""
+    """Yield the steps with the most to lose. While nothing is synced and the world sees nothing,
+    every disk of a step is also a disk of the next step."""
     for number, (step, after) in enumerate(zip_longest(steps, steps[1:]), 1):
         grows = after is not None and (
             after.disk.safe is step.disk.safe
@@ -97,7 +97,7 @@ def _fullest(steps: Sequence[Step]) -> Iterator[tuple[int, Step]]:
 
 
 def _choices(lab: Lab, disk: DiskState) -> Iterator[tuple[int, int]]:
-    """Which changes are kept, as bits, and which write of them is torn (0: none)."""
+    """Yield which changes are kept, as bits, and which of these writes is torn (0: none)."""
     count = len(disk.pending)
     every = disk.images_differ_by() - 1
     if count <= MOST_EXHAUSTED:

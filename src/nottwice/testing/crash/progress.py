@@ -1,4 +1,4 @@
-"""How far has it come? A bar on a terminal; elsewhere a line every few seconds."""
+"""Shows progress: a bar on a terminal, elsewhere a line every few seconds."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from nottwice.testing.crash.sweep import Progress
 LINE_SECONDS = 2.0
 """How often a line is written where there is no terminal."""
 Show = Callable[[str, int, int | None, str], None]
-"""What is being done, how many of how many are done, and what else there is to say about it."""
+"""Receives what is being done, how many are done, how many there are, and a note."""
 
 
 @contextlib.contextmanager
 def shown(
     stream: TextIO, *, lines: bool = True, now: Callable[[], float] = time.monotonic
 ) -> Iterator[Show]:
-    """Give the function that shows how far something has come.
+    """Yield the function that shows progress.
 
-    ``lines=False``: nothing at all where there is no terminal.
+    ``lines=False``: show nothing if there is no terminal.
     """
     console = Console(file=stream)
     if not console.is_terminal:
@@ -50,7 +50,7 @@ def shown(
 
 @contextlib.contextmanager
 def progress_bar(stream: TextIO, *, lines: bool = True) -> Iterator[Callable[[Progress], None]]:
-    """The same for a sweep."""
+    """Like ``shown``, for a sweep."""
     with shown(stream, lines=lines) as show:
 
         def show_sweep(progress: Progress) -> None:
@@ -61,7 +61,7 @@ def progress_bar(stream: TextIO, *, lines: bool = True) -> Iterator[Callable[[Pr
 
 
 class _Lines:
-    """A log is read later: what is over within moments needs no line in it."""
+    """Lines for a log. Quick work needs no line in it."""
 
     def __init__(self, stream: TextIO, now: Callable[[], float]) -> None:
         self._stream = stream
@@ -74,10 +74,10 @@ class _Lines:
             return
         self._last = at
         of = "" if total is None else f" of {total:,}"
-        # A reader that is gone, such as head, must not decide what is done.
+        # A reader that is gone, like head, must not stop the work.
         with contextlib.suppress(OSError):
             print(f"{what}: {done:,}{of}{note}", file=self._stream, flush=True)
 
 
 def _nothing(what: str, done: int, total: int | None, note: str) -> None:
-    """Nobody watches."""
+    """Show nothing."""

@@ -1,8 +1,8 @@
-"""One uninterrupted life of the work, written down: every change of the disk, every question.
+"""A recording of one uninterrupted life of the work: every change of the disk, every request.
 
 The calls that strace saw are followed one by one: which file a descriptor leads to, where its next
-write goes, what a sync makes safe. What the work asked of the world comes from the same list, so
-it is known at every step what was safe on the disk when the world saw something.
+write goes, what a sync makes safe. The work's requests to the world are in the same list. So at
+every step it is known what was safe on the disk when the world saw something.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nottwice.testing.crash.tracing import Called, Tracer, bytes_of
 from nottwice.testing.crash.upstream import Upstream
 
 SHARED_MEMORY = "-shm"
-"""SQLite makes this file anew when nobody has the ledger open, so no power cut can spoil it."""
+"""SQLite recreates this file when no process has the ledger open, so power loss cannot spoil it."""
 _TRACED = (
     "trace=openat,?open,?creat,close,?dup,?dup2,?dup3,write,pwrite64,lseek,ftruncate,fallocate,"
     "fsync,fdatasync,?rename,?renameat,?renameat2,?unlink,?unlinkat,?mkdir,?mkdirat,?rmdir,"
@@ -34,7 +34,7 @@ _OPTIONS = ("-xx", "-s", "100000000", "-e", _TRACED, "-e", "signal=none")
 
 @frozen_record(frozen=True, slots=True)
 class Step:
-    """Something happened; and what the disk and the world were like then."""
+    """Something that happened, with the state of the disk and the world at that time."""
 
     text: str
     round: int
@@ -44,7 +44,7 @@ class Step:
     disk: DiskState
     world: Upstream
     reported: bool = False
-    """The work had come to its end, and had told so; not only to the end of a round."""
+    """The work had ended and reported it, and not only the end of a round."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -59,13 +59,13 @@ class Recording:
 
     @property
     def rounds(self) -> int:
-        """In how many processes, one after the other, the work came to its end."""
+        """How many processes, one after the other, the work needed."""
         return max((step.round for step in self.steps), default=0)
 
 
 @dataclass(slots=True)
 class Remembering(Upstream):
-    """A world that remembers what it was like at every question and every call of a pure tool."""
+    """A world that remembers its state at every request and every call of a pure tool."""
 
     moments: list[Upstream] = field(default_factory=list)
 
@@ -74,9 +74,9 @@ class Remembering(Upstream):
 
 
 def record(lab: Lab, *, work_only: bool) -> Examining[Recording]:
-    """Let the work run to its end and write down what it did.
+    """Run the work to its end and record what it did.
 
-    With ``work_only`` nothing that happens around the work: neither looking nor deciding.
+    With ``work_only``, leave out what happens around the work: reading the state and deciding.
     """
     folder, world = lab.new_moment().folder, Remembering()
     follower = _Follower(folder / LEDGERS, world)
@@ -105,7 +105,7 @@ def record(lab: Lab, *, work_only: bool) -> Examining[Recording]:
 
 
 def watched(errand: Errand, upstream: Upstream, tracer: Tracer) -> Examining[Child]:
-    """Run one errand under the eyes of strace, until it is over."""
+    """Run one errand under strace, until it is over."""
     child: Child = yield Begin(errand, upstream)
     yield Until(child)
     if child.over:
@@ -138,7 +138,7 @@ class _Follower:
         self.largest_bytes = 0
 
     def follow_round(self, number: int, calls: list[Called], *, last: bool) -> None:
-        """A round is a process of its own: it begins without descriptors."""
+        """Follow one round. A round is a new process, so it starts without descriptors."""
         self._last = last
         self._open.clear()
         self._said.clear()
@@ -160,7 +160,7 @@ class _Follower:
                 )
 
     def _follow(self, call: Called) -> Iterator[str]:
-        """What a call means; nothing, if it has nothing to do with the ledgers."""
+        """Yield what a call means, or nothing if it does not concern the ledgers."""
         given = call.arguments
         match call.name:
             case "openat":
@@ -249,11 +249,11 @@ class _Follower:
             yield f"{before} became {after}"
 
     def _sent(self, descriptor: int, data: bytes) -> Iterator[str]:
-        """What the child says to the world: the parent has it from here on."""
+        """Follow what the child sends to the world. From here on, the parent has it."""
         *lines, self._said[descriptor] = (self._said.get(descriptor, b"") + data).split(b"\n")
         for line in lines:
             if not line.startswith((b'{"ask"', b'{"tell"')):
-                # Event loops wake themselves through sockets of their own.
+                # Event loops wake themselves through their own sockets.
                 continue
             message = json.loads(line)
             if "ask" in message:
@@ -267,7 +267,7 @@ class _Follower:
                 yield "the work had ended"
 
     def _path(self, quoted: str) -> str | None:
-        """A path below the folder of the ledgers, "" for that folder itself; None: elsewhere."""
+        """Return a path below the folder of the ledgers, "" for the folder itself, else None."""
         path = os.path.normpath(os.fsdecode(bytes_of(quoted)))
         if not (path + os.sep).startswith(self._root):
             return None

@@ -1,9 +1,9 @@
-"""What did a fault cost: which calls were made again that an uninterrupted run makes once? (P160)
+"""What did a fault cost? Finds the calls that were repeated but are made once without it. (P160)
 
 Every invocation of a tool is counted by the id of its call, over the killed process and all that
-resume it. Two kinds are told apart. Effects and recorded model calls are durable before they
-return, so a kill repeats only what was under way. The result of any other pure tool waits up to
-100 ms for a commit. Time stands still in a crash test, so that commit never comes, and the count of
+resume it. There are two kinds. Effects and recorded model calls are durable before they return, so
+a kill repeats only those that were in progress. The result of any other pure tool waits up to
+100 ms for a commit. Time stands still in a crash test, so that commit never comes. The count of
 such calls is the most that a process can lose in those 100 ms.
 """
 
@@ -23,7 +23,7 @@ MODEL = f"{OWN_PREFIX}model"
 
 @frozen_record(frozen=True, slots=True)
 class Repeated:
-    """Calls that were made again, by tool."""
+    """Calls that were repeated, by tool."""
 
     kept: Counter[str]
     """Of tools whose results are durable before they are returned."""
@@ -36,7 +36,7 @@ class Repeated:
 
 
 def tell_invoking(ask: Fire, link: Link) -> None:
-    """Tell the parent of a pure call that this process makes. Effects it answers itself."""
+    """Tell the parent about a pure call of this process. The parent answers effects itself."""
     if ask.tool.replay_class.effectful:
         return
     name, call_id = ask.tool.name, ask.in_flight.identity.call_id
@@ -47,7 +47,7 @@ def tell_invoking(ask: Fire, link: Link) -> None:
 
 
 def repeated(found: Upstream, expected: Upstream) -> Repeated:
-    """What was done more often than in the uninterrupted run."""
+    """Return what was done more often than in the uninterrupted run."""
     usual = Counter(one.call_id for one in expected.invoked)
     kept: Counter[str] = Counter()
     waiting: Counter[str] = Counter()
@@ -59,10 +59,10 @@ def repeated(found: Upstream, expected: Upstream) -> Repeated:
 
 
 def excess(found: Upstream, expected: Upstream, *, at_most: int | None) -> str | None:
-    """What is wrong with what was done again; None: nothing.
+    """Return what is wrong with the repeated calls, or None.
 
-    ``at_most``: how many calls one fault may cost, of whatever tool. None: those that were under
-    way; results that wait for a commit are not judged.
+    ``at_most`` is how many calls of any tool one fault may cost. None: those that were in progress.
+    Results that wait for a commit are then not judged.
     """
     again = repeated(found, expected)
     judged = again.kept if at_most is None else again.every
@@ -71,4 +71,4 @@ def excess(found: Upstream, expected: Upstream, *, at_most: int | None) -> str |
     if judged.total() <= allowed:
         return None
     tools = ", ".join(f"{tool} ×{count}" for tool, count in sorted(judged.items()))
-    return f"{judged.total()} calls were made again ({tools}), and at most {allowed} may be"
+    return f"{judged.total()} calls were repeated ({tools}), but at most {allowed} may be"

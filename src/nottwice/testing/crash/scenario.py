@@ -1,8 +1,8 @@
-"""What is examined: a piece of code, what the world answers it, and what people say.
+"""What is examined: a piece of code, what the world answers it, and what people answer.
 
-The code under test never reaches the real world: every effectful tool is answered by the parent
-process, which counts. An effectful tool that nobody has an answer for is refused when it is asked
-for, and its function never runs.
+The code under test never reaches the real world. The parent process answers every effectful tool
+and counts its calls. An effectful tool without an answer is refused when it is called, and its
+function never runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Raises = type[BaseException] | str | tuple[type[BaseException] | str, ...]
 
 
 class CrashTestRefused(UsageError):
-    """The crash test cannot examine this code, and says why. Nothing real was called."""
+    """The crash test cannot examine this code. The text says why. Nothing real was called."""
 
 
 class LevelsUnavailable(CrashTestRefused):
@@ -36,7 +36,7 @@ class NotDeterministic(CrashTestRefused):
 
 @frozen_record(frozen=True, slots=True)
 class Asking:
-    """What the world is asked for: one attempt of one tool."""
+    """A request to the world: one attempt of one tool."""
 
     tool: str
     args: dict[str, Any]
@@ -44,19 +44,19 @@ class Asking:
     call_id: str
     attempt: int
     earlier: int
-    """How many attempts of this very call the world has seen before, in all processes."""
+    """How many earlier attempts of this call the world has seen, in all processes."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Lost:
-    """A canned answer: the effect takes place, and its response never arrives."""
+    """A canned answer: the effect takes place, but its response never arrives."""
 
     result: Any = None
 
 
 @frozen_record(frozen=True, slots=True)
 class Late:
-    """A canned answer: no response arrives, and the effect takes place that much later."""
+    """A canned answer: no response arrives, and the effect takes place ``seconds`` later."""
 
     result: Any = None
     seconds: float = 1.0
@@ -81,48 +81,48 @@ class Scenario:
     """A piece of code and everything that it needs to run without the real world."""
 
     work: Callable[[], Any]
-    """Starts or resumes; it is called again after every crash, and must not need arguments."""
+    """Starts or resumes. It takes no arguments and is called again after every crash."""
     tools: Mapping[str, Any] = field(default_factory=dict)
-    """By a tool's name: a canned result, or a function of the arguments that the parent calls."""
+    """By tool name: a canned result, or a function of the arguments that the parent calls."""
     answers: Mapping[str, Any] = field(default_factory=dict)
     """By question, event name or tool name: the answer, the payload, or ``"reject"``.
 
-    Without one, the first option is the answer, an approval is given, and an event never comes.
+    Without one, the first option is the answer, an approval is given, and an event never arrives.
     """
     name: str = "the work"
-    """How a person would name it; commands that reproduce a failure use it."""
+    """How a person would name it. Commands that reproduce a failure use it."""
     raises: Raises = ()
-    """The exception with which the work ends even without a crash; empty: it must return."""
+    """The exception with which the work ends even without a crash. If empty, it must return."""
     effects: bool = True
-    """False: the work is meant to change nothing in the world."""
+    """False: the work should change nothing in the world."""
     store: Callable[[Path], Store] | None = None
-    """Opens a third party's store in a folder of the examination, in place of the real one."""
+    """Opens a third-party store in a folder of the examination, in place of the real one."""
     at_most_repeated: int | None = None
-    """How many calls of whatever tool one fault may repeat; None: those that were under way, and
-    pure ones whose results wait for a commit."""
+    """How many calls of any tool one fault may repeat. None: those that were in progress, and pure
+    ones whose results wait for a commit."""
 
     def __post_init__(self) -> None:
         if not callable(self.work):
             raise CrashTestRefused(
                 f"{self.work!r} cannot be called, so it cannot be killed while it runs. Nothing "
-                "was run. Give a function without arguments: lambda: handle('ticket-7')."
+                "was run. Pass a function without arguments: lambda: handle('ticket-7')."
             )
         if self.store is not None and not callable(self.store):
             raise CrashTestRefused(
-                f"store= is {self.store!r}, which cannot be called. Nothing was run. Give a "
+                f"store= is {self.store!r}, which cannot be called. Nothing was run. Pass a "
                 "function that opens your store in an empty folder: lambda folder: MyStore(folder)."
             )
         given = self.at_most_repeated
         if given is not None and (type(given) is not int or given < 0):
             raise CrashTestRefused(
-                f"at_most_repeated= is {given!r}, which is no number of calls. Nothing was run. "
-                "Give 0, 1, 2 and so on, or leave it out."
+                f"at_most_repeated= is {given!r}, which is not a number of calls. Nothing was run. "
+                "Pass 0, 1, 2 and so on, or omit it."
             )
         for expected in self.expected:
             if not (expected if isinstance(expected, str) else _is_exception(expected)):
                 raise CrashTestRefused(
-                    f"raises= is {self.raises!r}, which names no exception. Nothing was run. Give "
-                    "a class, as in raises=LookupError, or a tuple of classes."
+                    f"raises= is {self.raises!r}, which names no exception. Nothing was run. Pass "
+                    "a class, like raises=LookupError, or a tuple of classes."
                 )
         for name, answer in self.tools.items():
             if not callable(answer):
@@ -130,11 +130,11 @@ class Scenario:
 
     @property
     def expected(self) -> tuple[type[BaseException] | str, ...]:
-        """What the work may raise, one by one."""
+        """The exceptions that the work may raise, one by one."""
         return self.raises if isinstance(self.raises, tuple) else (self.raises,)
 
     def expects(self, error: BaseException) -> bool:
-        """Whether the work is meant to end with this error."""
+        """Whether the work should end with this error."""
         names = {kind.__name__ for kind in type(error).__mro__}
         return any(
             one in names if isinstance(one, str) else isinstance(error, one)
@@ -142,7 +142,7 @@ class Scenario:
         )
 
     def answer(self, asking: Asking) -> Any:
-        """What the world does about one attempt; an exception is the tool's failure."""
+        """Return what the world does about one attempt. An exception is the tool's failure."""
         canned = self.tools[asking.tool]
         if not callable(canned):
             return canned
@@ -155,8 +155,8 @@ def _check_canned(name: str, answer: Any) -> None:
     if not values.is_plain(result):
         raise CrashTestRefused(
             f"The answer for tool {name!r} is a {type(result).__name__}, which is not plain data. "
-            "Nothing was run. Give it as JSON would have it; the tool's annotation makes its own "
-            "type of it."
+            "Nothing was run. Pass it as JSON would have it. The tool's annotation converts it to "
+            "its own type."
         )
 
 
@@ -165,7 +165,7 @@ def _is_exception(kind: object) -> bool:
 
 
 def _takes(function: Callable[..., Any]) -> int:
-    """How much of (arguments, asking) a function wants."""
+    """Return how much of (arguments, asking) a function takes."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -1,11 +1,12 @@
-"""Where do ledgers on PostgreSQL lie while the crash test examines code? In a database for that.
+"""Where are ledgers on PostgreSQL while the crash test examines code? In a scratch database.
 
-``NOTTWICE_CRASH_POSTGRES`` names a database in which the crash test may make schemas of its own;
-whatever ledger the code names lies in one of these, a fresh one for every examination. Without it
-code that opens a ledger on PostgreSQL is refused: nobody's real ledger is ever touched.
+``NOTTWICE_CRASH_POSTGRES`` names a database in which the crash test may create its own schemas.
+Whatever ledger the code names is redirected to one of these, a fresh one for every examination.
+Without the variable, code that opens a ledger on PostgreSQL is refused. No real ledger is ever
+touched.
 
-A killed client leaves a server process behind that may still be at work. Whoever looks at what a
-crash has left waits for it to be gone, as an operator would.
+A killed client leaves a server process behind that may still be working. Before reading what a
+crash has left, the test waits until that process is gone, as an operator would.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from nottwice.testing.crash.link import Link
 
 VARIABLE = "NOTTWICE_CRASH_POSTGRES"
 NOTE = "ledger.postgres"
-"""What lies in the folder of an examination in place of the ledger: the name of its schema."""
+"""The file in the folder of an examination that contains the schema's name, not the ledger."""
 SETTLE_SECONDS = 20.0
 _AT_WORK = """
 SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()
@@ -38,19 +39,19 @@ SELECT c.relname, a.attname IS NOT NULL
 
 
 def scratch_url() -> str | None:
-    """The database that the crash test may use, if somebody has named one."""
+    """Return the database that the crash test may use, if one was named."""
     return os.environ.get(VARIABLE) or None
 
 
 def why_no_files() -> str | None:
-    """Why the disk under a ledger cannot be broken; None if it can."""
+    """Return why the disk under a ledger cannot be broken, or None if it can."""
     if scratch_url() is None:
         return None
-    return f"the disk of a server is its own; unset {VARIABLE} to examine ledgers in files"
+    return f"a server has its own disk; unset {VARIABLE} to examine ledgers in files"
 
 
 class Scratch:
-    """The schemas of the examinations under way; emptied and used again."""
+    """The schemas of the current examinations. They are emptied and reused."""
 
     def __init__(self, url: str) -> None:
         import psycopg
@@ -58,7 +59,7 @@ class Scratch:
         from nottwice.store.postgres_schema import bring_forward
 
         self._bring_forward = bring_forward
-        # Loaded once, here, and not by every child.
+        # Imported once, here, and not by every child.
         importlib.import_module("nottwice.store.postgres")
         self._url = url
         self._connection = psycopg.connect(
@@ -69,11 +70,11 @@ class Scratch:
         self._free: list[str] = []
 
     def make(self, folder: Path) -> None:
-        """An empty ledger for the examination in ``folder``."""
+        """Create an empty ledger for the examination in ``folder``."""
         (folder / NOTE).write_text(self._free.pop() if self._free else self._create())
 
     def copy(self, before: Path, after: Path) -> None:
-        """The same ledger once more, for the examination in ``after``."""
+        """Copy a ledger, for the examination in ``after``."""
         source = (before / NOTE).read_text()
         self._settle(source)
         self.make(after)
@@ -95,7 +96,7 @@ class Scratch:
                 )
 
     def discard(self, folder: Path) -> None:
-        """Empty the ledger of an examination that is over, for another one."""
+        """Empty the ledger of a finished examination, for another one."""
         schema = (folder / NOTE).read_text()
         self._settle(schema)
         for table, _ in self._tables(schema):
@@ -116,32 +117,32 @@ class Scratch:
         return schema
 
     def _tables(self, schema: str) -> list[tuple[str, bool]]:
-        """What a ledger consists of, each table with whether it numbers its rows."""
+        """Return the tables of a ledger, each with whether it numbers its rows."""
         return self._connection.execute(_TABLES, (schema,)).fetchall()
 
     def _settle(self, schema: str) -> None:
         wait_until_alone(self._connection, schema)
 
     def _do(self, sql: str, **names: str) -> None:
-        # Every name is our own: schemas that we made, and the tables of the ledger.
+        # Every name is our own: schemas that we created, and the tables of the ledger.
         for name, text in names.items():
             sql = sql.replace("{" + name + "}", text)
         self._connection.execute(sql)
 
 
 def wait_until_alone(connection: Any, schema: str) -> None:
-    """Return when no server process of a dead client is at work in a schema any more."""
+    """Return when no server process of a dead client is working in a schema any more."""
     give_up_at = time.monotonic() + SETTLE_SECONDS
     while connection.execute(_AT_WORK, (schema,)).fetchone() != (0,):
         if time.monotonic() > give_up_at:
-            raise UsageError(f"Somebody is at work in {schema}, and should not be.")
+            raise UsageError(f"Another process still uses {schema}, which should not happen.")
         time.sleep(0.005)
 
 
 def server_in(folder: Path, link: Link, *, alone: bool) -> Callable[[str], str]:
-    """In a child: where a ledger on PostgreSQL lies that some code names.
+    """Return a function that redirects ledgers on PostgreSQL, in a child.
 
-    ``alone``: every process that was here before is dead.
+    ``alone``: every earlier process is dead.
     """
     url = scratch_url()
     if url is None:
@@ -177,6 +178,6 @@ def _wait_for_the_dead(url: str) -> None:
 
 REFUSED = (
     "The crash test never touches a ledger that is in use, so it needs a PostgreSQL database "
-    "to make ledgers of its own in. Nothing was opened. Name one: "
+    "in which it can create its own ledgers. Nothing was opened. Name one: "
     f"{VARIABLE}=postgresql://user@host/scratch"
 )

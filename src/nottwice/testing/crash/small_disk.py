@@ -1,8 +1,8 @@
-"""A disk that is really full: a small one in memory, which only the child can see.
+"""A disk that is really full: a small one in memory, visible only to the child.
 
-The child takes a view of the file system of its own and mounts the small disk where its ledgers are
-to be, so nothing is left behind wherever it ends. What is on the disk in the end it copies out.
-That takes the rights of root; without them the full disk is only imitated.
+The child creates its own mount namespace and mounts the small disk where its ledgers will be, so
+nothing is left behind, wherever it ends. At the end, it copies the contents of the disk out. This
+needs root. Without root, the full disk is only simulated.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 
 _NEW_MOUNTS = 0x00020000
 _PRIVATE = 0x00040000 | 0x00004000
-"""What is mounted here is not seen elsewhere; for all that is mounted already."""
+"""Mounts made here are not visible elsewhere. Applies to everything that is already mounted."""
 
 
 class SmallDisk:
-    """A disk of so many bytes, in place of a folder that is still empty."""
+    """A disk of a given size, in place of a folder that is still empty."""
 
     def __init__(self, folder: Path, size_bytes: int) -> None:
         self._folder = folder
@@ -29,25 +29,25 @@ class SmallDisk:
         self._kept = folder.with_name(folder.name + ".kept")
 
     def mount(self) -> None:
-        """In the child. Raises OSError where that is not allowed."""
+        """Mount it, in the child. Raises OSError where that is not allowed."""
         _call("unshare", _NEW_MOUNTS)
         _call("mount", None, b"/", None, _PRIVATE, None)
         options = f"size={self._size_bytes}".encode()
         _call("mount", b"tmpfs", os.fsencode(self._folder), b"tmpfs", 0, options)
 
     def copy_out(self) -> None:
-        """In the child, when its work is over: this disk goes with it."""
+        """Copy the contents, in the child after its work: the disk disappears with the child."""
         shutil.copytree(self._folder, self._kept)
 
     def take_over(self) -> None:
-        """In the parent, when the child is over: what was on the disk is in the folder now."""
+        """Put the contents into the folder, in the parent after the child has ended."""
         self._folder.rmdir()
         self._kept.rename(self._folder)
 
 
 @functools.cache
 def can_mount() -> bool:
-    """Whether a child may have a disk of its own."""
+    """Return whether a child may have its own disk."""
     if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("unshare") is None:
         return False
     tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)

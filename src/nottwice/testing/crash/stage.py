@@ -1,7 +1,7 @@
-"""Forks the children of examinations, answers what they ask, and runs several side by side.
+"""Forks the children of examinations, answers their requests, and runs several side by side.
 
-An examination is a generator that yields what it needs (a child begun, awaited, woken), just as
-the engine does; so one thread serves them all, and forks them without a thread in the way.
+An examination is a generator that yields what it needs (a child started, awaited, woken), like the
+engine does. So one thread serves them all, and it can fork without other threads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ending:
     ours: bool = False
     """The error is one of nottwice's own."""
     expected: bool = False
-    """The error is one with which the work is meant to end."""
+    """The error is one with which the work should end."""
 
     @property
     def shown(self) -> str:
@@ -55,7 +55,7 @@ class Ending:
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """A forked process, and what it has told so far."""
+    """A forked process, and what it has reported so far."""
 
     pid: int
     errand: Errand
@@ -74,21 +74,21 @@ class Child:
     used: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
     writes: dict[int, int] = field(default_factory=dict)
-    """Where in the world's list each of its commits is, by the number that it gave it."""
+    """Where in the world's list each of its commits is, by the child's number for it."""
     under_way: set[str] = field(default_factory=set)
-    """The calls it is making whose results are durable before they are returned, by id."""
+    """The ids of its current calls whose results are durable before they are returned."""
     broken: str | None = None
-    """Why it ended otherwise than it should: it hung, or the kit itself failed in it."""
+    """Why it ended in the wrong way: it hung, or the kit itself failed in it."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing more will come of it unless somebody wakes it."""
+        """Whether nothing more will happen in it unless it is woken."""
         return self.over or self.stopped
 
 
 @frozen_record(frozen=True, slots=True)
 class Begin:
-    """Fork a child. Answer: the child, under way."""
+    """Fork a child. Answer: the running child."""
 
     errand: Errand
     upstream: Upstream
@@ -103,7 +103,7 @@ class Until:
 
 @frozen_record(frozen=True, slots=True)
 class Wake:
-    """Let a stopped child go on. Answer: None."""
+    """Let a stopped child continue. Answer: None."""
 
     child: Child
 
@@ -123,7 +123,7 @@ class Stage:
         _warm_up()
 
     def perform(self, examinations: Iterable[Examining[T]]) -> Iterator[T]:
-        """Perform all, a few at a time; each outcome as soon as it is known."""
+        """Perform all, a few at a time. Yield each outcome as soon as it is known."""
         source = iter(examinations)
         acts: list[_Act] = []
         try:
@@ -133,7 +133,7 @@ class Stage:
                 if not acts:
                     return
                 for act in acts:
-                    self._go_on(act)
+                    self._continue(act)
                 done = [act for act in acts if act.done]
                 acts = [act for act in acts if not act.done]
                 for act in done:
@@ -148,8 +148,8 @@ class Stage:
         (outcome,) = self.perform([examination])
         return outcome
 
-    def _go_on(self, act: _Act) -> None:
-        """Carry an examination as far as it comes without waiting."""
+    def _continue(self, act: _Act) -> None:
+        """Advance an examination as far as possible without waiting."""
         while not act.done and (act.waits_for is None or act.waits_for.idle):
             act.waits_for = None
             want = act.next_want()
@@ -169,7 +169,7 @@ class Stage:
     def _fork(self, begin: Begin) -> Child:
         ours, theirs = make_link()
         with warnings.catch_warnings():
-            # The child does only what is described here; threads of the test runner stay behind.
+            # The child does only what is defined here. Threads of the test runner stay behind.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
@@ -187,7 +187,7 @@ class Stage:
         return child
 
     def _be_child(self, begin: Begin, ours: Link, theirs: Link) -> NoReturn:
-        # A child that looks for garbage would copy all that it shares with its parent.
+        # Garbage collection in a child would copy all memory that it shares with its parent.
         gc.freeze()
         ours.close()
         for sibling in self._children:
@@ -202,7 +202,7 @@ class Stage:
         )
 
     def _serve(self) -> None:
-        """Wait until some child says something, and deal with it."""
+        """Wait for messages of the children, and handle them."""
         for key, _ in self._selector.select(timeout=1.0):
             child: Child = key.data
             messages = child.link.read()
@@ -240,7 +240,7 @@ class Stage:
                 setattr(child, message["moment"], view.from_plain(message["view"]))
             case "invoking":
                 _count(child, Invocation(message["call_id"], message["tool"], kept=message["kept"]))
-                # Work that is lost in a power cut was done before it, too (P160).
+                # Work that a power loss destroys was still done before it (P160).
                 upstream.mark()
             case "over":
                 child.under_way.discard(message["call_id"])
@@ -281,11 +281,11 @@ class Stage:
         child.over = True
         met = child.met_at is not None
         if child.ending is None and not met and child.broken is None:
-            child.broken = f"it ended with status {status} without a word"
+            child.broken = f"it ended with status {status} without a report"
         if child.broken is not None:
             with contextlib.suppress(OSError):
                 said = (child.errand.folder / OUTPUT).read_text(errors="replace")
-                child.broken += f"; its last words:\n{said[-3000:]}"
+                child.broken += f"; its last output:\n{said[-3000:]}"
 
     def _end_all(self) -> None:
         for child in list(self._children):
@@ -295,13 +295,13 @@ class Stage:
 
 
 def _warm_up() -> None:
-    """Do once, here, what every child would have to do again: read signatures, load plugins.
+    """Do once, here, what every child would otherwise repeat: read signatures, load plugins.
 
-    Not the fingerprints of the graphs themselves: a graph that has one takes no more nodes.
+    This excludes the fingerprints of the graphs: a graph with a fingerprint accepts no more nodes.
     """
     for protected in declared_tools():
         with contextlib.suppress(Exception):
-            # A signature that cannot be read is the business of whoever calls the tool.
+            # A signature that cannot be read is reported when the tool is called.
             protected.tool.result_type()  # type: ignore[attr-defined]
     known_scripts()
     some = Graph("warm-up", version="0.0.0", state=_SomeState)
@@ -310,7 +310,7 @@ def _warm_up() -> None:
 
 
 class _SomeState(TypedDict, total=False):
-    """A state like any other."""
+    """An ordinary state."""
 
     text: str
 
@@ -320,7 +320,7 @@ def _some_node(state: _SomeState) -> _SomeState:
 
 
 class _Act:
-    """An examination under way."""
+    """A running examination."""
 
     def __init__(self, examination: Examining[Any]) -> None:
         self._examination = examination
@@ -330,7 +330,7 @@ class _Act:
         self.waits_for: Child | None = None
 
     def next_want(self) -> Want | None:
-        """What it needs next; None: it is done."""
+        """Return what it needs next, or None if it is done."""
         answer, self.answer = self.answer, None
         try:
             return self._examination.send(answer)

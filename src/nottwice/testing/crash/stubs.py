@@ -1,8 +1,8 @@
-"""The driver of a child: where a tool would be invoked, the parent answers in its stead.
+"""The driver of a child: instead of invoking a tool, it asks the parent for an answer.
 
-Results come back in the declared type, as from the real tool. Pure tools that the scenario does
-not name run for real; an effectful one that it does not name never runs at all. Everything else
-that the engine asks for is done by the usual driver.
+Results come back in the declared type, as from the real tool. Pure tools that the scenario does not
+name run for real. An effectful tool that it does not name never runs. The usual driver does
+everything else that the engine asks for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nottwice.testing.world import WorldRefused
 
 
 class StubDriver:
-    """Answers for the tools that the scenario names, and tells the parent of other invocations."""
+    """Answers for the tools that the scenario names, and reports other invocations."""
 
     def __init__(self, scenario: Scenario, link: Link, points: Points) -> None:
         self._named = frozenset(scenario.tools)
@@ -46,7 +46,7 @@ class StubDriver:
         return (await USUAL.answer_async(ask, seat)) if stub is None else stub()
 
     def _stub_for(self, ask: Ask) -> Callable[[], Outcome] | None:
-        """What answers in place of the usual driver; None: nothing does."""
+        """Return what answers in place of the usual driver, or None."""
         if isinstance(ask, Fire):
             tell_invoking(ask, self._link)
             answer = self._answer_for(ask.tool)
@@ -78,8 +78,8 @@ class StubDriver:
 
     def _not_answered(self, tool: Tool, call: Call) -> Any:
         self._refuse(
-            f"Tool {tool.name!r} changes the world, and the crash test was given no answer for it. "
-            f"Its function was not run. Say what it returns: tools={{{tool.name!r}: ...}}, a "
+            f"Tool {tool.name!r} changes the world, and the crash test has no answer for it. "
+            f"Its function was not run. Define what it returns: tools={{{tool.name!r}: ...}}, a "
             "result as plain data or a function of its arguments."
         )
 
@@ -95,7 +95,7 @@ class StubDriver:
             )
 
     def _refuse(self, text: str) -> NoReturn:
-        """This work cannot be examined; the parent says so."""
+        """Report to the parent that this work cannot be examined, and end."""
         self._link.tell("refused", text=text)
         os._exit(0)
 
@@ -108,7 +108,7 @@ class StubDriver:
 
 
 def _invoked(fire: Fire, answer: Callable[[Tool, Call], Any]) -> Outcome:
-    """How the invocation of a tool ends whose function is not called."""
+    """Return the outcome of a tool whose function is not called."""
     call = fire.in_flight.call
     assert call is not None
     try:
@@ -131,17 +131,17 @@ def _order(tool: Tool, call: Call) -> dict[str, Any]:
 
 
 def _typed(tool: Tool, result_json: str) -> Any:
-    """A canned result as the tool itself would return it."""
+    """Return a canned result as the tool itself would return it."""
     return tool.decode_result(tool.adopt_result(values.decode(result_json)))
 
 
 def error_to_plain(error: Exception) -> dict[str, str]:
-    """An error on its way to the child: what it is called and what it says."""
+    """Convert an error for the child: its type and its text."""
     return {"type": type(error).__name__, "text": str(error)}
 
 
 def error_from(plain: dict[str, str]) -> Exception:
-    """The error that a tool raises: ours or Python's by its name, else one of a stranger."""
+    """Return the error that a tool raises: ours or Python's by name, else WorldRefused."""
     for place in (nottwice.errors, builtins):
         kind = getattr(place, plain["type"], None)
         if isinstance(kind, type) and issubclass(kind, Exception):
@@ -153,8 +153,8 @@ def _same_uuid(tool: Tool, call: Call) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_OID, call.id)
 
 
-# What a resume must see again is the same in every process of an examination, so that a value
-# that was not durable yet is no difference.
+# These values are the same in every process of an examination, so that a value that was not yet
+# durable makes no difference after a resume.
 _SAME_IN_EVERY_PROCESS: dict[str, Callable[[Tool, Call], Any]] = {
     f"{OWN_PREFIX}uuid": _same_uuid,
     f"{OWN_PREFIX}random": lambda tool, call: _same_uuid(tool, call).int / 2**128,

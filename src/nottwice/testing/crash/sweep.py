@@ -1,8 +1,8 @@
 """All points of all levels, within a budget: the crash test as users call it.
 
-First the work is run twice without any fault: if the two differ, nothing that happens after a crash
-could be judged. Then every level is examined, point by point, two at a time. Where the points do
-not fit into the budget they are sampled, with a seed that is printed.
+First, the work runs twice without any fault. If the two runs differ, nothing after a crash could be
+judged. Then every level is examined, point by point, two at a time. If the points do not fit into
+the budget, they are sampled, with a seed that is printed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ LEVELS: tuple[Callable[[], Level], ...] = (Boundaries, Double, Lines, TakeOver, 
 """Every level, in the order in which they are examined."""
 LEAST_POINTS = 10
 MOST_FAILURES = 20
-"""A level with this many failing points has said enough."""
+"""After this many failing points, a level stops."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Progress:
-    """How far a sweep has come."""
+    """The progress of a sweep."""
 
     level: str
     done: int
@@ -54,11 +54,11 @@ class Orders:
     levels: tuple[str, ...] = ("boundaries",)
     budget_seconds: float | None = None
     points: tuple[Numbers, ...] = ()
-    """Only these, of the one level that is named."""
+    """Only these points, of the one level that is named."""
     seed: int | None = None
     side_by_side: int = 2
     least_points: int = LEAST_POINTS
-    """So many are examined however small the budget is: a test of nothing must not pass."""
+    """The minimum, however small the budget: a test of nothing must not pass."""
     report: Callable[[Progress], None] = lambda progress: None
     reproduce: Callable[[str, Numbers], str] = lambda level, numbers: (
         f"--level {level} --points {','.join(map(str, numbers))}"
@@ -66,12 +66,12 @@ class Orders:
 
 
 def level_names() -> list[str]:
-    """The levels that exist, in their order."""
+    """Return the levels that exist, in their order."""
     return [make().name for make in LEVELS]
 
 
 def sweep(scenario: Scenario, orders: Orders) -> Verdict:
-    """Examine a scenario and say what came of it."""
+    """Examine a scenario and return the verdict."""
     levels = _levels(orders)
     root = Path(tempfile.mkdtemp(prefix="nottwice-crash-", dir=fast_folder()))
     url = scratch_url()
@@ -101,7 +101,7 @@ def sweep(scenario: Scenario, orders: Orders) -> Verdict:
 
 
 def fast_folder() -> str | None:
-    """Memory, where there is a folder for that: a killed process needs no disk to be survived."""
+    """Return a folder in memory if there is one: surviving a kill needs no disk."""
     shared = Path("/dev/shm")
     return str(shared) if shared.is_dir() else None
 
@@ -119,7 +119,7 @@ def _levels(orders: Orders) -> list[Level]:
 
 
 def baseline_of(lab: Lab) -> Baseline:
-    """Two uninterrupted runs; the first is what all others are compared with."""
+    """Run twice without a fault. The first run is what all others are compared with."""
     (first, second) = lab.stage.perform(_uninterrupted(lab) for _ in range(2))
     check_deterministic(lab.scenario, first, second)
     return replace(first, varies=order_varies(first, second))
@@ -134,23 +134,23 @@ def _uninterrupted(lab: Lab) -> Examining[Baseline]:
 
 
 def _check_examined(scenario: Scenario, orders: Orders, swept: list[Swept]) -> None:
-    """A crash test that killed nothing must not pass (P145)."""
+    """Refuse to pass if nothing was killed (P145)."""
     if any(level.examined or level.failures for level in swept):
         return
     skipped = [f"{level.level}: {level.skipped}" for level in swept if level.skipped is not None]
     if skipped:
         raise LevelsUnavailable(
-            f"This machine cannot examine what was chosen ({'; '.join(skipped)}). Nothing was "
+            f"This machine cannot examine the chosen levels ({'; '.join(skipped)}). Nothing was "
             "examined. Choose other levels: boundaries, double, lines or takeover."
         )
     if orders.points:
         points = "; ".join(",".join(map(str, numbers)) for numbers in orders.points)
         raise CrashTestRefused(
-            f"{scenario.name} ended, and the chosen point ({points}) never came. Nothing was "
-            "examined. Run the crash test without it to see which points there are."
+            f"{scenario.name} ended without reaching the chosen point ({points}). Nothing was "
+            "examined. Run the crash test without it to see which points exist."
         )
     raise CrashTestRefused(
-        f"No point of {scenario.name} was met at the chosen levels. Nothing was examined. Choose "
+        f"No point of {scenario.name} was reached at the chosen levels. Nothing was examined. Use "
         "boundaries, the default."
     )
 
@@ -163,7 +163,7 @@ def _ending(baseline: Baseline) -> str:
 
 
 def _deadline(orders: Orders, began: float, index: int, count: int) -> float | None:
-    """When a level must stop: what is left of the budget is shared among the levels to come."""
+    """Return when a level must stop. The levels to come share the rest of the budget."""
     if orders.budget_seconds is None:
         return None
     left = began + orders.budget_seconds - time.monotonic()
@@ -180,7 +180,7 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
     plan = Plan(orders.points) if orders.points else level.plan(lab)
     points = plan.points
     if deadline is not None and not orders.points:
-        # Whatever the budget allows is then a fair sample of all.
+        # Whatever the budget allows is then a fair sample of all points.
         points = lab.chance.sample(list(points), len(points))
     done, failures = 0, []
     examinations = (level.examine(lab, numbers) for numbers in points)
@@ -206,9 +206,9 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
 
 
 def _beyond(lab: Lab, level: Level, plan: Plan) -> Iterator[Examined]:
-    """Count up past the last point that is known, until no fault is met any more.
+    """Count up past the last known point, until no fault is met any more.
 
-    How many there are was counted without a fault; only this shows that none was missed.
+    The known number was counted without a fault. Only this shows that no point was missed.
     """
     if not plan.counts_up or lab.seconds_left() <= 0:
         return
@@ -222,7 +222,7 @@ def _beyond(lab: Lab, level: Level, plan: Plan) -> Iterator[Examined]:
 def _until_deadline(
     lab: Lab, examinations: Iterator[Examining[Examined]], *, least: int
 ) -> Iterator[Examining[Examined]]:
-    """As many as the time allows, and a few in any case."""
+    """Yield as many as the time allows, and a few in any case."""
     for number, examination in enumerate(examinations):
         if number >= least and lab.seconds_left() <= 0:
             return

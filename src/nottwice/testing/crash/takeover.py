@@ -1,9 +1,9 @@
-"""Take-over: the holder of a run is stopped at every line while another process does the work.
+"""Takeover: the holder of a run is stopped at every line while another process does the work.
 
-Once the other process can see that the holder lives, and must keep its hands off; and twice it
-can prove nothing, as on another machine, with a clock that is a day ahead or behind: it takes the
-run, and the first one wakes up in the middle of what it was doing. People decide only after the
-first one has ended, because nobody can say what a living process has not done.
+In one variant, the other process can see that the holder is alive and must leave the run alone. In
+two variants it can prove nothing, as on another machine, with a clock that is a day ahead or
+behind. It then takes the run, and the first process wakes up in the middle of its work. People
+decide only after the first process has ended, because its effects cannot be known before.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from nottwice.testing.crash.stage import Begin, Examining, Until, Wake
 
 DAY_SECONDS = 86400.0
 BUSY_SECONDS = 0.2
-"""How long the other one waits for a process that was stopped while it wrote."""
+"""How long the other process waits for a process that was stopped while it wrote."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Other:
-    """The process that comes while the first one is stopped."""
+    """The process that starts while the first one is stopped."""
 
     name: str
     elsewhere: bool
@@ -63,8 +63,8 @@ class TakeOver:
             lab.discard(moment)
             return Examined(self.name, numbers, met=False)
         if other.ahead_seconds > 0:
-            # A settle time is only as good as the clock that measures it (P2 assumes so): what is
-            # still on its way has to have arrived by the time that this clock shows.
+            # A settle time is only as good as the clock that measures it (P2 assumes so). Whatever
+            # is still on its way must have arrived by the time that this clock shows.
             moment.upstream.settle()
         second = yield Begin(
             Errand(

@@ -1,7 +1,8 @@
-"""The stores of a child: led into the folder of the examination, or refused (P146).
+"""The stores of a child: redirected into the folder of the examination, or refused (P146).
 
-The stores of nottwice ask where they lie (``store/whereabouts.py``). Where another store keeps its
-ledger is not known, so its commits would go to the real one, with results that no tool returned.
+The stores of nottwice ask for their location (``store/whereabouts.py``). For any other store, the
+location of its ledger is unknown. Its commits would go to the real one, with results that no tool
+returned.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from nottwice.testing.crash.view import THIRD_PARTY
 MakeStore = Callable[[Path], Store]
 _NOTHING = "No tool ran, and the crash test wrote nothing to it."
 IN_MEMORY = (
-    "A ledger in memory is gone with its process, so nothing can be resumed after a crash. Nothing "
+    "A ledger in memory is lost with its process, so nothing can be resumed after a crash. Nothing "
     "was opened. Give the crash test code that opens a ledger by its path."
 )
 
 
 class Stores:
-    """Which store may be used in place of the one that the work names."""
+    """Chooses the store to use in place of the one that the work names."""
 
     def __init__(
         self, folder: Path, make: MakeStore | None, link: Link, points: Points, *, elsewhere: bool
@@ -43,12 +44,12 @@ class Stores:
         self._link = link
         self._points = points
         self._elsewhere = elsewhere
-        # The store that the work named is kept beside ours, so that its id stays its own.
+        # Keep a reference to the work's store beside ours, so that its id is not reused.
         self._ours: dict[int, tuple[Any, CountedStore]] = {}
         self._guard = threading.RLock()
 
     def counted(self, named: Any) -> Any:
-        """The store in the folder of this examination, every write of it counted."""
+        """Return the store in the folder of this examination, with every write counted."""
         if isinstance(named, CountedStore):
             return named
         with self._guard:
@@ -61,7 +62,7 @@ class Stores:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[list[Store]]:
-        """The ledgers that lie in this examination's folder, to be looked at; closed afterwards."""
+        """Yield the ledgers in this examination's folder for reading, and close them."""
         if self._make is None:
             yield []
             return
@@ -73,7 +74,7 @@ class Stores:
 
     def _redirected(self, named: Any) -> Any:
         if isinstance(named, SqliteStore | JsonFileStore) or _is_postgres(named):
-            # It asks by itself where it lies, also if it was opened before the fork.
+            # It asks for its location itself, even if it was opened before the fork.
             return named
         if isinstance(named, MemoryStore):
             self._refuse(IN_MEMORY)
@@ -81,8 +82,8 @@ class Stores:
         if self._make is None:
             self._refuse(
                 f"The work keeps its ledger in a {kind}, which is not part of nottwice, so the "
-                f"crash test cannot keep it away from the real ledger. {_NOTHING} Say how to open "
-                f"an empty one in a folder: store=lambda folder: {kind}(folder) (on the command "
+                f"crash test cannot protect the real ledger. {_NOTHING} Define how to open an "
+                f"empty one in a folder: store=lambda folder: {kind}(folder) (on the command "
                 "line: --redirect MODULE:FUNCTION)."
             )
         mark = hashlib.sha256(f"{kind} {named.location}".encode()).hexdigest()[:8]
@@ -94,7 +95,7 @@ class Stores:
         if made is named or made.location == named.location:
             self._refuse(
                 f"store= opened {made.location}, which is the real ledger. {_NOTHING} Open the "
-                "store in the folder that the function is given."
+                "store in the folder that the function receives."
             )
         return made
 
@@ -104,7 +105,7 @@ class Stores:
 
 
 def _is_postgres(store: Any) -> bool:
-    """Asked by name: the driver need not be installed."""
+    """Whether it is a PostgresStore. Checked by name: the driver need not be installed."""
     return any(
         (kind.__module__, kind.__name__) == ("nottwice.store.postgres", "PostgresStore")
         for kind in type(store).__mro__

@@ -1,8 +1,8 @@
-"""Watching a child from outside: what it asks of the operating system, by strace.
+"""Watching a child from outside with strace: what it asks of the operating system.
 
-Two levels need it: one lets calls fail, one writes down what reached the disk and when. Production
-code knows nothing of either. strace exists on Linux only, and a container may forbid it; then those
-levels are skipped, and say so.
+Two levels need it: one makes calls fail, one records what reached the disk and when. Production
+code knows neither. strace exists on Linux only, and a container may forbid it. Those levels are
+then skipped with a note.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ALLOW_ANY_TRACER = (0x59616D61, -1)
 
 @functools.cache
 def why_no_tracing() -> str | None:
-    """Why a child cannot be watched on this machine; None: it can."""
+    """Return why a child cannot be watched on this machine, or None if it can."""
     if sys.platform != "linux":
         return "it needs strace, which exists on Linux only"
     if shutil.which("strace") is None:
@@ -49,7 +49,7 @@ def why_no_tracing() -> str | None:
 
 @frozen_record(frozen=True, slots=True)
 class Called:
-    """One call to the operating system, as strace has written it down."""
+    """One call to the operating system, as strace recorded it."""
 
     thread: int
     name: str
@@ -67,10 +67,10 @@ class Tracer:
     """One strace for one child."""
 
     folder: Path
-    """Where it writes; not where the ledgers are."""
+    """Where it writes. Not where the ledgers are."""
     options: tuple[str, ...]
     paths: tuple[Path, ...] = ()
-    """Only calls about these; none: all calls."""
+    """Watch only calls that concern these. If empty, watch all calls."""
     _process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
@@ -86,25 +86,25 @@ class Tracer:
         return self.folder / "watched enough"
 
     def await_attached(self, link: Link) -> None:
-        """In the child: stop until strace was started, go on when it sees what happens here."""
+        """Stop, in the child, until strace was started, and continue when it is attached."""
         ctypes.CDLL(None).prctl(*_ALLOW_ANY_TRACER, 0, 0, 0)
         link.stop(at="for strace")
         give_up_at = time.monotonic() + ATTACH_SECONDS
         while not (self.output.exists() and self.output.stat().st_size):
-            # Nothing happens by this call; but strace writes it down as soon as it is there.
+            # This call does nothing, but strace records it once it is attached.
             with contextlib.suppress(OSError):
                 os.readlink(self._sign)
             if time.monotonic() > give_up_at:
-                raise TimeoutError(f"strace has not come within {ATTACH_SECONDS:g} s")
+                raise TimeoutError(f"strace did not attach within {ATTACH_SECONDS:g} s")
             time.sleep(0.001)
 
     def mark_end(self) -> None:
-        """In the child: what follows is not of interest."""
+        """Mark, in the child, that what follows is of no interest."""
         with contextlib.suppress(OSError):
             os.readlink(self._end)
 
     def attach(self, pid: int) -> None:
-        """In the parent: begin to watch a child, which has stopped for that."""
+        """Start to watch, in the parent, a child that has stopped for that."""
         paths = [word for path in (*self.paths, self._sign) for word in ("-P", str(path))]
         self._process = subprocess.Popen(
             ["strace", "-f", "-q", "-o", str(self.output), *self.options]
@@ -116,7 +116,7 @@ class Tracer:
         )
 
     def finish(self) -> list[Called]:
-        """In the parent, when the child is over: all that was written down before the end."""
+        """Return, in the parent after the child is over, all calls recorded before the end."""
         assert self._process is not None
         self._process.wait()
         calls = read_calls(self.output.read_text(errors="replace"))
@@ -124,20 +124,20 @@ class Tracer:
 
     def _is_end(self, call: Called) -> bool:
         end = os.fsencode(self._end)
-        # Only a recording, which is written in digits, is ever ended by the child.
+        # Only recordings, which use hexadecimal strings, are ended by the child.
         return call.name.startswith("readlink") and any(
             argument.startswith('"\\x') and bytes_of(argument) == end for argument in call.arguments
         )
 
     def give_up(self) -> None:
-        """End strace if it is still there; whoever is watched goes on."""
+        """End strace if it still runs. The watched process continues."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait()
 
 
 def read_calls(text: str) -> Iterator[Called]:
-    """The calls in the order in which they ended; those of several threads may overlap."""
+    """Yield the calls in the order in which they ended. Those of several threads may overlap."""
     begun: dict[str, str] = {}
     for line in text.splitlines():
         matched = _LINE.fullmatch(line)
@@ -164,5 +164,5 @@ def read_calls(text: str) -> Iterator[Called]:
 
 
 def bytes_of(argument: str) -> bytes:
-    """A string argument, which strace was told to write in hexadecimal digits."""
+    """Decode a string argument, which strace writes in hexadecimal digits."""
     return bytes.fromhex(argument.strip('"').replace("\\x", ""))

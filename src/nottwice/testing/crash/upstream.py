@@ -1,7 +1,7 @@
-"""The world of one examination: what took effect, in order, and what the clock says.
+"""The world of one examination: what took effect, in order, and what time it is.
 
-It lives in the parent, so no crash of a child touches it; a second crash starts from a copy of it.
-It is honest: a key that it remembers does nothing twice, and ``verify`` is told what happened.
+It lives in the parent, so no crash of a child affects it. A second crash starts from a copy of it.
+It is honest: a key that it remembers has no second effect, and ``verify`` gets the truth.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nottwice.model.records import frozen_record
 from nottwice.testing.crash.scenario import Asking, Late, Lost, Scenario
 
 BEGINNING = 1_767_268_800.0
-"""When every examination begins: a fixed moment, so that two runs can be compared."""
+"""When every examination begins. The moment is fixed, so that two runs can be compared."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class WorldEffect:
 
     @property
     def what(self) -> str:
-        """The effect as a person counts it, whoever caused it."""
+        """The effect as a person counts it, whatever process caused it."""
         return f"{self.tool}({self.args_json})"
 
 
 @frozen_record(frozen=True, slots=True)
 class Write:
-    """A commit that a process began: by which claim, and whether the store accepted it."""
+    """A commit that a process started: under which claim, and whether the store accepted it."""
 
     process: int
     run_id: str
@@ -52,7 +52,7 @@ class Write:
 
 @frozen_record(frozen=True, slots=True)
 class Invocation:
-    """A tool's function was called once, for this call."""
+    """One invocation of a tool's function, for this call."""
 
     call_id: str
     tool: str
@@ -62,7 +62,7 @@ class Invocation:
 
 @frozen_record(frozen=True, slots=True)
 class Answered:
-    """What the world tells the tool: a result, or an error to raise."""
+    """What the world answers the tool: a result, or an error to raise."""
 
     result_json: str = "null"
     error: Exception | None = None
@@ -70,18 +70,18 @@ class Answered:
 
 @dataclass(slots=True)
 class Upstream:
-    """The world's memory. Append-only; ``copy`` is how a second crash gets the same past."""
+    """The world's memory. Append-only. A copy gives a second crash the same past."""
 
     now: float = BEGINNING
     effects: list[WorldEffect] = field(default_factory=list)
     attempts: list[Asking] = field(default_factory=list)
     verified: list[str] = field(default_factory=list)
-    """The call ids that somebody asked about."""
+    """The call ids that ``verify`` was asked about."""
     writes: list[Write] = field(default_factory=list)
     invoked: list[Invocation] = field(default_factory=list)
     """Every tool call that was made, by all processes."""
     widest: int = 0
-    """How many calls that are to be durable were under way together, at most."""
+    """How many calls with durable results were in progress at the same time, at most."""
     faults: int = 0
     """How many processes met their fault."""
 
@@ -98,12 +98,12 @@ class Upstream:
         )
 
     def mark(self) -> None:
-        """Somebody was answered. Whoever wants to know what the world was like then, keeps it."""
+        """Called after every answer. A subclass may save the state of the world here."""
 
     def attempt(
         self, scenario: Scenario, asking: Asking, *, window_seconds: float | None
     ) -> Answered:
-        """One attempt of an effectful tool, carried out as the scenario says."""
+        """Carry out one attempt of an effectful tool as the scenario defines."""
         earlier = sum(one.call_id == asking.call_id for one in self.attempts)
         asking = replace(asking, earlier=earlier)
         self.attempts.append(asking)
@@ -130,19 +130,19 @@ class Upstream:
                 return Answered(self._apply(asking, answer, at=self.now).result_json)
 
     def read(self, scenario: Scenario, asking: Asking) -> Answered:
-        """The canned answer of a pure tool: nothing happens, so nothing is counted."""
+        """Return the canned answer of a pure tool. Nothing happens, so nothing is counted."""
         try:
             return Answered(values.encode(scenario.answer(asking)))
         except Exception as error:
             return Answered(error=error)
 
     def find(self, call_id: str) -> WorldEffect | None:
-        """What ``verify`` sees now of a call; what applies later is not there yet."""
+        """Return what ``verify`` sees of a call now. Later effects are not visible yet."""
         found = (one for one in self.effects if one.call_id == call_id and one.at <= self.now)
         return next(found, None)
 
     def settle(self) -> None:
-        """Let the time come at which everything that was sent has been applied."""
+        """Advance the clock until everything that was sent has been applied."""
         self.now = max([self.now, *(effect.at for effect in self.effects)])
 
     def _remembered(self, asking: Asking, window_seconds: float | None) -> WorldEffect | None:

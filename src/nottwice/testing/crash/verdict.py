@@ -1,4 +1,4 @@
-"""What came of a crash test, for people and for programs."""
+"""The result of a crash test, for people and for programs."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ class Failure:
 
 @frozen_record(frozen=True, slots=True)
 class Swept:
-    """What came of one level."""
+    """The result of one level."""
 
     level: str
     sentence: str
     examined: int = 0
     total: int = 0
     whole: bool = True
-    """False: there are more points than ``total``; the budget did not allow to find them all."""
+    """False: there are more points than ``total``. The budget did not allow finding them all."""
     seed: int | None = None
-    """What the sample was drawn with; None: every point was examined."""
+    """The seed of the sample. None: every point was examined."""
     failures: tuple[Failure, ...] = ()
     repeated: int = 0
-    """How many effects and recorded model calls one point made again, at most."""
+    """How many effects and recorded model calls one point repeated, at most."""
     repeated_waiting: int = 0
-    """The same of other pure calls, whose results wait up to 100 ms for a commit."""
+    """The same for other pure calls, whose results wait up to 100 ms for a commit."""
     skipped: str | None = None
     """Why this level was not examined at all."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of all levels."""
+    """The result of all levels."""
 
     name: str
     levels: tuple[Swept, ...]
     effects: tuple[str, ...]
-    """What the world sees of the work when nothing happens to it."""
+    """What the world sees of the work without a fault."""
     ending: str
     seconds: float
     varies: bool = False
-    """The points come in another order every time: there are threads in the work."""
+    """The points come in another order every time, because the work has threads."""
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -66,16 +66,16 @@ class Verdict:
 
     @property
     def repeated(self) -> int:
-        """How many effects and recorded model calls were made again after a fault, at most."""
+        """How many effects and recorded model calls were repeated after a fault, at most."""
         return max((level.repeated for level in self.levels), default=0)
 
     @property
     def repeated_waiting(self) -> int:
-        """The same of other pure calls: all that were made since the last commit."""
+        """The same for other pure calls: all that were made since the last commit."""
         return max((level.repeated_waiting for level in self.levels), default=0)
 
     def lines(self) -> list[str]:
-        """The verdict as text, one paragraph a failure."""
+        """Return the verdict as text, one paragraph per failure."""
         said = [
             f"{self.name}: {self.examined:,} points in {self.seconds:.1f} s, "
             f"{len(self.failures)} with something wrong"
@@ -86,7 +86,7 @@ class Verdict:
         said.append(f"  checked after every crash and every resume: {len(INVARIANTS)} invariants")
         said.append(f"  made again after a crash: {self._repeated_text()}")
         if self.varies:
-            said.append("  its points come in another order every time, as with threads")
+            said.append("  its points come in a different order every time, as with threads")
         for failure in self.failures:
             said += ["", *_failure_lines(failure)]
         return said
@@ -101,7 +101,7 @@ class Verdict:
         return text
 
     def to_plain(self) -> dict[str, Any]:
-        """The verdict for programs."""
+        """Return the verdict for programs."""
         return {
             "name": self.name,
             "passed": not self.failures,

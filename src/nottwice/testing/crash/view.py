@@ -1,6 +1,6 @@
 """What is durable: every ledger of an examination as records, read through the public store.
 
-Reading opens a ledger, which lets SQLite recover its log, and changes nothing else.
+Opening a ledger lets SQLite recover its log. Reading changes nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class View:
     evidence: tuple[Evidence, ...] = ()
     events: tuple[EventRecord, ...] = ()
     checkpoints: tuple[CheckpointRecord, ...] = ()
-    """Of each run what its newest version is rebuilt from, in order."""
+    """What the newest version of each run is rebuilt from, in order."""
 
     def run(self, workflow_id: str) -> RunRecord | None:
         return next((run for run in self.runs if run.workflow_id == workflow_id), None)
@@ -47,7 +47,7 @@ class View:
 
 NOTHING = View()
 THIRD_PARTY = "third-party-"
-"""What the folders are called in which stores that nottwice does not know keep their ledgers."""
+"""Prefix of the folders in which stores that nottwice does not know keep their ledgers."""
 
 _KINDS = {
     "runs": document.RUNS,
@@ -61,9 +61,9 @@ _KINDS = {
 
 
 def look(folder: Path, *, now: float, also: Iterable[Store] = ()) -> View:
-    """Read everything that is durable in ``folder``; a ledger that was never finished is empty.
+    """Read everything that is durable in ``folder``. An unfinished ledger is empty.
 
-    ``also``: ledgers of third parties, which only their own code can open.
+    ``also`` are third-party ledgers, which only their own code can open.
     """
     found: dict[str, list[Any]] = {name: [] for name in _KINDS}
     for store in also:
@@ -75,7 +75,7 @@ def look(folder: Path, *, now: float, also: Iterable[Store] = ()) -> View:
 
 
 def open_store(path: Path, *, now: float) -> Store:
-    """The ledger that lies at a path of an examination, or that a note there stands for."""
+    """Open the ledger at a path of an examination, or the one that a note there names."""
     keyring = find_keyring()
     seals = None if keyring is None else Seals(keyring)
     if path.name == NOTE:
@@ -87,7 +87,7 @@ def open_store(path: Path, *, now: float) -> Store:
 
 
 def ledgers_in(folder: Path) -> list[Path]:
-    """The ledgers of an examination: JSON folders, and SQLite files without what lies beside."""
+    """Return the ledgers of an examination: JSON folders, and SQLite files without side files."""
     beside = ("-wal", "-shm", "-journal", ".holders")
     return [
         path
@@ -114,7 +114,7 @@ def _gather(store: Store, found: dict[str, list[Any]]) -> None:
 
 
 def to_plain(view: View) -> dict[str, Any]:
-    """The view as it travels from a child to its parent."""
+    """Return the view in the form that a child sends to its parent."""
     return {
         name: [[_run_of(record), kind.to_plain(record)] for record in getattr(view, name)]
         for name, kind in _KINDS.items()

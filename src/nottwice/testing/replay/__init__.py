@@ -6,11 +6,11 @@ How the files belong together, from the inside to the outside:
 - ``visits``: which visit of a node something in a record belongs to.
 - ``plain``: runs without a graph, which a function resumes.
 - ``runner``: resumes a checkpoint through the engine without calling anything, and takes notes.
-- ``problems``, ``judging``: in what a replay and its record differ, and what that is called.
-- ``gate``: which graph takes a checkpoint, and what becomes of it; ``report`` tells people.
+- ``problems``, ``judging``: how a replay and its record differ, and the names for it.
+- ``gate``: which graph takes a checkpoint, and with what result. ``report`` shows it to people.
 - ``choosing``: which checkpoints of a ledger to keep.
 - ``pseudonyms``, ``disguise``, ``learning``: no secret leaves the ledger, and all still matches.
-- ``recording``: all of that, into a folder.
+- ``recording``: combines these and writes to a folder.
 """
 
 from __future__ import annotations

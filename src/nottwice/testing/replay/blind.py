@@ -1,8 +1,8 @@
-"""How is a call with secrets replayed by somebody who has neither the key nor the secrets?
+"""How is a call with secrets replayed without the key and without the secrets?
 
-In a recorded checkpoint all secrets look alike. In a replay the first that the code gives is
-secret 1, the next other one secret 2, whatever they are. Which numbers belong to which recorded
-call is learned when the checkpoint is recorded, as hashes are (``learning.py``).
+In a recorded checkpoint all secrets look alike. In a replay, the first secret that the code passes
+is secret 1, the next different one is secret 2, whatever they are. Which numbers belong to which
+recorded call is learned when the checkpoint is recorded, like hashes (``learning.py``).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from nottwice.testing.replay.fixture import Fixture
 
 _ID = "k00000000"
 BLIND = {NAME: f"{_ID}:{'0' * 32}"}
-"""What stands for every secret in a recorded checkpoint."""
+"""Replaces every secret in a recorded checkpoint."""
 
 
 class BlindKey(Key):
-    """Numbers secrets in the order in which they are given."""
+    """Numbers secrets in the order in which they are passed."""
 
     def __init__(self) -> None:
         super().__init__(_ID, b"")
@@ -34,24 +34,24 @@ class BlindKey(Key):
 
 
 class BlindKeys(Keyring):
-    """The keys of a replay: whichever a run has used, it is this one."""
+    """The keys of a replay: any key that a run has used is this one."""
 
     def find(self, key_id: str) -> Key:
         return self.current
 
 
 def blinded(row: CallRow) -> CallRow:
-    """The same call with one and the same mark for every secret argument."""
+    """Return the call with the same mark for every secret argument."""
     return row._replace(args_json=_marked(row.args_json))
 
 
 def blinded_review(review: Review) -> Review:
-    """The same for what a person was asked about."""
+    """Return the review with the same mark for every secret that the person was shown."""
     return review if review.about is None else replace(review, about=_marked(review.about))
 
 
 def is_blinded(fixture: Fixture) -> bool:
-    """Whether a call of a checkpoint has secret arguments."""
+    """Return whether a call of a checkpoint has secret arguments."""
     texts = (
         *(row.args_json for row in fixture.calls),
         *(review.about or "" for review in fixture.reviews),

@@ -1,8 +1,8 @@
-"""Which checkpoints of a ledger are worth keeping? The newest, and of every kind some.
+"""Which checkpoints of a ledger are worth keeping? The newest, and some of every kind.
 
-Checkpoints of one kind come from the same graph and node, of runs that stand alike. Of each kind
-the newest is taken, those that are rare first, then of each the next, until there are enough: so a
-path that few runs take is in, however many runs take the others.
+Checkpoints of one kind come from the same graph and node, of runs with the same status. First, the
+newest of each kind is taken, rare kinds first, then the next of each, until there are enough. So a
+path that few runs take is included, however many runs take the others.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus
 from nottwice.store.interface import Store
 
 MOST_RUNS = 2_000
-"""How many runs are looked at, those that changed last."""
-# Nobody resumes those, and of what was removed the receipts are gone.
+"""How many runs are considered: those that changed last."""
+# Aborted runs are not resumed, and removed runs have no receipts.
 _NO_USE = (RunStatus.ABORTED, RunStatus.REMOVED)
 
 
@@ -27,11 +27,11 @@ class Candidate:
 
     run: RunRecord
     checkpoint: CheckpointRecord
-    """Without its text."""
+    """Without its state."""
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """What makes checkpoints alike: graph, node and how the run stands."""
+        """What makes checkpoints alike: graph, node and status of the run."""
         node = re.sub(r"^/\[\d+\]/", "", self.checkpoint.node_id)
         return (self.run.graph_id or self.run.version or "", node, self.run.status.value)
 
@@ -41,10 +41,10 @@ class Candidate:
 
 
 def candidates(store: Store, *, plain: bool = False) -> list[Candidate]:
-    """Every checkpoint from which a run has something left to do, except those of forks.
+    """Return every checkpoint from which a run has something left to do, except those of forks.
 
-    No code resumes a fork for its own sake. A checkpoint after the last node asks for nothing, so
-    any code would pass it (P185). ``plain``: also runs without a graph, each as one that stands
+    Forks are not resumed for their own sake. A checkpoint after the last node has no calls left, so
+    any code would pass it (P185). ``plain``: include runs without a graph, each as one checkpoint
     after its last step.
     """
     return [
@@ -56,7 +56,7 @@ def candidates(store: Store, *, plain: bool = False) -> list[Candidate]:
 
 
 def _with_work_left(store: Store, run: RunRecord) -> list[CheckpointRecord]:
-    """All checkpoints of a run; without the newest, if the run is completed with it."""
+    """Return all checkpoints of a run, without the final one if the run is completed."""
     if run.graph_id is None:
         last = store.last_visits(run.workflow_id)[-1:]
         after = last[0].step.node_id if last else ROOT_NODE
@@ -68,7 +68,7 @@ def _with_work_left(store: Store, run: RunRecord) -> list[CheckpointRecord]:
 
 
 def choose(found: Iterable[Candidate], number: int) -> list[Candidate]:
-    """So many of them, of every kind some; the same ones for the same ledger."""
+    """Choose ``number`` of them, some of every kind, the same ones for the same ledger."""
     kinds: dict[tuple[str, str, str], list[Candidate]] = {}
     for candidate in found:
         kinds.setdefault(candidate.kind, []).append(candidate)
@@ -84,7 +84,7 @@ def choose(found: Iterable[Candidate], number: int) -> list[Candidate]:
 
 
 def _varied(alike: list[Candidate]) -> list[Candidate]:
-    """The newest first, but of each run one before any run has its second."""
+    """Sort newest first, but with one of each run before the second of any run."""
     of_run: dict[str, int] = {}
     ranked = []
     for candidate in sorted(alike, key=lambda one: one.age, reverse=True):

@@ -1,4 +1,4 @@
-"""A recorded checkpoint with pseudonyms in place of its secrets, in state and rows alike."""
+"""A recorded checkpoint with pseudonyms in place of its secrets, in state and rows."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from nottwice.testing.replay.pseudonyms import Pseudonyms, normal_name
 from nottwice.testing.replay.runner import is_own_branch
 
 RUN_ID = ("run_id",)
-"""Under which name the id of a run is declared a secret."""
+"""The name under which run ids are declared secret."""
 _WHOLE_QUESTION = ("question", "options", "about")
 
 
 def look_at(fixture: Fixture, pseudonyms: Pseudonyms) -> None:
-    """Take note of every secret in a checkpoint and what followed it."""
+    """Collect every secret in a checkpoint and in what followed it."""
     pseudonyms.look(fixture.run_id, RUN_ID)
     for data in (fixture.input, fixture.state, fixture.position):
         pseudonyms.look(data)
@@ -49,10 +49,10 @@ def look_at(fixture: Fixture, pseudonyms: Pseudonyms) -> None:
 
 
 def disguised(fixture: Fixture, pseudonyms: Pseudonyms) -> Fixture:
-    """The same checkpoint without a secret in it.
+    """Return the checkpoint without any secret in it.
 
-    Where the arguments of a call changed, its hash is the one that they had if they are all that
-    counts; if not, only the code can tell it (``learning.py``).
+    If the arguments of a call change, its hash is computed again, provided that it depends on the
+    arguments only. Otherwise only the code can compute it (``learning.py``).
     """
     work = _Disguise(pseudonyms)
     return replace(
@@ -78,7 +78,7 @@ def disguised(fixture: Fixture, pseudonyms: Pseudonyms) -> Fixture:
 
 
 def _under(tool: str) -> tuple[str, ...]:
-    """Where the result of a tool lies, for those who declare it a secret."""
+    """Return where the result of a tool is, for declaring it secret."""
     return (normal_name(tool),)
 
 
@@ -95,7 +95,7 @@ class _Disguise:
         return found
 
     def position(self, position: Any) -> Any:
-        """Branches carry changes of the state; the rest names nodes and counts."""
+        """Disguise the state changes in branches. The rest contains only node names and counts."""
         if "branches" not in position:
             return position
         branches = [
@@ -160,7 +160,7 @@ class _Disguise:
         path = () if tool is None else _under(tool)
         plain = values.decode(result.json)
         if result.kind is ResultKind.NOT_KEPT:
-            # What it looked like helps nobody here, and may be anything.
+            # Its text is of no use here and may contain anything.
             plain = {**plain, "text": ""}
         hidden = self._pseudonyms.replace(plain, path)
         return StoredResult(result.kind, values.encode(hidden))
@@ -175,14 +175,14 @@ class _Disguise:
 
 
 def _hashed(identity: CallIdentity, hashed: str) -> CallIdentity:
-    """The identity with another hash; a branch that is named after it has its name."""
+    """Return the identity with another hash, and the matching name if a branch is named by it."""
     if is_own_branch(identity):
         identity = identity._replace(node_id=branch_node(ROOT_NODE, int(hashed[:8], 16)))
     return identity._replace(input_hash=hashed)
 
 
 def _hash_again(row: CallRow, args: Any, hidden: Any, label: str | None) -> str:
-    """The hash of the new arguments, if the old one was made of the old ones and nothing else."""
+    """Return the hash of the new arguments, if the old one depended on the arguments only."""
     stored = row.identity.input_hash
     if row.label is None and values.hash_of(args) == stored:
         return values.hash_of(hidden)
@@ -197,6 +197,6 @@ def _hash_of_question(review: Review, about: Any, hidden: Any) -> str:
 
 
 def _told(about: Any) -> dict[str, Any]:
-    """What the identity of a question without a label is made of."""
+    """Return what the identity of a question without a label consists of."""
     names = ("question", "options") if about.get("about") is None else _WHOLE_QUESTION
     return {name: about.get(name) for name in names}

@@ -1,9 +1,9 @@
-"""One checkpoint of a run as a file: everything that resuming it takes, readable and diffable.
+"""One checkpoint of a run as a file: everything needed to resume it, readable and diffable.
 
-What is in it: the graph as the ledger knew it, where the run was and its state, and all that the
-ledger recorded from there on. What is not: who held the run, when its attempts were made, and what
-came before the checkpoint. Data of users keeps the order of its keys, because a node may depend on
-it; so the same ledger always gives the same bytes.
+It contains the graph as the ledger knew it, where the run was and its state, and everything that
+the ledger recorded from there on. It does not contain who held the run, when its attempts were
+made, and what came before the checkpoint. User data keeps the order of its keys, because a node may
+depend on it. So the same ledger always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from nottwice.testing.replay.visits import Visits
 
 FORMAT = 1
 MARK = "nottwice_checkpoint"
-"""The first name in every file; its value is the format."""
+"""The first key in every file. Its value is the format."""
 LEFT_OUT_FILE = "left-out.json"
 _UNREADABLE = (*UNREADABLE, NottwiceError)
 
 
 class InvalidFixture(UsageError):
-    """A file holds no recorded checkpoint that this nottwice can read. Nothing was replayed."""
+    """A file has no recorded checkpoint that this nottwice can read. Nothing was replayed."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,10 @@ class Fixture:
     graph_id: str
     status: RunStatus
     at: float
-    """When the run was last changed: the time that it is for whoever replays it."""
+    """When the run last changed. This is the current time in a replay."""
     input: Any
     after: str
-    """The node that had just ended; ``/`` for the input."""
+    """The node that had just ended, or ``/`` for the input."""
     version: int
     state: Any
     position: Any
@@ -70,24 +70,24 @@ class Fixture:
     events: tuple[EventRecord, ...] = ()
     waits: tuple[Wait, ...] = ()
     work: str | None = None
-    """For a run without a graph: the name of the function that resumes it. Then there is no
-    checkpoint, and the record holds the whole run."""
+    """For a run without a graph: the name of the function that resumes it. There is no checkpoint
+    then, and the record contains the whole run."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether its run has no graph: ``nt.run`` opened it."""
+        """Whether its run has no graph, because ``nt.run`` opened it."""
         return self.work is not None
 
     @property
     def name(self) -> str:
-        """What its file is called: graph, node, and what tells this checkpoint from all others."""
+        """The name of its file: graph, node, and what distinguishes it from all others."""
         graph = self.graph_id.partition("@")[0] or self.work or "run"
         node = "start" if self.after == "/" else self.after
         mark = hashlib.sha256(f"{self.version}:{self.graph_id}:{self.run_id}".encode()).hexdigest()
         return f"{_slug(graph)}-{_slug(node)}-{mark[:10]}.json"
 
     def to_plain(self) -> dict[str, Any]:
-        """The file as plain data."""
+        """Return the file as plain data."""
         return {
             MARK: FORMAT,
             "graph": None if self.is_plain else self.graph_id,
@@ -113,12 +113,12 @@ class Fixture:
         }
 
     def to_text(self) -> str:
-        """What is written to its file."""
+        """Return the text of its file."""
         return json.dumps(self.to_plain(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_fixture(text: str, *, where: str) -> Fixture:
-    """What a file says; InvalidFixture if it is none of ours, or a newer nottwice wrote it."""
+    """Parse a file. InvalidFixture if it is not ours, or if a newer nottwice wrote it."""
     try:
         plain = values.decode(text)
     except NottwiceError as error:
@@ -129,8 +129,8 @@ def read_fixture(text: str, *, where: str) -> Fixture:
     if written_as > FORMAT:
         raise InvalidFixture(
             f"{where} was recorded by a newer nottwice: it has format {written_as}, and this one "
-            f"reads up to {FORMAT}. It was not replayed. Install that version where it is "
-            "replayed as well, or record the checkpoints again with this one."
+            f"reads up to {FORMAT}. It was not replayed. Install the newer version here too, "
+            "or record the checkpoints again with this one."
         )
     try:
         return _read(plain)
@@ -139,12 +139,12 @@ def read_fixture(text: str, *, where: str) -> Fixture:
 
 
 def fixture_paths(folder: Path) -> list[Path]:
-    """All recorded checkpoints in a folder and the folders in it, by name."""
+    """Return all recorded checkpoints in a folder and its subfolders, by name."""
     return sorted(path for path in folder.rglob("*.json") if path.name != LEFT_OUT_FILE)
 
 
 def is_fixture(path: Path) -> bool:
-    """Whether a file was written by a recording, whatever else is in it."""
+    """Return whether a recording wrote this file, whatever else it contains."""
     try:
         return re.match(rf'\s*{{\s*"{MARK}"\s*:', path.read_text(encoding="utf-8")) is not None
     except (OSError, ValueError):
@@ -152,9 +152,9 @@ def is_fixture(path: Path) -> bool:
 
 
 def nameless(row: CallRow, *, order: int, at: float) -> CallRow:
-    """A row without who made it and when; what a resume needs of it stays.
+    """Return a row without its holder and its times, with everything that a resume needs.
 
-    ``order`` takes the place of its time: calls of one place that have the same were made at once.
+    ``order`` replaces its time. Calls of one place with the same order were made concurrently.
     """
     return CallRow(
         row.identity,
@@ -182,8 +182,8 @@ def _slug(text: str) -> str:
 
 def _invalid(where: str, why: object) -> InvalidFixture:
     return InvalidFixture(
-        f"{where} is no recorded checkpoint that can be read: {why}. It was not replayed. Take "
-        "back what was changed in it, or record it again: nottwice replay --record 50 FOLDER"
+        f"{where} is not a readable recorded checkpoint: {why}. It was not replayed. Undo your "
+        "changes to it, or record it again: nottwice replay --record 50 FOLDER"
     )
 
 
@@ -192,7 +192,7 @@ def _read(plain: Mapping[str, Any]) -> Fixture:
     run_id, at = check_id(run["id"], what="The run id"), float(run["at"])
     work = None if plain["graph"] is not None else _text(plain["work"])
     if work is None:
-        # What these made is found there by the code that follows.
+        # These raise if the text is invalid. Later code relies on that.
         split_graph_id(_text(plain["graph"]))
         Visits(plain["graph"], Fingerprint.from_plain(plain["definition"]).graph)
         _check_position(Position.from_plain(checkpoint["position"]))
@@ -223,7 +223,7 @@ def _check_position(position: Position) -> None:
     if any(type(number) is not int for number in position.visits.values()):
         raise TypeError("a visit has no number")
     if any(type(branch.update) is not dict for branch in position.branches):
-        raise TypeError("a branch has changed nothing that can be read")
+        raise TypeError("a branch has an unreadable update")
 
 
 def _text(value: object) -> str:
@@ -308,7 +308,7 @@ def _read_call(run_id: str, plain: Mapping[str, Any], at: float) -> CallRow:
 def _read_identity(run_id: str, plain: Mapping[str, Any]) -> CallIdentity:
     node, visit, tool, hashed = (_text(plain[key]) for key in ("node", "visit", "tool", "hash"))
     if len(bytes.fromhex(hashed)) != 32:
-        raise ValueError(f"{hashed!r} is no hash")
+        raise ValueError(f"{hashed!r} is not a hash")
     return CallIdentity(run_id, node, visit, tool, hashed)
 
 

@@ -1,4 +1,4 @@
-"""The replay gate: does the code at hand still resume what is under way? (P1)
+"""The replay gate: can this code still resume the runs that are open? (P1)
 
 Each recorded checkpoint is compared with the graph that would take its run, then resumed by it.
 Nothing real is called, and no ledger is opened. Promises kept here: P50, P51.
@@ -34,7 +34,7 @@ from nottwice.testing.replay.runner import LIMIT_SECONDS, Trace, run_fixture
 from nottwice.testing.replay.visits import Visits
 from nottwice.versions.migrate_plan import Order
 
-# How a change of a graph is told (model/bump.py), and what it is called here.
+# How model/bump.py describes a change of a graph, and the cause that is reported for it.
 _CAUSES = (
     (re.compile(r'^node ".*" renamed to '), Cause.NODE_RENAMED),
     (re.compile(r'^node ".*" removed$'), Cause.NODE_REMOVED),
@@ -42,7 +42,7 @@ _CAUSES = (
     (re.compile(r'^tool ".*" loosened '), Cause.TOOL_RECLASSIFIED),
     (re.compile(r'^node ".*" (added|leads to )|^option ".*|^it begins with '), Cause.ROUTE_CHANGED),
 )
-# What names a change better than any replay of it could.
+# These describe a change better than a replay of it could.
 _FIRST = (
     Cause.NODE_RENAMED,
     Cause.NODE_REMOVED,
@@ -54,13 +54,13 @@ _FIRST = (
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How one recorded checkpoint fared."""
+    """The result of one recorded checkpoint."""
 
     path: str
     fixture: Fixture | None = None
     problems: tuple[Problem, ...] = ()
     skipped: str | None = None
-    """Why it was not replayed, if it need not be."""
+    """Why it was not replayed, if it does not have to be."""
 
     @property
     def passed(self) -> bool:
@@ -68,21 +68,21 @@ class Result:
 
     @property
     def cause(self) -> Cause | None:
-        """What is wrong with it, above all."""
+        """The most important problem."""
         return self.problems[0].cause if self.problems else None
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """On which terms checkpoints are replayed."""
+    """Settings for replaying checkpoints."""
 
     answers: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What pure tools return whose calls the record does not hold, by name."""
+    """What pure tools return if the record does not contain the call, by tool name."""
     drains_elsewhere: bool = False
-    """Runs of versions that this code does not have finish on a deployment of their own."""
+    """Runs of versions that this code does not have finish on their own deployment."""
     limit_seconds: float = LIMIT_SECONDS
     migration: Order | None = None
-    """To which version runs of other ones are migrated, in memory, before they are resumed."""
+    """Migrate runs of other versions to this one, in memory, before they are resumed."""
     works: tuple[Callable[..., Any], ...] = ()
     """The functions that start and resume runs without a graph (``plain.py``)."""
 
@@ -94,9 +94,9 @@ def replay_folder(
     terms: Terms | None = None,
     report: Callable[[int, int, Result], None] = lambda done, total, result: None,
 ) -> list[Result]:
-    """Replay every recorded checkpoint of a folder; UsageError if there is none.
+    """Replay every recorded checkpoint of a folder. UsageError if there is none.
 
-    ``report`` hears of each as soon as it is known: how many are done, of how many, and the result.
+    ``report`` is called after each one: how many are done, how many there are, and the result.
     """
     paths = find_fixtures(folder)
     results = []
@@ -107,7 +107,7 @@ def replay_folder(
 
 
 def find_fixtures(folder: str | Path) -> list[Path]:
-    """The recorded checkpoints of a folder, or the one file that is named; never none."""
+    """Return the recorded checkpoints of a folder, or the named file. Never empty."""
     path = Path(folder)
     paths = [path] if path.is_file() else fixture_paths(path)
     if not paths:
@@ -119,7 +119,7 @@ def find_fixtures(folder: str | Path) -> list[Path]:
 
 
 def replay_file(app: App | Graph[Any], path: str | Path, *, terms: Terms | None = None) -> Result:
-    """Replay one recorded checkpoint; a file that cannot be read is a problem like any other."""
+    """Replay one recorded checkpoint. An unreadable file is reported as a problem."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         fixture = read_fixture(text, where=str(path))
@@ -129,7 +129,7 @@ def replay_file(app: App | Graph[Any], path: str | Path, *, terms: Terms | None 
 
 
 def replay(app: App | Graph[Any], fixture: Fixture, *, terms: Terms | None = None) -> Result:
-    """Resume a recorded checkpoint with the code at hand and tell in what it differs."""
+    """Resume a recorded checkpoint with this code and report the differences."""
     terms = terms or Terms()
     if fixture.is_plain:
         return _plain(app, fixture, terms)
@@ -154,13 +154,13 @@ def replay(app: App | Graph[Any], fixture: Fixture, *, terms: Terms | None = Non
 
 
 def _plain(app: App | Graph[Any], fixture: Fixture, terms: Terms) -> Result:
-    """How a run without a graph fares, whose whole record is resumed (P187)."""
+    """Replay a run without a graph. Its whole record is resumed (P187)."""
     program = resumer(app, fixture, terms)
     if program is None:
         known = ", ".join(one.name for one in programs(terms.works)) or "none"
         text = (
             f"the run has no graph, and {fixture.work!r} resumes it; known functions: {known}; "
-            "name it: --work MODULE:FUNCTION"
+            "name it with --work MODULE:FUNCTION"
         )
         missing = Problem(Cause.VERSION_MISSING, text)
         return Result(path=fixture.name, fixture=fixture, problems=(missing,))
@@ -172,14 +172,14 @@ def _plain(app: App | Graph[Any], fixture: Fixture, terms: Terms) -> Result:
 
 
 def resumer(app: App | Graph[Any], fixture: Fixture, terms: Terms) -> Graph[Any] | Program | None:
-    """What would resume a run: a graph of the app, or for a run without one its function."""
+    """Return what resumes a run: a graph of the app, or the function of a run without a graph."""
     if not fixture.is_plain:
         return taker(app, fixture.graph_id)
     return next((one for one in programs(terms.works) if one.name == fixture.work), None)
 
 
 def _migrated(fixture: Fixture, order: Order, terms: Terms) -> Result:
-    """How a checkpoint fares that is migrated first (P162)."""
+    """Replay a checkpoint that is migrated first (P162)."""
     try:
         moved = migrated(fixture, order)
     except MigrationRefused as error:
@@ -190,7 +190,7 @@ def _migrated(fixture: Fixture, order: Order, terms: Terms) -> Result:
 
 
 def observe(graph: Graph[Any] | Program, fixture: Fixture, terms: Terms) -> Trace:
-    """Resume a checkpoint and tell what was asked for, whatever is to be thought of it."""
+    """Resume a checkpoint and return what was called, without judging it."""
     return run_fixture(graph, fixture, answers=terms.answers, limit_seconds=terms.limit_seconds)
 
 
@@ -230,24 +230,24 @@ def _replayed(
 
 
 def _node_gone(name: str, recorded: Fingerprint, deployed: Fingerprint) -> Iterator[Problem]:
-    """The run stands at a node that is not there; of a draft nothing else says so."""
+    """Report that the run is at a missing node. For a draft, nothing else reports it."""
     cause, text = (
         Cause.NODE_REMOVED,
-        "the run is to be resumed here, and the graph has no such node",
+        "the run resumes here, and the graph has no such node",
     )
     for reason in what_bump(recorded, deployed).reasons:
         if reason.text.startswith(f'node "{name}" renamed to '):
-            cause, text = Cause.NODE_RENAMED, f"the run is to be resumed here: {reason.text}"
+            cause, text = Cause.NODE_RENAMED, f"the run resumes here: {reason.text}"
     yield Problem(cause, text, name)
 
 
 def _changes(old: Fingerprint, new: Fingerprint, graph: Graph[Any]) -> Iterator[Problem]:
-    """What makes a ledger refuse this graph, whatever a replay says (V5)."""
+    """Yield what makes a ledger refuse this graph, whatever the replay shows (V5)."""
     if is_draft(new.version):
         return
     bump = what_bump(old, new)
     if old.version[:2] == new.version[:2]:
-        # As a ledger sees it: runs of this line take no other version that could say it (P155).
+        # Like a ledger: no other version that runs of this line take could declare it (P155).
         bump = bump.of_bound()
     if says_enough(old.version, new.version, bump.part):
         return
@@ -259,7 +259,7 @@ def _changes(old: Fingerprint, new: Fingerprint, graph: Graph[Any]) -> Iterator[
 
 
 def taker(app: App | Graph[Any], graph_id: str) -> Graph[Any] | None:
-    """The graph that would take a run: its own version, or a later patch of it (V2)."""
+    """Return the graph that would take a run: its own version, or a later patch of it (V2)."""
     return _newest(_graphs(app), graph_id, lambda mine, its: mine[:2] == its[:2])
 
 
@@ -268,7 +268,7 @@ def _graphs(app: App | Graph[Any]) -> tuple[Graph[Any], ...]:
 
 
 def _later(graphs: Sequence[Graph[Any]], graph_id: str) -> Graph[Any] | None:
-    """A later minor version: it only adds, so it must be able to resume what the old one left."""
+    """Return a later minor version. It only adds, so it must be able to resume old runs."""
     return _newest(graphs, graph_id, lambda mine, its: mine[0] == its[0] > 0 and mine > its)
 
 
@@ -293,13 +293,13 @@ def _version_missing(graphs: Iterable[Graph[Any]], fixture: Fixture) -> Problem:
         diff = tuple(reason.text for reason in bump.reasons[:8])
     more = (
         "deploy the old one beside it, nottwice migrate its runs (--to GRAPH --map OLD=NEW tries "
-        "that here), or say --drains-elsewhere"
+        "that here), or use --drains-elsewhere"
     )
     return Problem(Cause.VERSION_MISSING, f"{text}; {more}", None, diff)
 
 
 def _bound_to(fixture: Fixture, graph_id: str) -> Fixture:
-    """The same checkpoint as if its run were bound to another version of its graph."""
+    """Return the checkpoint as if its run were bound to another version of its graph."""
     old, new = f"{fixture.graph_id}/", f"{graph_id}/"
 
     def moved(checkpoint_id: str) -> str:

@@ -1,6 +1,6 @@
-"""Does a replay equal its record? What was asked for, where it went, and how it ended.
+"""Does a replay equal its record? Compares the calls, the route, and the ending.
 
-A visit that the record holds whole must ask for the same effects, and for no other call that the
+A visit that the record contains completely must make the same effects, and no other call that the
 record cannot answer. Where the record ends in the middle of a visit, what comes next is new, and
 there is nothing to compare it with. Promise kept here: P51.
 """
@@ -48,13 +48,13 @@ def judge(
     *,
     answered: Collection[str] = (),
 ) -> list[Problem]:
-    """Everything in which a replay and its record differ; nothing if they are the same.
+    """Return all differences between a replay and its record, or nothing if they are the same.
 
-    ``answered`` names pure tools whose calls may be new, because somebody says what they return.
+    ``answered`` names pure tools that may have new calls, because their answers are given.
     """
     never_opened = not trace.opened and not trace.hangs
     if never_opened and (trace.error is None or type(trace.error) is Stopped):
-        text = f"the code did not open the run {fixture.run_id!r}, so it resumed nothing of it"
+        text = f"the code did not open the run {fixture.run_id!r}, so it resumed nothing"
         return [Problem(Cause.NOT_OPENED, text)]
     verdict = _Verdict(fixture, trace, visits, answered)
     return [
@@ -68,7 +68,7 @@ def judge(
 
 
 class _Verdict:
-    """One replay beside its record."""
+    """One replay compared with its record."""
 
     def __init__(
         self,
@@ -85,28 +85,28 @@ class _Verdict:
             Visit(step.node_id, step.checkpoint_id): step for step in fixture.steps
         }
         self._paired: set[CallIdentity] = set()
-        """Recorded calls that were asked for with other arguments."""
+        """Recorded calls that were made with other arguments."""
         self._rows: dict[Visit | None, list[CallRow]] = {}
         for row in fixture.calls:
             self._rows.setdefault(self._visit_of(row), []).append(row)
 
-    # What was asked for
+    # The calls
 
     def unreadable(self) -> Iterator[Problem]:
         for identity, text in self._trace.unreadable:
             yield self._problem(Cause.RESULT, text, self._visit(identity.node_id, identity[2]))
 
     def reclassified(self) -> Iterator[Problem]:
-        told: set[str] = set()
+        seen: set[str] = set()
         for row in self._fixture.calls:
             tool = registry.find_tool(row.identity.tool_name)
-            if tool is None or tool.name in told:
+            if tool is None or tool.name in seen:
                 continue
             if stricter(row.replay_class, tool.replay_class) is not tool.replay_class:
-                told.add(tool.name)
+                seen.add(tool.name)
                 text = (
-                    f"{tool.name} was {row.replay_class.value} when it was called, and is "
-                    f"{tool.replay_class.value} now; a class may only be tightened under a run"
+                    f"{tool.name} was {row.replay_class.value} when it was called and is now "
+                    f"{tool.replay_class.value}; under a run, a class may only become stricter"
                 )
                 yield self._problem(Cause.TOOL_RECLASSIFIED, text, self._visit_of(row))
 
@@ -124,7 +124,7 @@ class _Verdict:
     def _dispatches_of(self, visit: Visit | None, misses: list[Miss]) -> Iterator[Problem]:
         unasked = [
             row
-            # What belongs to the run as a whole belongs to whatever visit asks for it.
+            # Calls of the run as a whole belong to any visit that makes them.
             for row in (*self._rows.get(visit, ()), *self._rows.get(None, ()))
             if row.identity not in self._trace.asked and row.identity not in self._paired
         ]
@@ -133,7 +133,7 @@ class _Verdict:
             same = [row for row in unasked if is_same_place(row.identity, miss.identity)]
             wanted = self._wanted_before(visit, miss)
             if not same and wanted is not None:
-                yield self._other_arguments(visit, miss, wanted, "a person was asked for those")
+                yield self._other_arguments(visit, miss, wanted, "a person was asked about those")
                 continue
             if not same:
                 unpaired.append(miss)
@@ -151,7 +151,7 @@ class _Verdict:
                 yield self._effect_gone(visit, row)
 
     def _gone_from_the_run(self) -> Iterator[Problem]:
-        """Effects of the run as a whole that nobody asked for in all the visits of the record."""
+        """Yield effects of the run as a whole that no visit of the record makes any more."""
         whole = [visit for visit in self._visits.among(self._recorded) if self._is_done(visit)]
         if all(self._ended(visit) for visit in whole):
             asked = self._trace.asked.keys() | self._paired
@@ -160,9 +160,9 @@ class _Verdict:
                     yield self._effect_gone(None, row)
 
     def _reordered(self) -> Iterator[Problem]:
-        """Effects of one place that are asked for in another order than they were made in.
+        """Yield effects of one place that are made in another order than recorded.
 
-        A run that was killed between them would be asked for the second before the first.
+        If a run was killed between them, the second would be called before the first.
         """
         recorded = {row.identity: row for row in self._fixture.calls if _is_effect(row)}
         last: dict[tuple[str, ...], CallRow] = {}
@@ -172,12 +172,12 @@ class _Verdict:
                 continue
             before = last.get(identity[:3])
             if before is not None and row.created_at < before.created_at:
-                text = f"{_call_of(before)} is asked for before {_call_of(row)}, which came first"
+                text = f"{_call_of(before)} is called before {_call_of(row)}, which came first"
                 yield self._problem(Cause.REORDERED, text, self._visit_of(row))
             last[identity[:3]] = row
 
     def _wanted_before(self, visit: Visit | None, miss: Miss) -> Any | None:
-        """The arguments that a person was asked to approve in the place of this call."""
+        """Return the arguments that a person was asked to approve in place of this call."""
         for review in self._fixture.reviews:
             same = review.identity.tool_name == miss.identity.tool_name
             if same and self._visit_of_review(review) == visit and miss.effectful:
@@ -188,11 +188,11 @@ class _Verdict:
     def _arguments_changed(self, visit: Visit | None, row: CallRow, miss: Miss) -> Problem:
         what = "its receipt is not found, and it was not sent again"
         if not miss.effectful:
-            what = "its result is not found, and a resume would compute it anew"
+            what = "its result is not found, and a resume would compute it again"
         return self._other_arguments(visit, miss, values.decode(row.args_json), what)
 
     def _other_arguments(self, visit: Visit | None, miss: Miss, before: Any, what: str) -> Problem:
-        text = f"{miss.identity.tool_name} is asked for with other arguments: {what}"
+        text = f"{miss.identity.tool_name} is called with other arguments: {what}"
         diff = difference(before, miss.args, root="arguments")
         if not diff:
             diff = (f"~ the same arguments, of another type or with another label: {miss.args}",)
@@ -201,7 +201,7 @@ class _Verdict:
     def _new_call(
         self, visit: Visit | None, miss: Miss, effects: list[CallRow]
     ) -> Iterator[Problem]:
-        """A call without a counterpart. Where the record ends, that is how it goes on."""
+        """Yield a call without a counterpart, unless the record ends here."""
         here = miss.identity.node_id
         left = [row for row in effects if not branches_differ(row.identity.node_id, here)]
         if visit is not None and not self._is_done(visit) and not left:
@@ -210,31 +210,29 @@ class _Verdict:
         gone = [row for row in left if registry.find_tool(row.identity.tool_name) is None]
         if miss.effectful and gone:
             effects.remove(gone[0])
-            text = (
-                f"{gone[0].identity.tool_name} is not declared any more; the code asks for {call}"
-            )
+            text = f"{gone[0].identity.tool_name} is no longer declared; the code calls {call}"
             yield self._problem(Cause.TOOL_MISSING, text, visit)
         elif miss.effectful:
-            after = f", while {_call_of(left[0])} is recorded and not asked for" if left else ""
+            after = f", while {_call_of(left[0])} is recorded and not called" if left else ""
             text = f"ReplayUnsafeError: no receipt of {call} is recorded{after}; it was not sent"
             yield self._problem(Cause.NEW_EFFECT, text, visit)
         elif not miss.answered:
             name = miss.identity.tool_name
             text = (
-                f"the record cannot answer {call}, so nobody knows how the code goes on; say what "
-                f"it returns: --tools '{{\"{name}\": ...}}'"
+                f"the record cannot answer {call}, so it is unknown how the code continues; define "
+                f"what it returns: --tools '{{\"{name}\": ...}}'"
             )
             yield self._problem(Cause.NEW_PURE_CALL, text, visit)
 
     def _effect_gone(self, visit: Visit | None, row: CallRow) -> Problem:
         name = row.identity.tool_name
         if not name.startswith(OWN_PREFIX) and registry.find_tool(name) is None:
-            text = f"{name} is not declared any more, and the record holds {_call_of(row)}"
+            text = f"{name} is no longer declared, and the record contains {_call_of(row)}"
             return self._problem(Cause.TOOL_MISSING, text, visit)
-        text = f"the record holds {_call_of(row)}, and the code ends without it"
+        text = f"the record contains {_call_of(row)}, but the code ends without it"
         return self._problem(Cause.EFFECT_GONE, text, visit)
 
-    # What people were asked
+    # The questions
 
     def questions(self) -> Iterator[Problem]:
         recorded = {review.review_id: review for review in self._fixture.reviews}
@@ -245,24 +243,24 @@ class _Verdict:
             approval = review.kind is ReviewKind.APPROVAL
             cause = Cause.ARGUMENTS_CHANGED if approval else Cause.QUESTION_CHANGED
             if before is not None:
-                text = "a person is asked something else, and what was answered is not found"
+                text = "a person is asked something else, and the answer is not found"
                 diff = difference(before, _shown(review), root="question")
                 yield self._problem(cause, text, visit, diff)
             elif visit is None or self._is_done(visit):
-                text = f"a person is asked where the record went on: {review.summary}"
+                text = f"a person is asked where the record continued: {review.summary}"
                 yield self._problem(Cause.NEW_WAIT, text, visit)
         for key, before_it in recorded.items():
             after = self._trace.reviews.get(key)
             if after is not None and after.status is ReviewStatus.CLOSED and not new:
                 visit = self._visit_of_review(before_it)
-                text = "what a person was asked is not asked any more, and the answer is lost"
+                text = "a question is no longer asked, and its answer is lost"
                 diff = difference(_shown(before_it), {}, root="question")
                 yield self._problem(Cause.QUESTION_CHANGED, text, visit, diff)
 
     def _asked_before(
         self, review: Review, visit: Visit | None, recorded: dict[str, Review]
     ) -> Any | None:
-        """What the record has asked in the place of a new question."""
+        """Return what the record asked in place of a new question."""
         for known in recorded.values():
             if known.kind is review.kind and self._visit_of_review(known) == visit:
                 return _shown(known)
@@ -273,7 +271,7 @@ class _Verdict:
                 return {"tool": name, "args": args} if name != _ASK else args
         return None
 
-    # Where it went
+    # The route
 
     def routes(self) -> Iterator[Problem]:
         before = self._by_branch(self._visits.among(self._recorded))
@@ -290,7 +288,7 @@ class _Verdict:
                 return
             over = not branch and self._fixture.status is RunStatus.COMPLETED
             if number >= len(before) and over:
-                text = f"after {last} the record ends, and the code goes to {_named(visit)}"
+                text = f"after {last} the record ends, but the code goes to {_named(visit)}"
                 yield Problem(Cause.ROUTE_CHANGED, text, last)
                 return
         ended = self._trace.outcome is not None and self._trace.outcome.finished
@@ -306,16 +304,14 @@ class _Verdict:
             found.setdefault(visit.branch, []).append(visit)
         return found
 
-    # How it ended
+    # The ending
 
     def endings(self) -> Iterator[Problem]:
         trace = self._trace
         if trace.hangs:
-            yield Problem(Cause.HANGS, "the replay did not end in time; a node waits by itself")
+            yield Problem(Cause.HANGS, "the replay did not end in time; a node waits on its own")
         elif isinstance(trace.error, ReachedOut):
-            text = (
-                "a node uses the network by itself, which no resume can take back; make it a tool"
-            )
+            text = "a node uses the network directly, which no resume can undo; make it a tool"
             yield self._problem(Cause.REACHES_OUT, text, self._last_visit())
         elif trace.error is not None and not trace.stopped:
             yield from self._raised(trace.error)
@@ -323,12 +319,12 @@ class _Verdict:
             yield from self._waits()
 
     def _raised(self, error: BaseException) -> Iterator[Problem]:
-        # What leaves a block without a graph has ended the run, wherever it was raised.
+        # An exception that leaves a block without a graph ended the run, wherever it was raised.
         visit = BLOCK if self._fixture.is_plain else self._last_visit()
         known = None if visit is None else self._recorded.get(visit)
         kind = classify(error, effectful=False, now=self._fixture.at).error_type
         if known is not None and known.failure is not None and known.failure.error_type == kind:
-            # It failed then, too.
+            # It also failed when it was recorded.
             return
         if isinstance(error, ResultNotKept):
             yield self._problem(Cause.RESULT, str(error), visit)
@@ -350,7 +346,7 @@ class _Verdict:
                 asked = {one.review_id for one in self._trace.reviews.values()}
                 kinds = [one for one in names if one not in asked]
                 if kinds:
-                    text = f"the code waits for {', '.join(kinds)} where the record went on"
+                    text = f"the code waits for {', '.join(kinds)} where the record continued"
                     yield self._problem(Cause.NEW_WAIT, text, visit)
 
     # Helpers
@@ -364,7 +360,7 @@ class _Verdict:
         return self._visits.around(node_id, checkpoint_id)
 
     def _visit_of_miss(self, miss: Miss) -> Visit | None:
-        """Where a call was asked for; one for the run as a whole, by whoever was under way."""
+        """Return where a call was made. For the run as a whole, the visit that was in progress."""
         found = self._visit(miss.identity.node_id, miss.identity.checkpoint_id)
         if found is None and miss.during is not None:
             return self._visit(*miss.during)
@@ -391,7 +387,7 @@ class _Verdict:
 
 
 def _is_effect(row: CallRow) -> bool:
-    """Whether code that no longer asks for it has drifted: it happened, or may have."""
+    """Whether code that no longer makes this call has drifted: it happened, or may have."""
     if row.identity.tool_name == SPAWN:
         return row.status is CallStatus.DONE
     return row.replay_class.effectful and (row.status is CallStatus.DONE or not is_settled(row))
@@ -406,7 +402,7 @@ def _named(visit: Visit) -> str:
 
 
 def _shown(review: Review) -> dict[str, Any]:
-    """What a person is shown, as far as its identity covers it."""
+    """Return what a person is shown, as far as the identity covers it."""
     shown = values.decode(review.about or "{}")
     kept = ("tool", "args") if review.kind is ReviewKind.APPROVAL else ("question", "options")
     found = {name: shown[name] for name in kept if name in shown}

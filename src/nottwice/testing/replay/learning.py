@@ -1,8 +1,8 @@
-"""Which hash has a call whose arguments were given pseudonyms? Whoever makes the call can tell.
+"""Which hash does a call have after its arguments got pseudonyms? The code that calls can tell.
 
-A hash is made of the arguments that matter, in a form that only the tool's declaration knows. So
-the code that made the call is resumed with the pseudonyms, and what it asks for with the very
-arguments of a recorded row is that row: its hash becomes the one that was asked for.
+A hash is computed from the arguments that matter, in a form that only the tool's declaration
+defines. So the code that made the call is resumed with the pseudonyms. If it makes a call with
+exactly the arguments of a recorded row, it is that row, and the row gets the hash of the call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nottwice.testing.replay.runner import Trace, is_same_place
 
 
 def learned(app: App, fixture: Fixture, terms: Terms) -> Fixture:
-    """The checkpoint with the hashes that its code asks for, as far as it asks for them."""
+    """Return the checkpoint with the hashes that its code uses, as far as it makes the calls."""
     graph = resumer(app, fixture, terms)
     if graph is None:
         return fixture
@@ -50,7 +50,7 @@ def _rebound(fixture: Fixture, trace: Trace) -> Fixture:
                 known, identity=review.identity, call_id=review.call_id
             )
         elif review.kind is ReviewKind.APPROVAL:
-            # A receipt that is not found under its new hash needs approval once more.
+            # A receipt that is not found under its new hash needs approval again.
             _rebind(calls, trace, review.identity, values.decode(review.about or "{}")["args"])
     return dataclasses.replace(
         fixture, calls=tuple(calls.values()), reviews=tuple(reviews.values())
@@ -60,14 +60,14 @@ def _rebound(fixture: Fixture, trace: Trace) -> Fixture:
 def _rebind(
     calls: dict[CallIdentity, CallRow], trace: Trace, identity: CallIdentity, args: Any
 ) -> None:
-    """Give the row with these arguments this identity, unless some row has it already."""
+    """Give the row with these arguments this identity, unless another row already has it."""
     if identity in calls:
         return
     for old, row in calls.items():
         same_place = is_same_place(old, identity) and old not in trace.asked
         if same_place and _counting(row, values.decode(row.args_json)) == _counting(row, args):
             found = row._replace(identity=identity, call_id=identity.call_id)
-            # In its place: the order of rows is that in which the calls were made.
+            # Keep its position: rows are in the order in which the calls were made.
             rows = [found if one is row else one for one in calls.values()]
             calls.clear()
             calls.update((one.identity, one) for one in rows)
@@ -75,7 +75,7 @@ def _rebind(
 
 
 def _counting(row: CallRow, args: Any) -> Any:
-    """The arguments that are part of what a call is."""
+    """Return the arguments that are part of a call's identity."""
     tool = registry.find_tool(row.identity.tool_name)
     volatile = () if tool is None else tool.volatile
     counting = {name: args[name] for name in args if name not in volatile}

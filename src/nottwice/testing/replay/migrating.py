@@ -1,8 +1,8 @@
-"""Would the runs that were recorded survive a migration? Each is migrated in memory (P162).
+"""Would the recorded runs survive a migration? Each is migrated in memory (P162).
 
-The plan is the one that ``nottwice migrate`` draws up, with the same refusals. No receipt of the
-old version answers a call of the new one, so a migrated checkpoint is resumed until it asks for the
-first call that the world would have to answer.
+The plan is the same as that of ``nottwice migrate``, with the same refusals. No receipt of the old
+version answers a call of the new one. So a migrated checkpoint is resumed until it makes the first
+call that the world would have to answer.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from nottwice.versions.migrate_plan import OVER, Order, draw_up
 
 
 def concerns(order: Order, fixture: Fixture) -> bool:
-    """Whether a run must be migrated to be taken by the new version."""
+    """Return whether a run must be migrated before the new version can take it."""
     name, version = split_graph_id(fixture.graph_id)
     return name == order.to.name and version[:2] != order.to.version[:2]
 
 
 def migrated(fixture: Fixture, order: Order) -> Fixture:
-    """The checkpoint as a migration leaves it; MigrationRefused with the reasons, as there."""
+    """Return the checkpoint after a migration. Raises MigrationRefused like a real migration."""
     if not _is_newest(fixture):
         # What followed had not happened yet when the run was here.
         fixture = dataclasses.replace(
@@ -62,7 +62,7 @@ def migrated(fixture: Fixture, order: Order) -> Fixture:
 
 
 def _is_newest(fixture: Fixture) -> bool:
-    """Whether the run is still where the checkpoint says: nothing but its open visits followed."""
+    """Return whether the run is still at the checkpoint: only its open visits followed."""
     if fixture.status in OVER:
         return False
     graph = Fingerprint.from_plain(fixture.definition).graph

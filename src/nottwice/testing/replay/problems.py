@@ -1,4 +1,4 @@
-"""What can be wrong with a replay, each with the name that people are told."""
+"""What can be wrong with a replay, each cause with its name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cause(enum.Enum):
 
 @frozen_record(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, where, and the smallest difference that shows it."""
+    """One problem, where it is, and the smallest difference that shows it."""
 
     cause: Cause
     text: str
@@ -49,7 +49,7 @@ class Problem:
     diff: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """What people read."""
+        """Return the text for people."""
         where = f" in {self.node}" if self.node is not None else ""
         return [f"{self.cause.value}{where}: {self.text}", *(f"  {line}" for line in self.diff)]
 
@@ -63,7 +63,7 @@ class Problem:
 
 
 def difference(old: Any, new: Any, *, root: str) -> tuple[str, ...]:
-    """Every place at which two values differ, one line each; not more than anybody reads."""
+    """Return the places at which two values differ, one line each, up to a limit."""
     found = [str(change) for change in changes(old, new, root=root)]
     if len(found) > _MOST_CHANGES:
         return (*found[:_MOST_CHANGES], f"and {len(found) - _MOST_CHANGES} more")
@@ -71,12 +71,12 @@ def difference(old: Any, new: Any, *, root: str) -> tuple[str, ...]:
 
 
 def nearest(value: Any, others: Sequence[Any]) -> int:
-    """Which of several values differs from this one in the fewest places."""
+    """Return the index of the value that differs from this one in the fewest places."""
     return min(range(len(others)), key=lambda place: len(changes(others[place], value)))
 
 
 def distinct(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each cause once for each node; what was found first says it best."""
+    """Return each problem once, in the order in which they were found."""
     kept: dict[tuple[Cause, str | None, str], Problem] = {}
     for problem in problems:
         kept.setdefault((problem.cause, problem.node, problem.text), problem)

@@ -1,10 +1,10 @@
-"""Which values of a ledger are secret, and what stands in their place in a recording?
+"""Which values of a ledger are secret, and what replaces them in a recording?
 
-Secret is what lies under a name that says so, and what looks like an e-mail address, a card number,
-a bearer token or an API key, wherever it lies. The same value has the same pseudonym everywhere in
-a recording, also inside of longer texts and as the name of a field; it keeps its type and its
-shape. Pseudonyms are made with a key that no recording holds, so nobody finds a value by trying
-all there are. Promise kept here: P52.
+A value is secret if it is under a name that is declared secret, or if it looks like an e-mail
+address, a card number, a bearer token or an API key, wherever it is. The same value has the same
+pseudonym everywhere in a recording, including inside longer texts and as the name of a field. It
+keeps its type and its shape. Pseudonyms are made with a key that no recording contains, so values
+cannot be found by trying them all. Promise kept here: P52.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ SECRET_NAMES = (
     "ssn",
     "token",
 )
-# A version is no domain: refund@1.0.0 is a graph.
+# A version is not a domain: refund@1.0.0 is a graph.
 _EMAIL = r"[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]{2,}"
-# Only what issuers of cards begin with: a time in milliseconds has as many digits.
+# Only prefixes of card issuers: a time in milliseconds has as many digits.
 _CARD = r"(?<![\w.-])(?:4|3[0-9]|5[1-5]|6[0-9]|2[2-7])(?:[ -]?\d){11,18}(?![\w-])"
 _TOKEN = (
     r"(?<=Bearer )[A-Za-z0-9._~+/-]{8,}=*"
@@ -52,7 +52,7 @@ _TOKEN = (
 _OTHER_SHAPES = re.compile(f"(?P<token>{_TOKEN})|(?P<card>{_CARD})")
 _SHAPES = re.compile(f"(?P<email>{_EMAIL})|{_OTHER_SHAPES.pattern}")
 _LEAST_INSIDE = 5
-"""Shorter values are only replaced where they lie: they occur in too many other texts."""
+"""Shorter values are only replaced where they were found, as they occur in many other texts."""
 _LEAST_NUMBER = 10_000
 _TRIES = 100
 _NUMBER = re.compile(r"-?[1-9]\d*(?:\.\d+)?(?:e[+-]?\d+)?|-?0\.\d+(?:e[+-]?\d+)?")
@@ -63,8 +63,8 @@ _LETTERS = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 class Pseudonyms:
     """Finds secrets, gives each a pseudonym, and replaces them.
 
-    First ``look`` at everything, then ``replace``: a value that is secret in one place is so in
-    all. What ``public`` text says is not secret for its looks alone.
+    First ``look`` at everything, then ``replace``: a value that is secret in one place is secret
+    everywhere. A value in the ``public`` text is not secret because of its shape alone.
     """
 
     def __init__(self, key: bytes, names: Iterable[str] = (), *, public: str = "") -> None:
@@ -72,9 +72,9 @@ class Pseudonyms:
         self._public = public
         self._paths = [_path_of(name) for name in (*SECRET_NAMES, *names)]
         self._secrets: dict[str, str] = {}
-        """Texts that are secret wherever they are, with what they look like."""
+        """Texts that are secret everywhere, with their shape."""
         self._local: dict[str, str] = {}
-        """Those that are secret only under their names, because they are short."""
+        """Texts that are secret only under their names, because they are short."""
         self._judged: dict[tuple[str, ...], bool] = {}
         self._table: dict[str, str] | None = None
         self._pattern: re.Pattern[str] | None = None
@@ -83,13 +83,13 @@ class Pseudonyms:
         return len(self._secrets) + len(self._local)
 
     def look(self, value: Any, path: tuple[str, ...] = ()) -> None:
-        """Take note of all secrets in some plain data."""
+        """Collect all secrets in some plain data."""
         assert self._table is None, "everything is looked at before anything is replaced"
         for text, shape, everywhere in self._found(value, path):
             (self._secrets if everywhere else self._local).setdefault(text, shape)
 
     def replace(self, value: Any, path: tuple[str, ...] = ()) -> Any:
-        """The same data with a pseudonym for every secret; its types and its shape are kept."""
+        """Return the data with a pseudonym for every secret. Types and shape are kept."""
         secret = self._is_secret(path)
         match value:
             case str():
@@ -101,7 +101,7 @@ class Pseudonyms:
             case list():
                 return [self.replace(item, path) for item in value]
             case dict() if is_fingerprint(value):
-                # Nobody knows what it stands for, so there is nothing to disguise.
+                # What it represents is unknown, so there is nothing to disguise.
                 return value
             case dict():
                 return {
@@ -135,9 +135,9 @@ class Pseudonyms:
                     yield from self._found(item, (*path, normal_name(name)))
 
     def _shaped(self, text: str) -> Iterator[tuple[str, str, bool]]:
-        """What is secret by its looks."""
-        # The search for an address tries every letter of a long word, as far as the word goes: not
-        # where there can be none.
+        """Yield what is secret because of its shape."""
+        # The search for an address tries every letter of a long word, up to the end of the word.
+        # Skip it where there can be no address.
         shapes = _SHAPES if "@" in text else _OTHER_SHAPES
         for found in shapes.finditer(text):
             shape = str(found.lastgroup)
@@ -145,7 +145,7 @@ class Pseudonyms:
                 yield found[0], shape, True
 
     def _is_secret(self, path: tuple[str, ...]) -> bool:
-        """Whether a place is under a secret name, however deep."""
+        """Return whether a place is under a secret name, however deep."""
         found = self._judged.get(path)
         if found is None:
             found = self._judged[path] = any(
@@ -172,7 +172,7 @@ class Pseudonyms:
         return table[text] if text in table else self._replace_inside(text)
 
     def _all(self) -> dict[str, str]:
-        """Every secret with its pseudonym; no two have the same, and none is a secret itself."""
+        """Return every secret with its pseudonym. All differ, and none is itself a secret."""
         if self._table is None:
             shapes = {**self._local, **self._secrets}
             taken, self._table = set(shapes), {}
@@ -188,7 +188,7 @@ class Pseudonyms:
 
     def _make(self, text: str, shape: str, number: int) -> str:
         stream = _Stream(self._key, f"{number}:{text}")
-        # Of a short text there may be too few others of its shape: then a longer one must do.
+        # A short text may have too few others of its shape. Then use a longer one.
         longer = stream.like("1") * (number // _TRIES)
         if shape == "email":
             return f"user-{stream.hexadecimal(12)}@example.com"
@@ -214,25 +214,25 @@ def _path_of(name: str) -> tuple[str, ...]:
     if not all(parts):
         raise UsageError(
             f"{name!r} names no value that could be secret. Nothing was recorded. Write the name "
-            "of a field, email, or where it is, customer.email."
+            "of a field, like email, or its path, like customer.email."
         )
     return parts
 
 
 def normal_name(name: str) -> str:
-    """A name as names are compared: case and dashes do not matter."""
+    """Return a name for comparison: case and dashes do not matter."""
     return name.strip().lower().replace("-", "_")
 
 
 def _digits(value: int | float) -> str:
-    """A number as text; 10 and 10.0 are one value."""
+    """Return a number as text. 10 and 10.0 are the same value."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     return str(value)
 
 
 def _is_card(text: str) -> bool:
-    """Whether digits are a card number: the last one fits the others (ISO/IEC 7812)."""
+    """Return whether digits are a card number: the check digit is right (ISO/IEC 7812)."""
     digits = [int(letter) for letter in text if letter.isdigit()]
     return len(set(digits)) > 1 and _check_sum(digits) % 10 == 0
 
@@ -253,7 +253,7 @@ def _disguise_card(text: str, stream: _Stream) -> str:
 
 
 def _disguise_number(text: str, stream: _Stream) -> str:
-    """Other digits, as many; the first is not 0, so that the number stays as long."""
+    """Return other digits, as many. The first is not 0, so the number keeps its length."""
     mantissa, mark, exponent = text.partition("e")
     made: list[str] = []
     for letter in mantissa:
@@ -264,7 +264,7 @@ def _disguise_number(text: str, stream: _Stream) -> str:
 
 
 class _Stream:
-    """Letters and digits that follow from a key and a text, and look like nothing at all."""
+    """Letters and digits derived from a key and a text, which reveal nothing about them."""
 
     def __init__(self, key: bytes, text: str) -> None:
         self._key = key
@@ -276,7 +276,7 @@ class _Stream:
         return "".join(f"{self._draw() % 16:x}" for _ in range(letters))
 
     def like(self, letter: str) -> str:
-        """Another letter of the same kind: a digit for a digit, a capital for a capital."""
+        """Return another letter of the same kind: a digit for a digit, a capital for a capital."""
         drawn = self._draw()
         for kind in _LETTERS:
             if letter in kind:

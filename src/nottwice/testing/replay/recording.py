@@ -1,9 +1,9 @@
-"""Record checkpoints of a ledger as files, without a secret in them (P1).
+"""Record checkpoints of a ledger as files, without any secret in them (P1).
 
-The ledger is only read here; the command puts on record that data left it. Each checkpoint is
-replayed by the code at hand before it is written: one that even this code does not resume as
-recorded would fail every build, so it is left out, and a list says why. The same ledger, code and
-settings give the same bytes. Promises kept here: P52, P53.
+The ledger is only read here. The command records in the ledger that data was exported. Each
+checkpoint is replayed by this code before it is written. If even this code does not resume it as
+recorded, it would fail every build, so it is left out, and a list states why. The same ledger, code
+and settings give the same bytes. Promises kept here: P52, P53.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LeftOut:
     graph: str
     after: str
     why: str
-    """The cause, as a replay names it, or that the run was under way."""
+    """The cause, as a replay names it, or that the run was in progress."""
     text: str
 
     def to_plain(self) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def record(
     terms: Terms | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Recorded:
-    """Record so many checkpoints into a folder; those that an earlier recording left there go.
+    """Record ``number`` checkpoints into a folder. Files of an earlier recording are removed.
 
-    ``secrets`` names what is secret beyond what looks like it. ``key`` makes the pseudonyms;
-    without one, it is made of what only the ledger holds.
+    ``secrets`` names what is secret in addition to what looks secret. ``key`` makes the
+    pseudonyms. Without one, it is derived from data that only the ledger contains.
     """
     terms = terms or Terms()
     found = candidates(store, plain=bool(terms.works))
@@ -130,31 +130,31 @@ def record(
 
 
 def key_of(store: Store) -> bytes:
-    """A key that whoever has the ledger has, and nobody else.
+    """Return a key that only a reader of the ledger can compute.
 
-    Ids of attempts are random and leave the ledger for no upstream and no recording; and whoever
-    has the ledger has the secrets anyway.
+    Attempt ids are random and are never sent to an upstream or written to a recording. A reader of
+    the ledger has the secrets anyway.
     """
     runs = store.runs(limit=MOST_RUNS)
     for run in sorted(runs, key=lambda run: (run.created_at, run.workflow_id)):
         for row in store.calls(run.workflow_id)[:1]:
             first = row.past[0].attempt_id if row.past else row.attempt_id
             return hashlib.sha256(f"nottwice replay {first}".encode()).digest()
-    # No call at all, so there is nothing that one was made with.
+    # There is no call at all, so there is no attempt id.
     return os.urandom(32)
 
 
 def _nothing_kept(left_out: Sequence[LeftOut]) -> str:
     reasons = "; ".join(dict.fromkeys(f"{one.graph}: {one.text}" for one in left_out))
     return (
-        f"None of {len(left_out)} checkpoints can be kept, so nothing was written and what an "
-        f"earlier recording wrote is still there. {reasons[:1000]}. Record with the code that is "
-        "deployed."
+        f"None of {len(left_out)} checkpoints can be kept, so nothing was written, and the files "
+        f"of an earlier recording were not changed. {reasons[:1000]}. Record with the deployed "
+        "code."
     )
 
 
 def _of_other_code(found: Sequence[Candidate], known: Sequence[Candidate]) -> list[LeftOut]:
-    """What no graph of this app could resume: one entry for each graph that it is of."""
+    """Return what no graph of this app could resume: one entry for each of these graphs."""
     numbers = Counter(one.run.graph_id or "" for one in set(found) - set(known))
     why = Cause.VERSION_MISSING.value
     return [
@@ -165,10 +165,10 @@ def _of_other_code(found: Sequence[Candidate], known: Sequence[Candidate]) -> li
 
 @frozen_record(frozen=True, slots=True)
 class _Found:
-    """A checkpoint as the ledger has it, with those of its calls that nobody need ask for again.
+    """A checkpoint as the ledger has it, with those of its calls that need not be made again.
 
-    The body of a tool may have made them; or they belong to the run as a whole, and were made
-    before the checkpoint.
+    The body of a tool may have made them, or they belong to the run as a whole and were made before
+    the checkpoint.
     """
 
     fixture: Fixture
@@ -176,7 +176,7 @@ class _Found:
 
 
 def _read(store: Store, candidate: Candidate) -> _Found | None:
-    """A checkpoint with what it needs; None if the run moves on faster than it can be read."""
+    """Return a checkpoint with what it needs, or None if the run advances faster than the read."""
     before = _read_once(store, candidate)
     for _ in range(_READS):
         again = _read_once(store, candidate)
@@ -236,7 +236,7 @@ def _read_once(store: Store, candidate: Candidate) -> _Found | None:
 
 
 def _read_plain(store: Store, run: RunRecord, *, after: str) -> _Found:
-    """A whole run without a graph; which function resumes it is found out next."""
+    """Return a whole run without a graph. The function that resumes it is found later."""
     run_id, at = run.workflow_id, run.updated_at
     rows = [blinded(row) for row in store.calls(run_id)]
     steps = (block_of(run), *store.steps(run_id))
@@ -280,7 +280,7 @@ def _not_taken(store: Store, run_id: str) -> tuple[EventRecord, ...]:
 
 
 def _anonymous(review: Review) -> Review:
-    """A review without who decided it, and why: a resume does not ask."""
+    """Return a review without who decided it and why, which a resume does not need."""
     if review.decision is None:
         return review
     decision = dataclasses.replace(review.decision, by="a person", why="")
@@ -288,7 +288,7 @@ def _anonymous(review: Review) -> Review:
 
 
 def _inner(rows: Sequence[CallRow]) -> Iterator[CallIdentity]:
-    """Calls that began while another one was under way in the same place: perhaps in its body."""
+    """Yield calls that started while another was in progress in the same place: perhaps in it."""
     by_place: dict[tuple[str, ...], list[CallRow]] = {}
     for row in rows:
         by_place.setdefault(row.identity[:3], []).append(row)
@@ -299,7 +299,7 @@ def _inner(rows: Sequence[CallRow]) -> Iterator[CallIdentity]:
 
 
 def _orders(rows: Sequence[CallRow]) -> Iterator[int]:
-    """Which calls of a place came after which: a new number where all before it had ended."""
+    """Yield an order number per call: a new number where all earlier calls of a place had ended."""
     ended: dict[tuple[str, ...], float] = {}
     orders: dict[tuple[str, ...], int] = {}
     for row in rows:
@@ -318,7 +318,7 @@ def _was_under_way(outer: CallRow, row: CallRow) -> bool:
 
 
 def _without_unneeded(app: App, found: _Found | None, terms: Terms) -> Fixture | None:
-    """The checkpoint without calls that this code does not ask for, and need not."""
+    """Return the checkpoint without calls that this code does not make and need not make."""
     if found is None:
         return None
     if found.fixture.is_plain:
@@ -337,9 +337,9 @@ def _without_unneeded(app: App, found: _Found | None, terms: Terms) -> Fixture |
 
 
 def _with_work(app: App, fixture: Fixture, terms: Terms) -> Fixture:
-    """A run without a graph with a function that opens it, if there is one.
+    """Return a run without a graph with a function that opens it, if there is one.
 
-    Of several the first that resumes it as recorded: a function may open whatever it is given.
+    If several open it, use the first that resumes it as recorded: a function may open any run id.
     """
     opening = [
         dataclasses.replace(fixture, work=program.name)
@@ -360,16 +360,16 @@ def _keep(
     pseudonyms: Pseudonyms,
     terms: Terms,
 ) -> Fixture | LeftOut:
-    """The checkpoint as it is written, if this very code resumes it as recorded."""
+    """Return the checkpoint as it is written, if this code resumes it as recorded."""
     if found is None:
         node = candidate.checkpoint.node_id
-        why = "the run was under way"
-        text = "it moved on faster than it could be read, or is gone"
+        why = "the run was in progress"
+        text = "it advanced faster than it could be read, or it is gone"
         return LeftOut("", candidate.run.graph_id or "", node, why, text)
     hidden = disguised(found, pseudonyms)
     if hidden != found:
         hidden = learned(app, hidden, terms)
-    # What is judged is what will be read from the file.
+    # Judge what will be read from the file.
     written = read_fixture(hidden.to_text(), where=hidden.name)
     result = replay(app, written, terms=terms)
     if result.skipped is not None:
@@ -384,25 +384,25 @@ def _passes(app: App, found: Fixture, terms: Terms) -> bool:
 
 
 def _explained(result: Result, fixture: Fixture, *, is_disguised: bool) -> LeftOut:
-    """Why a checkpoint is left out, without a word of what its code asked for.
+    """Explain why a checkpoint is left out, without what its code called.
 
-    What the code knows from elsewhere, from its environment say, has no pseudonym.
+    Values that the code knows from elsewhere, like its environment, have no pseudonym.
     """
     first = result.problems[0]
     where = f" in {first.node}" if first.node is not None else ""
     text = f"the code that recorded it does not resume it as recorded: {first.cause.value}{where}"
     if is_disguised:
         text = (
-            "it is resumed as recorded, but not with pseudonyms, so its code looks into a secret "
+            "it is resumed as recorded, but not with pseudonyms, so its code inspects a secret "
             f"value or knows it from elsewhere: {first.cause.value}{where}"
         )
     return LeftOut(fixture.name, fixture.graph_id, fixture.after, first.cause.value, text)
 
 
 def _write(folder: Path, kept: dict[str, str], left_out: Sequence[LeftOut]) -> tuple[str, ...]:
-    """Write what is new, then remove what an earlier recording left: never one without the other.
+    """Write new files, then remove those of an earlier recording. Return what was removed.
 
-    Only files of this very folder: what lies in a folder inside of it is kept on purpose.
+    This only affects files directly in the folder. Files in subfolders are kept on purpose.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = dict(kept)

@@ -1,4 +1,4 @@
-"""How is the outcome of a gate told: to people, to scripts, and to CI servers?"""
+"""The outcome of a gate, for people, for scripts, and for CI servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def failure_lines(result: Result) -> list[str]:
-    """What people need of a checkpoint that failed: which it is, why, and what is in it."""
+    """Return what people need to know about a failed checkpoint: which, why, and its contents."""
     lines = [f"FAILED {result.path}"]
     if result.fixture is not None:
         lines.append(f"  {_about(result.fixture)}")
@@ -31,7 +31,7 @@ def failure_lines(result: Result) -> list[str]:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """One line about all of them."""
+    """Summarise all results in one line."""
     failed = sum(not result.passed for result in results)
     skipped = sum(result.skipped is not None for result in results)
     words = [f"{_checkpoints(len(results) - failed - skipped)} resumed as recorded"]
@@ -43,7 +43,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def results_document(folder: str, results: Sequence[Result], *, left_out: int) -> dict[str, Any]:
-    """All of it as one document; a checkpoint that failed is in it whole."""
+    """Return everything as one document, with the full contents of failed checkpoints."""
     return {
         "folder": folder,
         "checkpoints": len(results),
@@ -55,7 +55,7 @@ def results_document(folder: str, results: Sequence[Result], *, left_out: int) -
 
 
 def junit(results: Sequence[Result]) -> str:
-    """The same as a CI server reads it."""
+    """Return the results as JUnit XML for a CI server."""
     suite = ElementTree.Element(
         "testsuite",
         name="nottwice replay",
@@ -100,7 +100,7 @@ def _about(fixture: Fixture) -> str:
 
 
 def _dump(fixture: Fixture) -> list[str]:
-    """What is in a checkpoint, as far as it fits on a screen; the file has all of it."""
+    """Show the contents of a checkpoint, as far as they fit on a screen. The file has it all."""
     state = json.dumps(fixture.state, indent=2, ensure_ascii=False).splitlines()
     lines = ["state:", *(f"  {line}" for line in state[:_MOST_STATE_LINES])]
     if len(state) > _MOST_STATE_LINES:

@@ -1,10 +1,10 @@
 """Resume a recorded checkpoint through the real engine, with a driver that never fires.
 
-The record is loaded into a ledger in memory, and whatever is asked of a driver by a run in that
-ledger is answered from the record: a tool's function, its ``verify`` and its ``classify`` are not
-called, no policy is asked, nobody waits, and a node that reaches for the network is stopped. A
-call that the record does not hold is noted, answered from its nearest counterpart where there is
-one, and otherwise ends the replay. Runs in other ledgers of this process are driven as ever.
+The record is loaded into a ledger in memory. Whatever a run in that ledger asks of a driver is
+answered from the record: a tool's function, its ``verify`` and its ``classify`` are not called, no
+policy is asked, nothing waits, and a node that uses the network is stopped. A call that the record
+does not contain is noted. It is answered from its nearest counterpart if there is one, and
+otherwise ends the replay. Runs in other ledgers of this process are driven as usual.
 Promise kept here: P50.
 """
 
@@ -50,7 +50,7 @@ LIMIT_SECONDS = 60.0
 
 
 class Stopped(BaseException):
-    """The replay ends here. No code of a user may catch it, as none could catch a crash."""
+    """The replay ends here. User code cannot catch it, as it could not catch a crash."""
 
     def __init__(self, error: NottwiceError | None = None) -> None:
         super().__init__("the replay ends here")
@@ -58,18 +58,18 @@ class Stopped(BaseException):
 
 
 class ReachedOut(Stopped):
-    """A node wanted to use the network by itself."""
+    """A node tried to use the network directly."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Miss:
-    """A call that the code asked for and the record does not hold."""
+    """A call that the code made and the record does not contain."""
 
     identity: CallIdentity
     args: Any
     effectful: bool
     answered: bool
-    """It was answered from elsewhere, and the replay went on."""
+    """It was answered from elsewhere, and the replay continued."""
     during: tuple[str, str] | None = None
     """The step that was entered last."""
 
@@ -105,7 +105,7 @@ def run_fixture(
     answers: Mapping[str, Any] | None = None,
     limit_seconds: float = LIMIT_SECONDS,
 ) -> Trace:
-    """Resume a checkpoint as far as its record goes, and tell what happened. Never raises."""
+    """Resume a checkpoint as far as its record goes, and return what happened. Never raises."""
     store = ReplayStore(fixture, answers or {})
     clock, keys = _StandingClock(fixture.at), BlindKeys(BlindKey())
     driver = ReplayDriver(store)
@@ -124,8 +124,8 @@ def run_fixture(
             trace.error = error
 
     _close_the_network()
-    # A thread of its own: no event loop is in the way, and nobody waits for one that hangs. It may
-    # wake up at any time, and reaches nothing then either.
+    # A separate thread: no event loop is in the way, and a replay that hangs is not waited for. It
+    # may wake up at any time, but cannot reach anything then either.
     thread = threading.Thread(target=work, name="nottwice-replay", daemon=True)
     thread.start()
     thread.join(limit_seconds)
@@ -140,7 +140,7 @@ def run_fixture(
 
 
 def _end_block(trace: Trace, run: RunRecord) -> None:
-    """How the block of a run without a graph ended, told like a step and like an outcome."""
+    """Describe how the block of a run without a graph ended, as a step and as an outcome."""
     if is_wait(trace.error):
         trace.error = None
     if trace.error is None or run.status is RunStatus.COMPLETED:
@@ -150,7 +150,7 @@ def _end_block(trace: Trace, run: RunRecord) -> None:
 
 
 class ReplayStore(MemoryStore):
-    """A ledger that holds one recorded checkpoint and what followed, and notes what is asked."""
+    """A ledger with one recorded checkpoint and what followed. It notes what is requested."""
 
     location = "the recorded checkpoint"
 
@@ -161,7 +161,7 @@ class ReplayStore(MemoryStore):
         self._answers = answers
         self._guard = threading.Lock()
         self._lent: set[CallIdentity] = set()
-        """Recorded rows that answered for a call which the record does not hold."""
+        """Recorded rows that answered for a call which the record does not contain."""
         self._ended = False
         self._recorded = {row.identity: row for row in fixture.calls}
         self._load(fixture)
@@ -188,7 +188,7 @@ class ReplayStore(MemoryStore):
                 values.encode(image),
                 fixture.at,
             )
-        # What is in doubt is asked for again by the code that began it; nobody reconciles here.
+        # A call in doubt is made again by the code that started it. Nothing is reconciled here.
         data.calls.update((row.identity, row) for row in fixture.calls if is_settled(row))
         data.reviews.update((review.review_id, review) for review in fixture.reviews)
         data.events.update(((run_id, event.event_id), event) for event in fixture.events)
@@ -208,11 +208,11 @@ class ReplayStore(MemoryStore):
         super().commit(commit)
 
     def end(self) -> None:
-        """Whatever is asked from now on ends its asker."""
+        """Stop every caller from now on."""
         self._ended = True
 
     def reply(self, ask: Fire | Verify | Rule | CanInvoke | Pause) -> Any:
-        """What a driver would answer, without doing any of it."""
+        """Return what a driver would answer, without doing any of it."""
         if self._ended:
             raise Stopped
         match ask:
@@ -224,7 +224,7 @@ class ReplayStore(MemoryStore):
             case CanInvoke():
                 return True
             case Rule():
-                # What is recorded was allowed, and nothing else is done.
+                # Recorded calls were allowed, and nothing else is done.
                 return Outcome(value=allow(), invoked=True)
             case Verify():
                 raise Stopped
@@ -242,9 +242,9 @@ class ReplayStore(MemoryStore):
         return self._miss(tool, row)
 
     def _try_again(self, tool: Tool, recorded: CallRow) -> Outcome:
-        """The code wants another attempt at what is on record: for that it takes the world."""
+        """Handle another attempt at a recorded call: that would need the world."""
         if recorded.status is CallStatus.DONE:
-            # Only if what it returned cannot be read any more.
+            # This only happens if its result cannot be read any more.
             self._read(tool, recorded)
         raise Stopped
 
@@ -270,9 +270,9 @@ class ReplayStore(MemoryStore):
         self.trace.misses.append(Miss(identity, args, effectful, answered, during))
 
     def _counterpart(self, row: CallRow, *, effectful: bool) -> CallRow | None:
-        """The recorded call that this one stands in for: same place and tool, not asked for yet.
+        """Return the recorded call that answers this one: same place and tool, not used yet.
 
-        A pure tool that was asked the very same elsewhere answers the same here.
+        A pure tool that was called with the same arguments elsewhere answers the same here.
         """
         done = [one for one in self._fixture.calls if one.status is CallStatus.DONE]
         for one in done:
@@ -293,7 +293,7 @@ class ReplayStore(MemoryStore):
             raise Stopped from error
 
     def _stop_at_child(self, child: RunRecord) -> None:
-        """A child that has not ended is a run of its own, with checkpoints of its own."""
+        """Stop at an unfinished child, which is a separate run with its own checkpoints."""
         asked = [one for one in list(self.trace.asked) if one.tool_name == SPAWN]
         for identity in asked:
             if identity.call_id[:16] in child.workflow_id and identity not in self._recorded:
@@ -307,7 +307,7 @@ class ReplayStore(MemoryStore):
 def is_same_place(one: CallIdentity, other: CallIdentity) -> bool:
     """Whether two calls of one tool were made in one place.
 
-    A call that belongs to the run as a whole may lie in a branch of its own, named after its hash.
+    A call of the run as a whole may be in its own branch, named after its hash.
     """
     if one.tool_name != other.tool_name or one.checkpoint_id != other.checkpoint_id:
         return False
@@ -316,17 +316,17 @@ def is_same_place(one: CallIdentity, other: CallIdentity) -> bool:
 
 
 def is_own_branch(identity: CallIdentity) -> bool:
-    """Whether a call lies in a branch that is named after it (``agent/toolbox.py``)."""
+    """Return whether a call is in a branch that is named after it (``agent/toolbox.py``)."""
     return identity.node_id == branch_node(ROOT_NODE, int(identity.input_hash[:8], 16))
 
 
 def is_settled(row: CallRow) -> bool:
-    """Whether a row is an answer: neither in doubt, nor failed with another attempt due."""
+    """Return whether a row is an answer: neither in doubt, nor failed with a retry due."""
     return not row.status.in_doubt and row.retry_at is None
 
 
 class _StandingClock:
-    """It is always when the run was last changed: what was due then is due, and nothing else."""
+    """The time is always when the run last changed: what was due then is due, nothing else is."""
 
     def __init__(self, now: float) -> None:
         self._now = now
@@ -351,7 +351,7 @@ _VALUES = tuple(f"{OWN_PREFIX}{name}" for name in ("now", "uuid", "random"))
 
 
 def _own_value(tool: Tool, identity: CallIdentity, now: float) -> Any:
-    """A time, an id or a number that the record does not hold: the same in every replay."""
+    """Return a time, an id or a number that the record lacks: the same in every replay."""
     match tool.name.removeprefix(OWN_PREFIX):
         case "now":
             return datetime.fromtimestamp(now, UTC)
@@ -370,7 +370,7 @@ def _unsafe(row: CallRow) -> ReplayUnsafeError:
 
 
 class ReplayDriver:
-    """Answers from a record what the usual driver would do; reads and writes stay in memory."""
+    """Answers from a record what the usual driver would do. Reads and writes stay in memory."""
 
     def __init__(self, store: ReplayStore) -> None:
         self._store = store
@@ -388,7 +388,7 @@ class ReplayDriver:
 
 @frozen_record(frozen=True, slots=True)
 class _OnlyLedger:
-    """The record, whatever ledger the code names or has opened before."""
+    """Uses the record, whatever ledger the code names or has opened before."""
 
     record: ReplayStore
     time: Clock
@@ -410,7 +410,7 @@ class _OnlyLedger:
         return lambda: self.keyring
 
 
-# The network: what a node could do without asking a driver.
+# The network: what a node could do without a driver.
 
 _replaying: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "nottwice_replaying", default=False
@@ -425,7 +425,7 @@ _one_program = threading.Lock()
 
 
 def _resume(program: Program, run_id: str, only: _OnlyLedger) -> None:
-    """Run a program in which nothing is real: its threads do not know that they are replayed."""
+    """Run a program in which nothing is real. Its threads do not know that they are replayed."""
     stand_in_here(only)
     with _one_program:
         stand_in_everywhere(only)
@@ -437,7 +437,7 @@ def _resume(program: Program, run_id: str, only: _OnlyLedger) -> None:
 
 @functools.cache
 def _close_the_network() -> None:
-    """Stop what is replayed from connecting to anything, by an audit hook of Python."""
+    """Stop replayed code from connecting to anything, with a Python audit hook."""
     sys.addaudithook(_hear)
 
 

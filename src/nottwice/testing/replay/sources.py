@@ -1,4 +1,4 @@
-"""What does the code say itself? That is no secret where its checkpoints are kept with it."""
+"""What does the source code contain? That is not secret, as checkpoints are stored with it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from nottwice.graphs.app import App
 
 
 def public_text(app: App, works: Iterable[Callable[..., Any]] = ()) -> str:
-    """The source of the packages that declare nodes; of a lone module, and of those beside it.
+    """Return the source of the packages that declare nodes, or of a module and its neighbours.
 
-    A sender's address that a node spells out is in every one of its calls, whatever the state is;
-    with a pseudonym in its place no call of that node would ever match.
+    If a node contains a sender's address in its source, the address is in every one of its calls,
+    whatever the state. With a pseudonym in its place, no call of that node would ever match.
     """
     names = {_module_of(code.function) for graph in app.graphs for code in graph.code.values()}
     names |= {_module_of(work) for work in works}

@@ -1,8 +1,8 @@
 """Which visit of which node does something in a record belong to?
 
-Calls and steps name the place where they were made, a node or something inside of it, and the
-checkpoint that it started from. A *visit* is the node around them, with its branch, and its number.
-What a model asks for belongs to the run as a whole, and to no visit.
+Calls and steps name the place where they were made, a node or something inside it, and the
+checkpoint that it started from. A *visit* is the node around them, with its branch and its number.
+What a model calls belongs to the run as a whole, and to no visit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Visit(NamedTuple):
 
     @property
     def branch(self) -> str:
-        """The branch that it lies in; empty outside of branches."""
+        """The branch that it is in, or empty outside of branches."""
         found = _BRANCH.match(self.node_id)
         return found[0] if found else ""
 
@@ -53,7 +53,7 @@ class Visits:
         }
 
     def around(self, node_id: str, checkpoint_id: str) -> Visit | None:
-        """The visit that something was made in; None if it is in no node of the graph."""
+        """Return the visit in which something was made, or None if it is in no node."""
         found = _BRANCH.match(node_id)
         branch = found[0] if found else ""
         inside = [node for node in self._nodes if is_inside(node_id.removeprefix(branch), node)]
@@ -63,16 +63,16 @@ class Visits:
         return Visit(branch + max(inside, key=len), f"{self._graph_id}/{number}")
 
     def is_run_wide(self, checkpoint_id: str) -> bool:
-        """Whether something belongs to the run as a whole: what a model asks for, once a run."""
+        """Return whether something belongs to the whole run, like a model's calls."""
         return checkpoint_id == FIRST_CHECKPOINT
 
     def among(self, places: Iterable[tuple[str, str]]) -> list[Visit]:
-        """Those places that are visits themselves and not something inside of one, in order."""
+        """Return the places that are visits themselves, not something inside one, in order."""
         return [Visit(*place) for place in places if self.around(*place) == place]
 
 
 def is_past(visit: Visit, position: Position, graph: GraphDefinition) -> bool:
-    """Whether a visit was over when a checkpoint was saved."""
+    """Return whether a visit was over when a checkpoint was saved."""
     begun = position.visits.get(visit.node_id, 0)
     if visit.number == begun:
         return visit.node_id not in _due(position, graph)
