@@ -149,7 +149,7 @@ def test_a_process_that_never_says_its_port_does_not_hang_its_starter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = tmp_path / "silent"
-    silent.write_text('#!/bin/sh\necho $$ > "$4/pid"\nexec sleep 60\n')
+    silent.write_text('#!/bin/sh\necho $$ > "$8/pid"\nexec sleep 60\n')
     silent.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(silent))
     monkeypatch.setattr("nottwice.testing.loopback.START_LIMIT_SECONDS", 0.5)
