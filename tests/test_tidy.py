@@ -73,7 +73,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/holders.py": _SUITE,
     "src/nottwice/testing/conformance/others.py": _SUITE,
     "src/nottwice/testing/conformance/charges.py": _SUITE,
-    "src/nottwice/cli/smoke_child.py": "tests/cli/test_smoke.py: as the process it is",
+    "src/nottwice/cli/smoke/child.py": "tests/cli/smoke/test_trials.py: as the process it is",
     "src/nottwice/testing/conformance/people.py": _SUITE,
     "src/nottwice/testing/conformance/reads.py": _SUITE,
     "src/nottwice/testing/conformance/ready.py": _SUITE,
@@ -394,7 +394,7 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (banned.bare_excepts, "model/a.py", "try: f()\nexcept OSError: pass"),
     (banned.clock_reads, "engine/clock.py", "import time\nx = time.time()"),
     (banned.clock_reads, "testing/world.py", "import time\ntime.sleep(1)"),
-    (banned.clock_reads, "cli/demo.py", "import time\ntime.sleep(1)"),
+    (banned.clock_reads, "cli/demo/story.py", "import time\ntime.sleep(1)"),
     (banned.clock_reads, "model/a.py", "from datetime import timedelta\nx = clock.now()"),
     (
         asking.reads_of_its_own,

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import click
 
 from nottwice.cli import documents, graph_documents, keeping_documents
+from nottwice.cli.inputs.settings import COMMON
 from nottwice.cli.main import main
-from nottwice.cli.settings import COMMON
 from tests.tidy.source import ROOT
 
 DOCUMENTS = {**documents.DOCUMENTS, **graph_documents.DOCUMENTS, **keeping_documents.DOCUMENTS}

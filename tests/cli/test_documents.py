@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.cli.smoke import show_smoke_json
+from nottwice.cli.smoke.trials import show_smoke_json
 from nottwice.testing.smoke import Finding, Report, Trial
 from tests.cli.reference_page import DOCUMENTS, FIELDS
 from tests.cli.workplace import HOSTILE, Workplace, copy_workplace

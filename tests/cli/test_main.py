@@ -147,7 +147,7 @@ def test_the_version_can_be_asked_for_before_and_after_a_command() -> None:
 def test_the_demo_is_loaded_only_when_somebody_wants_it(killed: Workplace) -> None:
     source = (
         "import sys; from nottwice.cli.main import main; main(['runs'], standalone_mode=False); "
-        "print([name for name in sys.modules if name.startswith('nottwice.cli.demo')])"
+        "print([name for name in sys.modules if name.startswith('nottwice.cli.demo.story')])"
     )
     ended = killed.process(sys.executable, "-c", source, NOTTWICE_STORE="agent.db")
     assert ended.stdout.splitlines()[-1] == "[]", ended
@@ -157,7 +157,7 @@ def test_a_missing_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = importlib.util.find_spec
 
     def without_demo(name: str, package: str | None = None) -> ModuleSpec | None:
-        return None if name == "nottwice.cli.demo" else find_spec(name, package)
+        return None if name == "nottwice.cli.demo.story" else find_spec(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", without_demo)
     result = CliRunner().invoke(main, ["demo"])
@@ -166,6 +166,6 @@ def test_a_missing_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_demo_is_the_command_of_its_own_module() -> None:
-    from nottwice.cli.demo import demo
+    from nottwice.cli.demo.story import demo
 
     assert main.get_command(click.Context(main), "demo") is demo

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.cli.settings import Settings
+from nottwice.cli.inputs.settings import Settings
 from nottwice.cli.waits import Reason, reasons_of
 from tests.fakes import Host
 

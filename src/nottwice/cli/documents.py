@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nottwice.cli.output import iso_text
+from nottwice.cli.render.output import iso_text
 from nottwice.cli.views import CallView, Holders, Overview, RunDetails, RunView
 from nottwice.guard.preview import LedgerFormat
 from nottwice.guard.report import Finding, ToolReport

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nottwice.cli.documents import run_document
-from nottwice.cli.output import iso_text
+from nottwice.cli.render.output import iso_text
 from nottwice.cli.views import RunDetails, Standing
 from nottwice.engine.history import Version
 from nottwice.graphs.outcome import NodeMark

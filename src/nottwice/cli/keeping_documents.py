@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nottwice.cli.output import iso_text
+from nottwice.cli.render.output import iso_text
 from nottwice.engine.retention import Removed, RemovedRun
 from nottwice.guard.backup import Copy
 from nottwice.model.review import AuditEntry

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from nottwice.cli import (
+from nottwice.cli.commands import (
     audit,
     backup,
     cancel,
@@ -37,8 +37,14 @@ from nottwice.cli import (
     talk,
     worker,
 )
-from nottwice.cli.output import show_error, show_json, show_note
-from nottwice.cli.settings import Settings, common_options, format_options, pass_settings, show_log
+from nottwice.cli.inputs.settings import (
+    Settings,
+    common_options,
+    format_options,
+    pass_settings,
+    show_log,
+)
+from nottwice.cli.render.output import show_error, show_json, show_note
 from nottwice.errors import NoLedger, NottwiceError
 
 _EPILOG = """\b
@@ -168,21 +174,21 @@ def _report(error: Exception, settings: Settings) -> None:
 
 def _load_crash() -> click.Command:
     """The crash test, whose kit no other command needs."""
-    command: click.Command = importlib.import_module("nottwice.cli.crash").crash
+    command: click.Command = importlib.import_module("nottwice.cli.commands.crash").crash
     return command
 
 
 def _load_replay() -> click.Command:
     """The replay gate, whose kit no other command needs."""
-    command: click.Command = importlib.import_module("nottwice.cli.replay").replay
+    command: click.Command = importlib.import_module("nottwice.cli.commands.replay").replay
     return command
 
 
 def _load_demo() -> click.Command:
     """The demo, which starts processes and servers and is not needed for anything else."""
-    if importlib.util.find_spec("nottwice.cli.demo") is None:
+    if importlib.util.find_spec("nottwice.cli.demo.story") is None:
         return _missing_demo
-    command: click.Command = importlib.import_module("nottwice.cli.demo").demo
+    command: click.Command = importlib.import_module("nottwice.cli.demo.story").demo
     return command
 
 

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, assert_never
 
-from nottwice.cli.output import shorten, utc_text
+from nottwice.cli.render.output import shorten, utc_text
 from nottwice.engine.blocking import call_text, written_call
 from nottwice.engine.history import Version, history, load_whole
 from nottwice.engine.restored import is_failover, mark_of

@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterator
 from typing import assert_never
 
-from nottwice.cli.output import utc_text
-from nottwice.cli.settings import Settings
+from nottwice.cli.inputs.settings import Settings
+from nottwice.cli.render.output import utc_text
 from nottwice.cli.views import subject_text
 from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewStatus

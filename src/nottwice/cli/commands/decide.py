@@ -1,0 +1,295 @@
+"""What did a person decide? `nottwice decide`: check it, write it, say what resumes the run.
+
+Promise kept here: P18, as far as a command line can: a decision is bound to the review as it was
+shown, and nothing is written before the result is known to be JSON and, with --app, to fit. How a
+case is shown and how a person is asked is in `case.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from nottwice.cli.documents import review_document
+from nottwice.cli.inputs.application import Application, load_application
+from nottwice.cli.inputs.deployed import named_ledger
+from nottwice.cli.inputs.json_input import parse_json, text_of
+from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
+from nottwice.cli.render import case as cases
+from nottwice.cli.render.output import safe, show_json, show_line, show_note
+from nottwice.cli.waits import resume_command
+from nottwice.errors import DecisionConflict, UsageError
+from nottwice.guard import registry
+from nottwice.guard.ledger import Ledger
+from nottwice.model.records import frozen_record
+from nottwice.model.review import Review, ReviewStatus, Verb
+from nottwice.model.run import Life
+from nottwice.model.tool import Tool
+from nottwice.reviews import decide as decisions
+from nottwice.reviews.queue import Case, find_case
+
+NOTHING_DECIDED = 2
+_NOTHING = "Nothing was decided."
+_ANSWERS = tuple(verb.value for verb in Verb if verb.answers)
+
+_HELP = """Decide what a run waits for; without a VERB see the case and be asked.
+
+\b
+Verbs:
+  happened        the effect took place; --result becomes the receipt
+  did-not-happen  it did not; licenses exactly one more attempt
+  accept          effects that the code no longer asks for may stay as they are; of a restored
+                  copy: what the run did since is accounted for
+  answer          the answer to a question: --text or --result; an option is a verb of its own
+  approve         the call may be made, with these arguments and no others
+  reject          the call is not made; the code gets the reason
+  raise           the run may take that much more: --result '{"usd": 2}', tokens, turns, seconds
+  abort           stop this run for good
+  undo            take back a decision that has not been used yet
+
+If something may have happened, look in the upstream first: the mailbox, the payment provider, the
+database. `did-not-happen` is refused while the old process may be alive, because it could still do
+it: stop that process, or say with --holder-stopped that you did. The decision changes nothing by
+itself: your program uses it when it opens the run again.
+
+With --app the result is checked against what the tool returns; without it, only when the run is
+resumed. The same decision twice is harmless; a different one is refused.
+
+\b
+Examples:
+  nottwice decide 1a2b
+  nottwice decide 1a2b happened --result '{"id": 7}' --why 'it is in the outbox'
+  nottwice decide 1a2b did-not-happen --why 'no such refund at the bank'
+  nottwice decide 1a2b approve
+  nottwice decide 1a2b answer --text 'only the first parcel'
+"""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the command line, or the person who was asked, says."""
+
+    verb: str | None
+    result_text: str | None
+    text: str | None
+    by: str | None
+    why: str | None
+    holder_stopped: bool
+    shown_version: int | None
+
+
+@click.command(cls=Command, help=_HELP, short_help="Decide what a run waits for.")
+@click.argument("review_id", metavar="ID")
+@click.argument("verb", required=False, metavar="[VERB]")
+@click.option(
+    "--result",
+    "result_text",
+    metavar="JSON",
+    help="What the tool would have returned, or the answer, as JSON; - reads stdin, @PATH a "
+    "file. For `happened`, `answer` and `raise`.",
+)
+@click.option("--text", metavar="TEXT", help="The answer as text, which needs no quotes of JSON.")
+@click.option("--by", metavar="NAME", help="Who decides. Else your login name.")
+@click.option("--why", metavar="TEXT", help="The reason; it is kept. Asked for on a terminal.")
+@click.option(
+    "--holder-stopped",
+    is_flag=True,
+    help="You made sure yourself that the old process is stopped. For `did-not-happen`.",
+)
+@click.option(
+    "--shown-version",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Refuse if the review has changed since this version of it was shown.",
+)
+@common_options
+@pass_settings
+@click.pass_context
+def decide(context: click.Context, settings: Settings, /, review_id: str, **given: Any) -> None:
+    """Decide what a run waits for."""
+    wish = _checked(Wish(**given))
+    application = _load_tools(settings)
+    with named_ledger(settings) as ledger:
+        case = find_case(ledger.store, review_id)
+        tool = registry.find_tool(case.review.identity.tool_name)
+        wish = _understood(case, wish)
+        if wish.verb is None:
+            cases.show_case(ledger, case, tool, settings)
+            if case.review.status not in (ReviewStatus.OPEN, ReviewStatus.DECIDED):
+                return
+            if settings.as_json or not cases.can_ask():
+                context.exit(NOTHING_DECIDED)
+            wish = _understood(case, _asked(case, wish))
+        wish = _completed(case, tool, wish)
+        after = _write(ledger, case, tool, wish)
+        _show_outcome(ledger, case.review, after, tool, application, settings)
+
+
+def _checked(wish: Wish) -> Wish:
+    """Refuse what cannot be meant, before anything is opened."""
+    if wish.text is not None:
+        if wish.result_text is not None or wish.verb not in (None, Verb.ANSWER.value):
+            raise click.UsageError("--text belongs to the verb `answer`, without --result.")
+        text = parse_result(json.dumps(wish.text))
+        return replace(wish, verb=Verb.ANSWER.value, result_text=json.dumps(text))
+    if wish.result_text is None:
+        return wish
+    if wish.verb is None:
+        raise click.UsageError(
+            "--result belongs to the verb `happened` or `answer`: say that as well."
+        )
+    text = text_of(wish.result_text, option="--result", outcome=_NOTHING)
+    parse_result(text)
+    return replace(wish, result_text=text)
+
+
+def _understood(case: Case, wish: Wish) -> Wish:
+    """The wish with a verb of this review: an option that it offers is an answer."""
+    if wish.verb is None or wish.verb == cases.UNDO:
+        return wish
+    try:
+        verb, option = decisions.read_verb(case.review, wish.verb)
+    except UsageError as error:
+        if wish.verb in [known.value for known in Verb]:
+            raise
+        raise click.UsageError(safe(error)) from None
+    if option is not None:
+        if wish.result_text is not None:
+            raise click.UsageError(f"{option!r} is the answer already: leave --result out.")
+        wish = replace(wish, result_text=json.dumps(option))
+    return replace(wish, verb=verb.value)
+
+
+def parse_result(text: str) -> Any:
+    """Read what was given as a result."""
+    return parse_json(text, option="--result", outcome=_NOTHING)
+
+
+def _load_tools(settings: Settings) -> Application | None:
+    """The tools, if somebody said where they are; a person on call may have to do without."""
+    if settings.app is not None:
+        return load_application(settings.app)
+    configured = settings.configured_application()
+    try:
+        return None if configured is None else load_application(configured)
+    except UsageError as error:
+        show_note(f"Without your tools: {error}")
+        return None
+
+
+def _asked(case: Case, wish: Wish) -> Wish:
+    verb = cases.ask_verb(case)
+    if verb is None:
+        show_note("Nothing was decided.")
+        raise click.exceptions.Exit(NOTHING_DECIDED)
+    return replace(wish, verb=verb)
+
+
+def _completed(case: Case, tool: Tool | None, wish: Wish) -> Wish:
+    """Ask for what is still missing, where somebody is there to answer."""
+    if cases.can_ask():
+        if wish.verb == Verb.HAPPENED.value and wish.result_text is None:
+            wish = replace(wish, result_text=cases.ask_result(tool, parse_result))
+        if wish.verb in _ANSWERS and wish.result_text is None:
+            wish = replace(wish, result_text=cases.ask_answer(case, parse_result))
+        if wish.verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
+            stopped = wish.holder_stopped or cases.ask_holder_stopped(case)
+            wish = replace(wish, holder_stopped=stopped)
+    by = cases.login_name() if wish.by is None else wish.by
+    verb = None if wish.verb == cases.UNDO else Verb(wish.verb)
+    why = wish.why
+    if why is None:
+        why = cases.ask_why() if decisions.needs_reason(verb) else ""
+    return replace(wish, by=by, why=why)
+
+
+def _write(ledger: Ledger, case: Case, tool: Tool | None, wish: Wish) -> Review:
+    review = case.review
+    # The case was read before anybody was asked, so this is what was shown.
+    shown = review.version if wish.shown_version is None else wish.shown_version
+    by, why = wish.by or "", wish.why or ""
+    if wish.verb == cases.UNDO:
+        if shown != review.version:
+            raise DecisionConflict(
+                f"Review {review.review_id} has changed since it was shown. Nothing was changed. "
+                f"Look at it again: nottwice decide {review.review_id}"
+            )
+        return decisions.undo(ledger.store, ledger.clock, review.review_id, by=by, why=why)
+    return decisions.decide(
+        ledger.store,
+        ledger.clock,
+        review.review_id,
+        Verb(wish.verb),
+        by=by,
+        why=why,
+        result=None if wish.result_text is None else parse_result(wish.result_text),
+        has_result=wish.result_text is not None,
+        holder_stopped=wish.holder_stopped,
+        tool=tool,
+        shown_version=shown,
+    )
+
+
+def _show_outcome(
+    ledger: Ledger,
+    before: Review,
+    after: Review,
+    tool: Tool | None,
+    application: Application | None,
+    settings: Settings,
+) -> None:
+    """Say what was written; the last line says what resumes the run."""
+    changed = after.version != before.version
+    last = _what_next(ledger, after, settings)
+    if settings.as_json:
+        document = review_document(after)
+        show_json({"ledger": ledger.location, "review": document, "changed": changed, "next": last})
+        return
+    if not changed:
+        show_line(f"Review {after.review_id} was decided like this already; nothing was changed.")
+    elif after.decision is None:
+        show_line(f"Review {after.review_id} is open again.")
+    else:
+        decision = after.decision
+        said = f" {cases.answer_text(decision)}" if decision.verb.answers else ""
+        by = safe(decision.by)
+        show_line(f"Review {after.review_id}: {decision.verb.value}{said}, by {by}.")
+        if decision.result is not None and tool is None and not after.kind.asks_first:
+            why = "no --app was given" if application is None else "the app does not declare it"
+            show_line(f"The result is only checked when the run is resumed, because {why}.")
+    show_line(safe(last))
+
+
+def _what_next(ledger: Ledger, review: Review, settings: Settings) -> str:
+    run_id = review.identity.workflow_id
+    others = [
+        other
+        for other in ledger.store.open_reviews(run_id)
+        if other.status is ReviewStatus.OPEN and other.review_id != review.review_id
+    ]
+    if review.status is ReviewStatus.OPEN:
+        return f"Run {run_id!r} waits. {settings.command(f'decide {review.review_id}')}"
+    if review.status is not ReviewStatus.DECIDED or review.decision is None:
+        return f"Run {run_id!r} has used it already; nothing is left to do."
+    if review.decision.verb is Verb.ABORT:
+        return (
+            f"Open run {run_id!r} again to end it: your program gets RunAborted, and nothing more "
+            "is sent."
+        )
+    if others:
+        command = settings.command(f"decide {others[0].review_id}")
+        return f"Run {run_id!r} still waits for {len(others)} more: {command}"
+    run = ledger.store.load_run(run_id)
+    if run is not None and run.holder_id is not None:
+        if ledger.store.life_of(run.holder_id) is Life.ALIVE:
+            return (
+                f"Run {run_id!r} is open in a live process, which uses this at its next effect; "
+                "otherwise run your program again when that process has ended."
+            )
+    resume = None if run is None else resume_command(run, settings)
+    if resume is not None:
+        return f"Open run {run_id!r} again to go on: {resume}"
+    return f"Open run {run_id!r} again to go on: run your program, it continues by itself."
