@@ -64,7 +64,7 @@ def test_whoever_vouches_for_rows_is_on_record(place: Workplace) -> None:
     tamper(place, "DELETE FROM tool_call_results WHERE workflow_id = 'ticket-7' AND nth = 1")
     ended = place.cli("audit", "--adopt", "ticket-7", "--by", "ann", "--why", "it was a test mail")
     assert ended.exit_code == 0
-    assert ended.stdout.startswith("Sealed 1 run as they are now, on the word of ann.")
+    assert ended.stdout.startswith("Sealed 1 run as they are now, vouched for by ann.")
     assert place.cli("audit", "--verify").exit_code == 0
     (entry,) = place.json("audit", "ticket-7")["entries"]
     assert (entry["who"], entry["action"], entry["why"]) == ("ann", "adopt", "it was a test mail")

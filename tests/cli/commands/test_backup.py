@@ -11,8 +11,10 @@ from click.testing import CliRunner, Result
 
 import nottwice as nt
 from nottwice.cli.commands import backup
-from nottwice.cli.keeping_documents import DOCUMENTS
 from nottwice.cli.main import main
+from nottwice.cli.render.ticker import Ticker
+from nottwice.views.documents import DOCUMENTS
+from nottwice.views.shape import meanings
 from tests.fakes import FakeClock
 
 
@@ -54,7 +56,7 @@ def test_the_copy_is_named_and_asks_until_it_is_accounted_for(folder: Path) -> N
     assert "accept" in shown.stdout
     said = ("--accounted-for", "--why", "nothing ran", "--by", "ann")
     told = document(copy, "backup", *said)
-    assert set(told) == set(DOCUMENTS["backup"])
+    assert set(told) == set(meanings(DOCUMENTS["backup"]))
     assert told["held_since"] is None
     again = typed(copy, "backup", *said)
     assert (again.exit_code, "no copy" in again.stderr) == (1, True)
@@ -62,7 +64,7 @@ def test_the_copy_is_named_and_asks_until_it_is_accounted_for(folder: Path) -> N
 
 def test_the_document_tells_where_the_copy_is(folder: Path) -> None:
     told = document(folder / "agent.db", "backup", str(folder / "copy.db"))
-    assert set(told) == set(DOCUMENTS["backup"])
+    assert set(told) == set(meanings(DOCUMENTS["backup"]))
     assert told["copy"] == str(folder / "copy.db")
     assert told["bytes"] == (folder / "copy.db").stat().st_size
     assert told["held_since"] is None
@@ -92,7 +94,7 @@ def test_what_cannot_be_meant_is_refused(
 
 def test_progress_is_told_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     clock = FakeClock()
-    progress = backup._Progress(clock)
+    progress = Ticker(clock, backup._copied)
     progress(1, 10)
     assert capsys.readouterr().err == ""
     clock.advance(1.5)

@@ -74,7 +74,7 @@ def test_the_last_line_says_what_resumes_the_run(workplace: Workplace) -> None:
     review_id = workplace.review_of("ticket-9")
     result = workplace.cli("decide", review_id, "did-not-happen", "--why", "x")
     assert result.stdout.splitlines()[-1] == (
-        "Open run 'ticket-9' again to go on: run your program, it continues by itself."
+        "Open run 'ticket-9' again to continue: run your program, it continues by itself."
     )
 
 

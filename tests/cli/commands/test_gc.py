@@ -12,10 +12,12 @@ from click.testing import CliRunner, Result
 
 import nottwice as nt
 from nottwice.cli.commands import gc
-from nottwice.cli.keeping_documents import DOCUMENTS, FIELDS
 from nottwice.cli.main import main
+from nottwice.cli.render.ticker import Ticker
 from nottwice.engine.retention import Removed
 from nottwice.store.sqlite import SqliteStore
+from nottwice.views.documents import DOCUMENTS, SHAPES
+from nottwice.views.shape import meanings
 from tests.fakes import FakeClock
 
 
@@ -78,8 +80,8 @@ def test_the_document_says_what_went_and_what_is_left(store: str) -> None:
     first = document["removed_runs"][0]
     assert (first["run_id"], first["calls"], first["calls_left"]) == ("ticket-1", 1, 1)
     assert first["due_at"].startswith("20")
-    assert set(document) == set(DOCUMENTS["gc"])
-    assert set(first) == set(FIELDS["removed run"])
+    assert set(document) == set(meanings(DOCUMENTS["gc"]))
+    assert set(first) == set(meanings(SHAPES["removed run"]))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_rows_of_tools_that_the_code_does_not_declare_are_kept_and_named(store: 
 
 def test_progress_is_told_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     clock = FakeClock()
-    progress = gc._Progress(clock)
+    progress = Ticker(clock, gc._progress_text)
     removed = Removed(dry_run=False, families=7, calls=1)
     progress(removed)
     assert capsys.readouterr().err == ""

@@ -287,7 +287,7 @@ REFUSED = [
     ("replay checkpoints --secret x", 2, "--secret is for recording"),
     ("replay checkpoints --tools []", 2, "--tools must be a JSON object"),
     ("replay --record 0 checkpoints", 2, "0 is not in the range"),
-    ("replay --record 5 c --junit x", 2, "--junit tells of replays"),
+    ("replay --record 5 c --junit x", 2, "--junit reports replays"),
     ("replay --record 5 c --secret a,,b", 1, "names no value"),
     ("replay --record 5 c --store no.db", 1, "no.db"),
     ("replay checkpoints --app nothing", 1, "could not be imported"),

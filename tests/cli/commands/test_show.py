@@ -114,7 +114,7 @@ def test_another_process_that_went_on_is_marked(workplace: Workplace) -> None:
     workplace.cli("decide", workplace.review_of("ticket-9"), *words)
     workplace.agent("handle", "ticket-9")
     rows = [row[-1] for row in timeline(workplace.cli("show", "ticket-9").stdout)]
-    (change,) = [row for row in rows if row.startswith("another process went on: pid ")]
+    (change,) = [row for row in rows if row.startswith("another process continued: pid ")]
     assert rows.index(change) == rows.index("print_label(order_id=7)") - 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
@@ -71,57 +70,10 @@ def test_a_failed_run_is_not_passed_over_in_silence(tmp_path: Path) -> None:
 def test_suggestions_beyond_the_first_are_counted(
     killed: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nottwice.cli.commands.status.MOST_HINTS", 1)
+    monkeypatch.setattr("nottwice.views.overview.MOST_HINTS", 1)
     hints = [line for line in killed.cli().stdout.splitlines() if "  nottwice" in line]
     assert len(hints) == 2
-    assert "… and 3 more that need somebody" in killed.cli().stdout
-
-
-def test_runs_are_listed_last_changed_first(killed: Workplace) -> None:
-    lines = killed.cli("runs").stdout.splitlines()
-    assert re.split(r"\s{2,}", lines[0]) == [
-        "RUN",
-        "STATE",
-        "GRAPH",
-        "CHANGED",
-        "HOLDER",
-        "WAITS FOR",
-    ]
-    table = [re.split(r"\s{2,}", line)[:2] for line in lines[1:]]
-    assert table == [
-        ["[red]evil[/red]", "waiting"],
-        ["ticket-9", "waiting"],
-        ["ticket-8", "waiting"],
-        ["ticket-7", "interrupted"],
-        ["done-1", "completed"],
-    ]
-
-
-def test_runs_are_chosen_by_beginning_and_state(killed: Workplace) -> None:
-    def found(*words: str) -> list[str]:
-        return [run["run_id"] for run in killed.json("runs", *words)["runs"]]
-
-    assert found("ticket-") == ["ticket-9", "ticket-8", "ticket-7"]
-    assert found("--state", "interrupted", "--state", "completed") == ["ticket-7", "done-1"]
-    assert found("nothing") == []
-    assert killed.cli("runs", "nothing").stdout == "No such runs.\n"
-
-
-def test_runs_beyond_the_last_ones_are_counted_and_can_be_had(
-    killed: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nottwice.cli.commands.status.MOST_ROWS", 2)
-    shown = killed.cli("runs", "ticket-").stdout.splitlines()
-    assert len(shown) == 4
-    assert shown[-1] == f"… and 1 more: nottwice runs --all ticket- --store {killed.store}"
-    assert killed.json("runs")["omitted"] == 3
-    assert len(killed.json("runs", "--all")["runs"]) == 5
-    assert killed.json("runs", "--all")["omitted"] == 0
-
-
-def test_an_empty_ledger_has_no_runs(tmp_path: Path) -> None:
-    nt.open(tmp_path / "agent.db").close()
-    assert Workplace(tmp_path).cli("runs").stdout == "No runs.\n"
+    assert "… and 3 more that need a person" in killed.cli().stdout
 
 
 @pytest.mark.parametrize("words", ["", "runs", "reviews"])
@@ -137,30 +89,6 @@ def test_nothing_hostile_reaches_a_real_terminal(words: str, killed: Workplace) 
 
 
 # Runs of graphs
-
-
-def test_runs_of_graphs_are_listed_with_their_graph_and_what_they_wait_for(
-    graph_runs: Workplace,
-) -> None:
-    lines = graph_runs.cli("runs", "listen-1").stdout.splitlines()
-    row = re.split(r"\s{2,}", lines[1])
-    assert (row[2], row[-1]) == ("listening@1.0.0", "event news")
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["--graph", "order"], {"done-1", "killed-1", "failed-1"}),
-        (["--graph", "order@1.0.0", "--status", "completed"], {"done-1"}),
-        (["--graph", "order@2.0.0"], set()),
-        (["--graph", "ord"], set()),
-        (["--graph", "listening", "--state", "waiting"], {"listen-1", "told-1"}),
-    ],
-)
-def test_runs_are_chosen_by_graph(
-    words: list[str], expected: set[str], graph_runs: Workplace
-) -> None:
-    assert {run["run_id"] for run in graph_runs.json("runs", *words)["runs"]} == expected
 
 
 def test_waiting_runs_are_counted_by_what_they_wait_for(graph_runs: Workplace) -> None:
@@ -191,7 +119,7 @@ def test_a_child_is_resumed_by_resuming_its_root_and_only_once(graph_place: Work
         f"decide {review['review_id']} yes --why x --app flows --store agent.db"
     )
     assert decided.stdout.splitlines()[-1].endswith(
-        "again to go on: nottwice run --id parent-1 --app flows --store agent.db"
+        "again to continue: nottwice run --id parent-1 --app flows --store agent.db"
     )
     commands = graph_place.json("--app", "flows")["next"]
     assert [line.split()[3] for line in commands if line.startswith("nottwice run")].count(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nottwice.cli.demo.keys import Keyboard, somebody_is_there
+from nottwice.cli.demo.keys import Keyboard, person_is_there
 
 FAR_AWAY_SECONDS = 60.0
 
@@ -77,4 +77,4 @@ def test_the_terminal_is_as_before_even_after_an_interruption(terminal: Terminal
 
 
 def test_nobody_is_there_when_output_is_captured() -> None:
-    assert not somebody_is_there()
+    assert not person_is_there()

@@ -131,7 +131,7 @@ def test_what_it_leaves_behind_can_be_looked_at(piped: Seen) -> None:
 def test_a_demo_without_a_terminal_waits_for_nobody_even_if_it_is_not_told_to() -> None:
     seen = run_piped("--points", "1")
     assert seen.returncode == 0, seen.text
-    assert "Nobody is at the keyboard" in seen.text
+    assert "There is no keyboard" in seen.text
     assert "1 of 16 points" in seen.text
     assert seen.table["intents switched off", "at 1 point"] == (1, 2, 1, 1, 0)
 
@@ -291,7 +291,7 @@ def test_a_demo_that_cannot_kill_says_why_it_stops(
     monkeypatch.setattr(demo_module, "NURSERY", nursery)
     result = CliRunner().invoke(demo, ["--no-input"])
     assert result.exit_code == 1
-    assert "The demo could not go on." in result.output
+    assert "The demo could not continue." in result.output
     assert complaint in result.output
 
 

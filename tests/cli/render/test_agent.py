@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import nottwice as nt
 from nottwice.agent.state import RunState, first_state
 from nottwice.cli.main import main
-from nottwice.cli.render.agent import agent_document, agent_facts
+from nottwice.cli.render.agent import agent_facts
 from tests.agent.workshop import Workshop
 from tests.cli.workplace import HOSTILE
 
@@ -159,10 +159,3 @@ def test_what_a_model_costs_beyond_what_is_known_is_said() -> None:
     assert dict(agent_facts(RunState(plain)))["spent"] == "$0.0000, 0 tokens in 0 requests"
     plain["spent"]["unpriced"] = 1
     assert "and more" in str(dict(agent_facts(RunState(plain)))["spent"])
-
-
-def test_the_document_holds_what_is_documented() -> None:
-    document = agent_document(RunState(first_state({"goal": "g", "done_when": ["paid"]})))
-    assert document is not None
-    assert document["done_when"] == [{"condition": "paid", "evidence": None}]
-    assert agent_document(None) is None

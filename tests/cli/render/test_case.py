@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 import re
 
 import pytest
 
-from nottwice.cli.render import case
 from tests.cli.workplace import Workplace
 
 
@@ -152,13 +149,3 @@ def test_somebody_else_who_decides_meanwhile_is_not_overruled(workplace: Workpla
     assert ended.exit_code == 1, ended
     assert "has changed since it was shown" in ended.stdout
     assert status_of(workplace, review_id) == "open"
-
-
-def test_the_name_of_who_decides_is_found_even_without_a_login(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def nobody() -> str:
-        raise OSError("no such user")
-
-    monkeypatch.setattr(getpass, "getuser", nobody)
-    assert case.login_name() == f"uid {os.getuid()}"

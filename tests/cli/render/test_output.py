@@ -6,53 +6,25 @@ import io
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from nottwice.cli.render import output
 from tests.cli.workplace import HOSTILE, Workplace
 
 
-@given(st.text())
-def test_safe_text_is_printable_and_on_one_line(text: str) -> None:
-    assert output.safe(text).isprintable()
-
-
-@given(st.text(alphabet=st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"])))
-def test_printable_text_is_left_as_it_is(text: str) -> None:
-    assert output.safe(text) == text
-
-
-def test_what_is_escaped_can_be_recognised() -> None:
-    assert output.safe("a\x1b[31m\n\t\r\x9b\u202e\ud800") == (
-        "a\\x1b[31m\\n\\t\\r\\x9b\\u202e\\ud800"
-    )
-
-
-@given(st.text(), st.integers(min_value=1, max_value=50))
-def test_shortened_text_is_never_longer_than_allowed(text: str, most: int) -> None:
-    assert len(output.shorten(text, most)) <= most
-
-
-def test_short_text_is_not_cut_and_long_text_shows_that_it_is() -> None:
-    assert output.shorten("abc", 3) == "abc"
-    assert output.shorten("abcd", 3) == "ab…"
-
-
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What rich writes to a terminal, with colours switched on."""
-    stream = io.StringIO()
+    shown = io.StringIO()
     monkeypatch.setattr(output, "_on_terminal", lambda: True)
     monkeypatch.setattr(
         output,
         "_console",
-        lambda: Console(
-            file=stream, force_terminal=True, color_system="truecolor", width=200, markup=False
+        lambda stream: Console(
+            file=shown, force_terminal=True, color_system="truecolor", width=200, markup=False
         ),
     )
-    return stream
+    return shown
 
 
 def test_a_terminal_gets_markup_and_escapes_as_mere_text(terminal: io.StringIO) -> None:
@@ -99,18 +71,3 @@ def test_a_terminal_that_cannot_spell_a_character_gets_its_escape(killed: Workpl
     ended = killed.shell(line)
     assert ended.exit_code == 0, ended
     assert "\\u2026 and " in ended.stdout
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(-5, "0 s ago"), (59, "59 s ago"), (61, "1 min ago"), (7200, "2 h ago"), (1e6, "11 d ago")],
-)
-def test_an_age_is_told_in_the_largest_unit_that_fits(seconds: float, expected: str) -> None:
-    assert output.age_text(seconds) == expected
-
-
-def test_moments_are_told_in_utc() -> None:
-    assert output.utc_text(1_700_000_000.9999) == "2023-11-14 22:13:20.999"
-    assert output.iso_text(1_700_000_000.25) == "2023-11-14T22:13:20.250000Z"
-    assert output.utc_text(None) is None
-    assert output.iso_text(None) is None

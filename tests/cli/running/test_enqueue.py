@@ -68,7 +68,7 @@ def test_the_same_again_is_the_same_run_and_another_input_is_an_error(nottwice: 
     nottwice(*words, '{"order_id": 7}')
     again = nottwice(*words, '{"order_id": 7}')
     assert again.exit_code == 0
-    assert "was there already: queued" in again.stdout
+    assert "existed already: queued" in again.stdout
     other = nottwice(*words, '{"order_id": 8}')
     assert other.exit_code == 1
     assert "with another input. Nothing was enqueued" in other.stderr
@@ -83,7 +83,7 @@ def test_a_batch_is_enqueued_once_from_a_file_or_from_stdin(nottwice: Any, tmp_p
     assert json.loads(first.stdout)["enqueued"] == enqueued
     more = batch + lines({"id": "new", "input": {"order_id": 1}})
     again = nottwice("run", "detached", "--detach", "--batch", "-", stdin=more)
-    assert again.stdout.startswith("1 runs of detached@1.0.0 are queued; 30 were there already.")
+    assert again.stdout.startswith("1 runs of detached@1.0.0 are queued; 30 existed already.")
     assert len(states(nottwice)) == 31
 
 
@@ -144,6 +144,6 @@ def test_a_run_that_failed_is_put_down_again_with_retry(nottwice: Any) -> None:
     nottwice(*words)
     assert nottwice("worker", "--until-idle").exit_code == 0
     assert states(nottwice) == {"r": "failed"}
-    assert "was there already: failed" in nottwice(*words).stdout
+    assert "existed already: failed" in nottwice(*words).stdout
     assert "is queued" in nottwice(*words, "--retry").stdout
     assert states(nottwice) == {"r": "interrupted"}

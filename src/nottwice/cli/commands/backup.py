@@ -1,22 +1,21 @@
-"""Copy a ledger while it is in use, and say what became of a copy: `nottwice backup` (L8)."""
+"""Copy a ledger while it is in use, and account for a copy: `nottwice backup` (L8)."""
 
 from __future__ import annotations
 
 import click
 
+from nottwice.cli.inputs.options import by_option, login_name, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.keeping_documents import backup_document
-from nottwice.cli.render.case import login_name
-from nottwice.cli.render.output import safe, show_json, show_line, show_progress
-from nottwice.engine.clock import Clock
+from nottwice.cli.render.output import show_json, show_line
+from nottwice.cli.render.ticker import Ticker
 from nottwice.engine.restored import mark_of
 from nottwice.guard.backup import account_for, backup, hold_restored
 from nottwice.guard.ledger import Ledger
+from nottwice.views.outcomes import backup_view
+from nottwice.views.text import safe
 
-PROGRESS_SECONDS = 1.0
 
-
-@click.command("backup", cls=Command, short_help="Copy a ledger while it is in use.")
+@click.command("backup", cls=Command)
 @click.argument("destination", required=False, metavar="[DEST]")
 @click.option(
     "--restored",
@@ -26,10 +25,10 @@ PROGRESS_SECONDS = 1.0
 @click.option(
     "--accounted-for",
     is_flag=True,
-    help="Say of this copy that whatever happened since it was made is accounted for.",
+    help="Say that everything that happened since this copy was made is accounted for.",
 )
-@click.option("--by", metavar="NAME", help="Who is on record for it. Else your login name.")
-@click.option("--why", metavar="TEXT", help="The reason; it is kept. For the two above.")
+@by_option
+@why_option("The reason; it is kept. For --restored and --accounted-for.")
 @common_options
 @pass_settings
 def backup_command(
@@ -40,13 +39,13 @@ def backup_command(
     by: str | None,
     why: str | None,
 ) -> None:
-    """Copy the ledger to DEST, where nothing is yet, while programs work on it.
+    """Copy the ledger to DEST, which must not exist, while programs work on it.
 
-    The copy shows one moment, is checked, and is there whole or not at all. It has forgotten what
-    is done after that moment, so it is marked: a run of it is held for a person when it is first
-    opened, before anything is sent or settled. Restoring is putting it in the place of the ledger
-    while no program runs; then decide the reviews as they come up, or, if you know that nothing
-    was done since (a planned move, say), account for all of them at once.
+    The copy shows one moment, is checked, and is either complete or not there. It lacks what is
+    done after that moment, so it is marked: each of its runs is held for a person when it is first
+    opened, before anything is sent or settled. To restore it, put it in the place of the ledger
+    while no program runs; then decide the reviews as they come up. If you know that nothing was
+    done since, for example after a planned move, account for all of them with one command.
 
     A ledger on PostgreSQL is copied with pg_dump or a base backup, which see all of the database
     at one moment. Say --restored when you have restored one, before any program runs on it.
@@ -65,12 +64,12 @@ def backup_command(
             return
         if restored:
             hold_restored(ledger, by=who, why=why or "")
-            text = "Every run that is in it is held when it is first opened, until one decides."
+            text = "Each of its runs is held when it is next opened, until a person decides."
         else:
             account_for(ledger, by=who, why=why or "")
             text = "Its runs are no longer held."
         if settings.as_json:
-            show_json({"ledger": ledger.location, **backup_document(None, mark_of(ledger.store))})
+            show_json(backup_view(ledger, None, mark_of(ledger.store)))
         else:
             show_line(text)
 
@@ -86,23 +85,13 @@ def _check(destination: str | None, restored: bool, accounted_for: bool, why: st
 
 
 def _copy(ledger: Ledger, destination: str, who: str, settings: Settings) -> None:
-    made = backup(destination, store=ledger, by=who, on_progress=_Progress(ledger.clock))
+    made = backup(destination, store=ledger, by=who, on_progress=Ticker(ledger.clock, _copied))
     if settings.as_json:
-        show_json({"ledger": ledger.location, **backup_document(made, mark_of(ledger.store))})
+        show_json(backup_view(ledger, made, mark_of(ledger.store)))
         return
     show_line(f"{safe(made.location)} is a copy of {safe(ledger.location)}, {made.bytes:,} bytes.")
-    show_line("It is as secret as the ledger. Whoever opens a run of it is asked first.")
+    show_line("It is as secret as the ledger. Its runs are held until a person decides.")
 
 
-class _Progress:
-    """Says every second how far it is, to whoever watches."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._said_at = clock.now()
-
-    def __call__(self, done: int, total: int) -> None:
-        now = self._clock.now()
-        if now - self._said_at >= PROGRESS_SECONDS:
-            self._said_at = now
-            show_progress(f"  {done * 100 // max(total, 1)} % copied")
+def _copied(done: int, total: int) -> str:
+    return f"  {done * 100 // max(total, 1)} % copied"

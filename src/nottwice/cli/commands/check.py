@@ -1,4 +1,4 @@
-"""Are all tools of a module declared, and well? `nottwice check`, for people and CI (T5, T7)."""
+"""Are all tools of a module declared well? `nottwice check`, for people and CI (T5, T7)."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
 from nottwice.cli.checks.forgotten import forgotten_findings
 from nottwice.cli.checks.rewording import rewording_findings
 from nottwice.cli.commands.lock import LOCK_FILE, lock_findings
-from nottwice.cli.documents import finding_document, format_document, tool_document
 from nottwice.cli.inputs.application import Application, load_application
 from nottwice.cli.inputs.deployed import app_of
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import safe, show_facts, show_json, show_line
+from nottwice.cli.render.output import show_facts, show_json, show_line
 from nottwice.errors import NottwiceError, SchemaTooNew, UsageError
 from nottwice.graphs.binding import check_against_each_other
 from nottwice.guard.preview import LedgerFormat, preview_ledger
 from nottwice.guard.report import Finding, Level, ToolReport, duration_text, report_on
+from nottwice.views.text import safe
+from nottwice.views.tools import CheckReport, finding_view, format_view, tool_view
 
 FOUND_SOMETHING = 3
 
 _HELP = """Check how the tools of a MODULE are declared, and whether a decorator was forgotten.
 
-A ledger that is there, or that --store names, is looked at as well: whether this nottwice can
+If a ledger exists, or --store names one, its format is checked, too: whether this nottwice can
 open it, and what that would change. Nothing in it or beside it is touched.
 
 MODULE is a module's name or the path of a .py file; without it, what --app or pyproject.toml
@@ -62,9 +63,9 @@ Warnings:  an effect outside of any tool; an unsafe tool without verify, or whos
            model writes, and does not say once_per=; no tool at all
 
 With --smoke a tool is called, in a sandbox that you name: twice with one key, with changed
-arguments under one key, two at once, and with its process killed in mid-call. The report says
-whether the upstream honours the key, ignores it or races, with the evidence. Without --sandbox
-and --yes nothing is called.
+arguments under one key, two at the same time, and with its process killed during the call. The
+report says whether the upstream honours the key, ignores it or races, with the evidence. Without
+--sandbox and --yes nothing is called.
 
 \b
 Examples:
@@ -76,12 +77,12 @@ Examples:
 """
 
 
-@click.command(cls=Command, help=_HELP, short_help="Check how tools are declared, for CI.")
+@click.command(cls=Command, help=_HELP)
 @click.argument("module", required=False)
 @click.option(
     "--lock", "lock_file", metavar="PATH", help="The lock file to compare with; else nottwice.lock."
 )
-@click.option("--strict", is_flag=True, help="Let warnings fail as well.")
+@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 @click.option(
     "--smoke", metavar="TOOL", help="Instead: try out whether the upstream of TOOL honours its key."
 )
@@ -122,7 +123,7 @@ def check(
     warnings = _count(findings, reports, Level.WARNING)
     failed = errors > 0 or (strict and warnings > 0)
     if settings.as_json:
-        show_json(_document(target, ledger, findings, reports, failed=failed))
+        show_json(_report(target, ledger, findings, reports, failed=failed))
     else:
         for report in reports:
             _show_report(report)
@@ -157,7 +158,7 @@ def _smoke(
 
 
 def _look_at_ledger(settings: Settings) -> tuple[LedgerFormat | None, list[Finding]]:
-    """The format of the ledger that is meant; one that nobody named need not be there."""
+    """The format of the ledger; one that was not named need not exist."""
     try:
         return preview_ledger(settings.store_path()), []
     except SchemaTooNew as error:
@@ -192,7 +193,7 @@ def _graph_findings(application: Application | None, lock_file: str | None) -> l
         return [Finding(Level.WARNING, f"no lock file was compared: {error.message}", "")]
     try:
         for graph in app.graphs:
-            # This alone finds tools without a class, in drafts as well (T5).
+            # This alone finds tools without a class, even in drafts (T5).
             graph.fingerprint()
         check_against_each_other(app.graphs)
         return lock_findings(app, lock_file)
@@ -205,23 +206,23 @@ def _count(findings: list[Finding], reports: list[ToolReport], level: Level) -> 
     return sum(finding.level is level for finding in all_findings)
 
 
-def _document(
+def _report(
     target: str | None,
     ledger: LedgerFormat | None,
     findings: list[Finding],
     reports: list[ToolReport],
     *,
     failed: bool,
-) -> dict[str, Any]:
-    return {
-        "module": target,
-        "format": None if ledger is None else format_document(ledger),
-        "tools": [tool_document(report) for report in reports],
-        "findings": [finding_document(finding) for finding in findings],
-        "errors": _count(findings, reports, Level.ERROR),
-        "warnings": _count(findings, reports, Level.WARNING),
-        "failed": failed,
-    }
+) -> CheckReport:
+    return CheckReport(
+        module=target,
+        format=None if ledger is None else format_view(ledger),
+        tools=tuple(map(tool_view, reports)),
+        findings=tuple(map(finding_view, findings)),
+        errors=_count(findings, reports, Level.ERROR),
+        warnings=_count(findings, reports, Level.WARNING),
+        failed=failed,
+    )
 
 
 def _show_report(report: ToolReport) -> None:

@@ -1,4 +1,4 @@
-"""Kill somebody's code at every point it has: `nottwice crash`."""
+"""Kill the user's code at every point: `nottwice crash`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from nottwice.cli.inputs.application import load_application
 from nottwice.cli.inputs.json_input import read_json
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import safe, show_json, show_line
+from nottwice.cli.render.output import show_json, show_line
 from nottwice.errors import UsageError
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import parse_duration
@@ -28,12 +28,13 @@ from nottwice.testing.crash.levels import Numbers
 from nottwice.testing.crash.progress import progress_bar
 from nottwice.testing.crash.sweep import level_names
 from nottwice.testing.crash.verdict import Verdict
+from nottwice.views.text import safe
 
 FOUND_SOMETHING = 3
 _NOTHING = "Nothing was run."
 
 
-@click.command(cls=Command, short_help="Kill your code at every point it has, and resume it.")
+@click.command(cls=Command)
 @click.argument("target", metavar="MODULE:FUNCTION", required=False)
 @click.option("--tools", metavar="JSON", help="What each effectful tool returns, by its name.")
 @click.option("--answers", metavar="JSON", help="What people answer, and what events carry.")
@@ -41,13 +42,13 @@ _NOTHING = "Nothing was run."
     "--raises",
     multiple=True,
     metavar="NAME",
-    help="The exception with which it ends even without a crash; can be given several times.",
+    help="An exception that it raises even without a crash; can be given several times.",
 )
-@click.option("--no-effects", is_flag=True, help="It is meant to change nothing in the world.")
+@click.option("--no-effects", is_flag=True, help="It has no effects, and that is intended.")
 @click.option(
     "--redirect",
     metavar="MODULE:FUNCTION",
-    help="For a store that is not part of nottwice: opens an empty one in the folder it is given.",
+    help="For a store that is not part of nottwice: opens an empty one in a given folder.",
 )
 @click.option(
     "--at-most-repeated",
@@ -93,16 +94,16 @@ def crash(
     seed: int | None,
     compare: bool,
 ) -> None:
-    """Kill FUNCTION at every point it has, resume it, and compare; exit code 3 if it differs.
+    """Kill FUNCTION at every point, resume it, and compare; exit code 3 if it differs.
 
     FUNCTION takes no arguments and starts or resumes your work; MODULE is a module's name or the
-    path of a .py file. It is run in forked processes, each with a ledger of its own in a temporary
-    folder, whatever store it names. No effectful tool is run: each is answered with what --tools
-    says, and counted. Pure tools run for real. Waiting takes no time; people decide by what was
-    counted, answer with --answers or the first option, and approve.
+    path of a .py file. It runs in forked processes, each with its own ledger in a temporary folder,
+    whatever store it names. No effectful tool is run: each is answered with what --tools says, and
+    counted. Pure tools run for real. Waiting takes no time. Reviews are decided by the counts,
+    questions are answered with --answers or the first option, and calls are approved.
 
-    First it is run twice without a crash. It is refused if it raises (unless --raises), makes no
-    effect (unless --no-effects), opens no run, or does something else the second time.
+    First it runs twice without a crash. It is refused if it raises (unless --raises), has no effect
+    (unless --no-effects), opens no run, or does something different the second time.
 
     \b
     Levels:
@@ -116,7 +117,7 @@ def crash(
     \b
     Checked after every crash and after every resume: no effect twice, none lost, an intent before
     every effect, true receipts, rows, steps and checkpoints that agree, waits with a reason, every
-    doubt settled once, the same end as without a crash, no more calls made again than tolerated.
+    doubt settled once, the same end as without a crash, no more repeated calls than allowed.
 
     \b
     Exit codes:  0 nothing wrong   1 refused, not examined   2 wrong usage   3 something wrong
@@ -150,8 +151,8 @@ def crash(
 
 
 def _compare(settings: Settings, seed: int | None, budget: str | None) -> int:
-    """The table, and every point of nottwice unless somebody has less time than that takes."""
-    # Only here: the tasks declare tools and a graph, which nobody's own code should meet.
+    """The table, and every point of nottwice, unless the budget ends before."""
+    # Imported only here: the tasks declare tools and a graph, which must not meet user code.
     from nottwice.cli.render.comparison import show_comparison
 
     seconds = None if budget is None else parse_duration(budget, what="--budget")
@@ -237,7 +238,7 @@ def _progress(settings: Settings) -> Any:
 
 
 def _show(verdict: Verdict, settings: Settings) -> int:
-    """Show what came of it, and return the exit code that says so."""
+    """Show the verdict, and return the exit code for it."""
     if settings.as_json:
         show_json(verdict.to_plain())
     else:

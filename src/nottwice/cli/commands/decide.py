@@ -13,35 +13,40 @@ from typing import Any
 
 import click
 
-from nottwice.cli.documents import review_document
 from nottwice.cli.inputs.application import Application, load_application
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.json_input import parse_json, text_of
+from nottwice.cli.inputs.options import by_option, json_option, login_name, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render import case as cases
-from nottwice.cli.render.output import safe, show_json, show_line, show_note
-from nottwice.cli.waits import resume_command
+from nottwice.cli.render.output import show_json, show_line, show_note
 from nottwice.errors import DecisionConflict, UsageError
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
+from nottwice.model.asked import UNDO
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewStatus, Verb
 from nottwice.model.run import Life
 from nottwice.model.tool import Tool
 from nottwice.reviews import decide as decisions
 from nottwice.reviews.queue import Case, find_case
+from nottwice.views.outcomes import Decided
+from nottwice.views.reviews import CaseView, ReviewView, case_view, list_reviews, review_view
+from nottwice.views.runs import Holders, run_view
+from nottwice.views.text import safe
+from nottwice.views.waits import resume_command
 
 NOTHING_DECIDED = 2
 _NOTHING = "Nothing was decided."
 _ANSWERS = tuple(verb.value for verb in Verb if verb.answers)
 
-_HELP = """Decide what a run waits for; without a VERB see the case and be asked.
+_HELP = """Decide what a run waits for; without a VERB, show the case and ask.
 
 \b
 Verbs:
   happened        the effect took place; --result becomes the receipt
   did-not-happen  it did not; licenses exactly one more attempt
-  accept          effects that the code no longer asks for may stay as they are; of a restored
+  accept          effects that the code no longer asks for may stay as they are; for a restored
                   copy: what the run did since is accounted for
   answer          the answer to a question: --text or --result; an option is a verb of its own
   approve         the call may be made, with these arguments and no others
@@ -50,13 +55,13 @@ Verbs:
   abort           stop this run for good
   undo            take back a decision that has not been used yet
 
-If something may have happened, look in the upstream first: the mailbox, the payment provider, the
-database. `did-not-happen` is refused while the old process may be alive, because it could still do
-it: stop that process, or say with --holder-stopped that you did. The decision changes nothing by
+If something may have happened, check the upstream first: the mailbox, the payment provider, the
+database. `did-not-happen` is refused while the old process may be alive, because it could still
+act: stop that process, or confirm with --holder-stopped that you did. A decision runs nothing by
 itself: your program uses it when it opens the run again.
 
-With --app the result is checked against what the tool returns; without it, only when the run is
-resumed. The same decision twice is harmless; a different one is refused.
+With --app the result is checked against the return type of the tool; without it, only when the run
+is resumed. The same decision twice is harmless; a different one is refused.
 
 \b
 Examples:
@@ -70,7 +75,7 @@ Examples:
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the command line, or the person who was asked, says."""
+    """The decision, from the command line or from the person who was asked."""
 
     verb: str | None
     result_text: str | None
@@ -81,19 +86,17 @@ class Wish:
     shown_version: int | None
 
 
-@click.command(cls=Command, help=_HELP, short_help="Decide what a run waits for.")
+@click.command(cls=Command, help=_HELP)
 @click.argument("review_id", metavar="ID")
 @click.argument("verb", required=False, metavar="[VERB]")
-@click.option(
+@json_option(
     "--result",
     "result_text",
-    metavar="JSON",
-    help="What the tool would have returned, or the answer, as JSON; - reads stdin, @PATH a "
-    "file. For `happened`, `answer` and `raise`.",
+    "What the tool would have returned, or the answer, for `happened`, `answer` and `raise`.",
 )
-@click.option("--text", metavar="TEXT", help="The answer as text, which needs no quotes of JSON.")
-@click.option("--by", metavar="NAME", help="Who decides. Else your login name.")
-@click.option("--why", metavar="TEXT", help="The reason; it is kept. Asked for on a terminal.")
+@click.option("--text", metavar="TEXT", help="The answer as text, without the quotes of JSON.")
+@by_option
+@why_option("The reason; it is kept. On a terminal you are asked for it.")
 @click.option(
     "--holder-stopped",
     is_flag=True,
@@ -115,21 +118,23 @@ def decide(context: click.Context, settings: Settings, /, review_id: str, **give
     with named_ledger(settings) as ledger:
         case = find_case(ledger.store, review_id)
         tool = registry.find_tool(case.review.identity.tool_name)
+        result_type = None if tool is None else tool.result_type()
+        shown = case_view(case, Holders(ledger.store), result_type=result_type)
         wish = _understood(case, wish)
         if wish.verb is None:
-            cases.show_case(ledger, case, tool, settings)
-            if case.review.status not in (ReviewStatus.OPEN, ReviewStatus.DECIDED):
+            cases.show_case(ledger, shown, settings)
+            if not shown.review.is_pending:
                 return
             if settings.as_json or not cases.can_ask():
                 context.exit(NOTHING_DECIDED)
-            wish = _understood(case, _asked(case, wish))
-        wish = _completed(case, tool, wish)
-        after = _write(ledger, case, tool, wish)
-        _show_outcome(ledger, case.review, after, tool, application, settings)
+            wish = _understood(case, _asked(shown, wish))
+        wish = _completed(shown, tool, wish)
+        after = review_view(ledger.store, _write(ledger, case, tool, wish))
+        _show_outcome(ledger, shown.review, after, tool, application, settings)
 
 
 def _checked(wish: Wish) -> Wish:
-    """Refuse what cannot be meant, before anything is opened."""
+    """Refuse what makes no sense, before anything is opened."""
     if wish.text is not None:
         if wish.result_text is not None or wish.verb not in (None, Verb.ANSWER.value):
             raise click.UsageError("--text belongs to the verb `answer`, without --result.")
@@ -139,7 +144,7 @@ def _checked(wish: Wish) -> Wish:
         return wish
     if wish.verb is None:
         raise click.UsageError(
-            "--result belongs to the verb `happened` or `answer`: say that as well."
+            "--result belongs to the verb `happened`, `answer` or `raise`: name the verb, too."
         )
     text = text_of(wish.result_text, option="--result", outcome=_NOTHING)
     parse_result(text)
@@ -148,7 +153,7 @@ def _checked(wish: Wish) -> Wish:
 
 def _understood(case: Case, wish: Wish) -> Wish:
     """The wish with a verb of this review: an option that it offers is an answer."""
-    if wish.verb is None or wish.verb == cases.UNDO:
+    if wish.verb is None or wish.verb == UNDO:
         return wish
     try:
         verb, option = decisions.read_verb(case.review, wish.verb)
@@ -169,7 +174,7 @@ def parse_result(text: str) -> Any:
 
 
 def _load_tools(settings: Settings) -> Application | None:
-    """The tools, if somebody said where they are; a person on call may have to do without."""
+    """The tools, if the command line names them; a person on call may not have them."""
     if settings.app is not None:
         return load_application(settings.app)
     configured = settings.configured_application()
@@ -180,7 +185,7 @@ def _load_tools(settings: Settings) -> Application | None:
         return None
 
 
-def _asked(case: Case, wish: Wish) -> Wish:
+def _asked(case: CaseView, wish: Wish) -> Wish:
     verb = cases.ask_verb(case)
     if verb is None:
         show_note("Nothing was decided.")
@@ -188,8 +193,8 @@ def _asked(case: Case, wish: Wish) -> Wish:
     return replace(wish, verb=verb)
 
 
-def _completed(case: Case, tool: Tool | None, wish: Wish) -> Wish:
-    """Ask for what is still missing, where somebody is there to answer."""
+def _completed(case: CaseView, tool: Tool | None, wish: Wish) -> Wish:
+    """Ask for what is still missing, where a person can answer."""
     if cases.can_ask():
         if wish.verb == Verb.HAPPENED.value and wish.result_text is None:
             wish = replace(wish, result_text=cases.ask_result(tool, parse_result))
@@ -198,8 +203,8 @@ def _completed(case: Case, tool: Tool | None, wish: Wish) -> Wish:
         if wish.verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
             stopped = wish.holder_stopped or cases.ask_holder_stopped(case)
             wish = replace(wish, holder_stopped=stopped)
-    by = cases.login_name() if wish.by is None else wish.by
-    verb = None if wish.verb == cases.UNDO else Verb(wish.verb)
+    by = login_name() if wish.by is None else wish.by
+    verb = None if wish.verb == UNDO else Verb(wish.verb)
     why = wish.why
     if why is None:
         why = cases.ask_why() if decisions.needs_reason(verb) else ""
@@ -208,10 +213,10 @@ def _completed(case: Case, tool: Tool | None, wish: Wish) -> Wish:
 
 def _write(ledger: Ledger, case: Case, tool: Tool | None, wish: Wish) -> Review:
     review = case.review
-    # The case was read before anybody was asked, so this is what was shown.
+    # The case was read before the person was asked, so this is what was shown.
     shown = review.version if wish.shown_version is None else wish.shown_version
     by, why = wish.by or "", wish.why or ""
-    if wish.verb == cases.UNDO:
+    if wish.verb == UNDO:
         if shown != review.version:
             raise DecisionConflict(
                 f"Review {review.review_id} has changed since it was shown. Nothing was changed. "
@@ -235,8 +240,8 @@ def _write(ledger: Ledger, case: Case, tool: Tool | None, wish: Wish) -> Review:
 
 def _show_outcome(
     ledger: Ledger,
-    before: Review,
-    after: Review,
+    before: ReviewView,
+    after: ReviewView,
     tool: Tool | None,
     application: Application | None,
     settings: Settings,
@@ -245,8 +250,7 @@ def _show_outcome(
     changed = after.version != before.version
     last = _what_next(ledger, after, settings)
     if settings.as_json:
-        document = review_document(after)
-        show_json({"ledger": ledger.location, "review": document, "changed": changed, "next": last})
+        show_json(Decided(ledger=ledger.location, review=after, changed=changed, next=last))
         return
     if not changed:
         show_line(f"Review {after.review_id} was decided like this already; nothing was changed.")
@@ -263,14 +267,9 @@ def _show_outcome(
     show_line(safe(last))
 
 
-def _what_next(ledger: Ledger, review: Review, settings: Settings) -> str:
-    run_id = review.identity.workflow_id
-    others = [
-        other
-        for other in ledger.store.open_reviews(run_id)
-        if other.status is ReviewStatus.OPEN and other.review_id != review.review_id
-    ]
-    if review.status is ReviewStatus.OPEN:
+def _what_next(ledger: Ledger, review: ReviewView, settings: Settings) -> str:
+    run_id = review.run_id
+    if review.is_open:
         return f"Run {run_id!r} waits. {settings.command(f'decide {review.review_id}')}"
     if review.status is not ReviewStatus.DECIDED or review.decision is None:
         return f"Run {run_id!r} has used it already; nothing is left to do."
@@ -279,17 +278,17 @@ def _what_next(ledger: Ledger, review: Review, settings: Settings) -> str:
             f"Open run {run_id!r} again to end it: your program gets RunAborted, and nothing more "
             "is sent."
         )
+    others = [one for one in list_reviews(ledger, run_id=run_id).reviews if one.is_open]
     if others:
         command = settings.command(f"decide {others[0].review_id}")
         return f"Run {run_id!r} still waits for {len(others)} more: {command}"
-    run = ledger.store.load_run(run_id)
-    if run is not None and run.holder_id is not None:
-        if ledger.store.life_of(run.holder_id) is Life.ALIVE:
-            return (
-                f"Run {run_id!r} is open in a live process, which uses this at its next effect; "
-                "otherwise run your program again when that process has ended."
-            )
-    resume = None if run is None else resume_command(run, settings)
-    if resume is not None:
-        return f"Open run {run_id!r} again to go on: {resume}"
-    return f"Open run {run_id!r} again to go on: run your program, it continues by itself."
+    known = ledger.store.load_run(run_id)
+    run = None if known is None else run_view(known, Holders(ledger.store))
+    if run is not None and run.holder_life is Life.ALIVE:
+        return (
+            f"Run {run_id!r} is open in a live process, which uses this at its next effect; "
+            "otherwise run your program again when that process has ended."
+        )
+    resume = None if run is None else resume_command(run, settings.commands())
+    how = resume or "run your program, it continues by itself."
+    return f"Open run {run_id!r} again to continue: {how}"

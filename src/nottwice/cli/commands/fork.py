@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from nottwice.cli.documents import run_document
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import safe, show_json, show_line
-from nottwice.cli.views import find_run, view_of
+from nottwice.cli.render.output import show_json, show_line
+from nottwice.views.outcomes import Forked
+from nottwice.views.runs import find_run, load_run, view_of
+from nottwice.views.text import safe
 
 
-@click.command(cls=Command, short_help="Make a new run out of a checkpoint of another one.")
+@click.command(cls=Command)
 @click.argument("run_id", metavar="RUN")
 @click.option("--to", required=True, metavar="ID", help="The id of the new run.")
 @click.option(
@@ -37,12 +38,12 @@ def fork(settings: Settings, run_id: str, to: str, at: int | None) -> None:
     deployed = need_app(settings, what_for="fork")
     with ledger_for(settings, deployed.app, create=False) as ledger:
         run = find_run(ledger, run_id, list_command=settings.command("runs"))
-        graph = deployed.in_ledger(ledger).graph_of(run)
-        graph.fork(run.workflow_id, to=to, at=at, store=ledger)
-        command = settings.resume_command(to)
+        graph = deployed.in_ledger(ledger).graph_of(load_run(ledger.store, run.run_id))
+        graph.fork(run.run_id, to=to, at=at, store=ledger)
+        command = settings.commands().resume(to)
         if settings.as_json:
-            document = run_document(view_of(ledger, to))
-            show_json({"ledger": ledger.location, "run": document, "next": command})
+            run_view = view_of(ledger, to)
+            show_json(Forked(ledger=ledger.location, run=run_view, next=command))
         else:
-            show_line(f"Run {safe(to)} begins where {safe(run.workflow_id)} was.")
+            show_line(f"Run {safe(to)} begins where {safe(run.run_id)} was.")
             show_line(f"Next: {safe(command)}")

@@ -1,4 +1,4 @@
-"""Remove what nobody needs any more: `nottwice gc` (L8)."""
+"""Remove what is no longer needed: `nottwice gc` (L8)."""
 
 from __future__ import annotations
 
@@ -7,30 +7,22 @@ from dataclasses import fields
 import click
 
 from nottwice.cli.inputs.application import load_application
+from nottwice.cli.inputs.options import by_option, login_name
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.keeping_documents import removed_document
-from nottwice.cli.render.case import login_name
-from nottwice.cli.render.output import (
-    safe,
-    show_json,
-    show_line,
-    show_note,
-    show_progress,
-    show_table,
-    utc_text,
-)
-from nottwice.engine.clock import Clock
+from nottwice.cli.render.output import show_json, show_line, show_note, show_table
+from nottwice.cli.render.ticker import Ticker
 from nottwice.engine.retention import Removed, RemovedRun
 from nottwice.guard.retention import remove_expired
 from nottwice.model.retention import Retention
+from nottwice.views.outcomes import removal_view
+from nottwice.views.text import safe, utc_text
 
 MOST_ROWS = 20
-PROGRESS_SECONDS = 1.0
 _PERIODS = [field.name for field in fields(Retention)]
 
 
-@click.command(cls=Command, short_help="Remove what nobody needs any more.")
-@click.option("--dry-run", is_flag=True, help="Tell what would be removed, and remove nothing.")
+@click.command(cls=Command)
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @click.option(
     "--older-than",
     metavar="DURATION",
@@ -48,7 +40,7 @@ _PERIODS = [field.name for field in fields(Retention)]
     is_flag=True,
     help="Also rows of tools that your code (--app) does not declare, by their class.",
 )
-@click.option("--by", metavar="NAME", help="Who is on record for it. Else your login name.")
+@by_option
 @common_options
 @pass_settings
 def gc(
@@ -59,11 +51,11 @@ def gc(
     unknown_tools: bool,
     by: str | None,
 ) -> None:
-    """Remove what runs that are over have left behind, when its time has come.
+    """Remove the rows of finished runs when their period is over.
 
-    Periods are counted from the end of a run, or of the last of the runs that it has spawned and
-    with which it is kept and removed together. Nothing of an open run is ever removed, nor while
-    a review of it is open. A removed run leaves a tombstone: its id cannot be used again.
+    Periods are counted from the end of a run, or of the last run that it spawned: a run is kept and
+    removed together with those. Nothing of an open run is ever removed, nor while one of its
+    reviews is open. A removed run leaves a tombstone: its id cannot be used again.
 
     \b
     What is kept, and for how long:
@@ -73,8 +65,8 @@ def gc(
       unsafe       365d  rows of unsafe tools
       failed        90d  anything of a run that failed and could be resumed
 
-    A tool that says keep= decides for itself, so your tools are needed (--app): rows of others
-    stay. Runs in small commits beside programs that work, and can be stopped and repeated.
+    A tool with keep= sets its own period, so your tools are needed (--app): rows of other tools
+    stay. It works in small commits while programs run, and can be stopped and repeated.
 
     \b
     Examples:
@@ -93,10 +85,10 @@ def gc(
             by=login_name() if by is None else by,
             dry_run=dry_run,
             unknown_tools=unknown_tools,
-            on_progress=_Progress(ledger.clock),
+            on_progress=Ticker(ledger.clock, _progress_text),
         )
         if settings.as_json:
-            show_json({"ledger": ledger.location, **removed_document(removed)})
+            show_json(removal_view(ledger, removed))
         else:
             _show(removed, settings, has_application=application is not None)
 
@@ -116,20 +108,6 @@ def _retention(older_than: str | None, pairs: tuple[str, ...]) -> Retention:
     return Retention(**periods)
 
 
-class _Progress:
-    """Says every second how far it is, to whoever watches."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._said_at = clock.now()
-
-    def __call__(self, removed: Removed) -> None:
-        now = self._clock.now()
-        if now - self._said_at >= PROGRESS_SECONDS:
-            self._said_at = now
-            show_progress(f"  looked at {removed.families} runs so far: {_counts(removed)}")
-
-
 def _show(removed: Removed, settings: Settings, *, has_application: bool) -> None:
     if removed.named:
         columns = ("run", "ended", "as", "calls that go", "left", "next part")
@@ -146,9 +124,13 @@ def _show(removed: Removed, settings: Settings, *, has_application: bool) -> Non
         names = ", ".join(f"{name} ({count})" for name, count in removed.unknown_tools.items())
         wants = "does not declare them" if has_application else "is not named with --app"
         show_note(
-            f"Rows were kept because your code {wants}, so nobody knows how long they are needed: "
-            f"{names}. If those tools are gone for good: --unknown-tools"
+            f"Rows were kept because your code {wants}, so it is not known how long they are "
+            f"needed: {names}. If those tools are gone for good: --unknown-tools"
         )
+
+
+def _progress_text(removed: Removed) -> str:
+    return f"  looked at {removed.families} runs so far: {_counts(removed)}"
 
 
 def _cells(run: RemovedRun) -> tuple[object, ...]:

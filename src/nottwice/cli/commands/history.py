@@ -6,18 +6,25 @@ import json
 
 import click
 
-from nottwice.cli.graph_documents import change_document, checkpoint_document
 from nottwice.cli.inputs.deployed import named_ledger
+from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import safe, show_json, show_line, show_table, utc_text
-from nottwice.cli.views import after_text, find_run
-from nottwice.engine import history as versions
-from nottwice.guard.ledger import Ledger
+from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.views.graphs import (
+    Difference,
+    History,
+    StateAt,
+    difference,
+    history_of,
+    state_at,
+)
+from nottwice.views.runs import find_run
+from nottwice.views.text import safe, utc_text
 
 MOST_ROWS = 50
 
 
-@click.command(cls=Command, short_help="Show the checkpoints of a run, or compare two.")
+@click.command(cls=Command)
 @click.argument("run_id", metavar="RUN")
 @click.option(
     "--at", type=click.IntRange(min=0), metavar="VERSION", help="Show the state of this version."
@@ -28,7 +35,7 @@ MOST_ROWS = 50
     metavar="A B",
     help="What is different in version B, seen from version A.",
 )
-@click.option("--all", "show_all", is_flag=True, help=f"Also beyond the last {MOST_ROWS}.")
+@all_option(f"Also beyond the last {MOST_ROWS}.")
 @common_options
 @pass_settings
 def history(
@@ -38,10 +45,10 @@ def history(
     diff: tuple[int, int] | None,
     show_all: bool,
 ) -> None:
-    """List the checkpoints of a RUN of a graph, show the state of one, or compare two.
+    """List the checkpoints of a RUN of a graph, show the state at one of them, or compare two.
 
     A checkpoint is saved when a node ends, and never changes. Version 0 is the input. None of your
-    code is needed to look at them.
+    code is needed to read them.
 
     \b
     Examples:
@@ -51,57 +58,49 @@ def history(
     """
     if at is not None and diff is not None:
         raise click.UsageError("--at shows one version, --diff compares two: give one of them.")
+    found: History | StateAt | Difference
     with named_ledger(settings) as ledger:
-        run = find_run(ledger, run_id, list_command=settings.command("runs"))
+        name = find_run(ledger, run_id, list_command=settings.command("runs")).run_id
         if diff is not None:
-            _show_changes(ledger, run.workflow_id, *diff, settings)
+            found = difference(ledger, name, *diff)
         elif at is not None:
-            _show_version(ledger, run.workflow_id, at, settings)
+            found = state_at(ledger, name, at)
         else:
-            _show_versions(ledger, run.workflow_id, settings, show_all=show_all)
-
-
-def _show_versions(ledger: Ledger, run_id: str, settings: Settings, *, show_all: bool) -> None:
-    found = versions.history(ledger.store, run_id)
+            found = history_of(ledger, name)
     if settings.as_json:
-        documents = [checkpoint_document(version) for version in found]
-        show_json({"ledger": ledger.location, "run_id": run_id, "checkpoints": documents})
+        show_json(found)
         return
-    if not found:
-        show_line("It has no checkpoints: only runs of a graph have.")
+    match found:
+        case Difference():
+            _show_changes(found)
+        case StateAt():
+            _show_state(found)
+        case History():
+            _show_versions(found, settings, show_all=show_all)
+
+
+def _show_versions(found: History, settings: Settings, *, show_all: bool) -> None:
+    if not found.checkpoints:
+        show_line("It has no checkpoints: only runs of a graph have them.")
         return
-    shown = found if show_all else found[-MOST_ROWS:]
-    if len(shown) < len(found):
-        command = settings.command("history --all", run_id)
-        show_line(f"… and {len(found) - len(shown)} earlier: {safe(command)}")
-    before = [None, *found][len(found) - len(shown) : -1]
-    rows = [
-        (version.version, utc_text(version.at), after_text(version, earlier))
-        for version, earlier in zip(shown, before, strict=True)
-    ]
+    shown = found.checkpoints if show_all else found.checkpoints[-MOST_ROWS:]
+    earlier = len(found.checkpoints) - len(shown)
+    if earlier:
+        command = settings.command("history --all", found.run_id)
+        show_line(f"… and {earlier} earlier: {safe(command)}")
+    rows = [(one.version, utc_text(one.at), one.after) for one in shown]
     show_table(("version", "saved (UTC)", "after"), rows)
 
 
-def _show_version(ledger: Ledger, run_id: str, at: int, settings: Settings) -> None:
-    image = versions.load_whole(ledger.store, run_id, at)
-    state, node = image["state"], image["position"]["node"]
-    if settings.as_json:
-        document = {"run_id": run_id, "version": at, "node": node, "state": state}
-        show_json({"ledger": ledger.location, **document})
-        return
-    show_line(f"Version {at} of run {safe(run_id)}; next node: {safe(node or 'none, finished')}")
-    for line in json.dumps(state, ensure_ascii=False, indent=2).splitlines():
+def _show_state(found: StateAt) -> None:
+    node = safe(found.node or "none, finished")
+    show_line(f"Version {found.version} of run {safe(found.run_id)}; next node: {node}")
+    for line in json.dumps(found.state, ensure_ascii=False, indent=2).splitlines():
         show_line(safe(line))
 
 
-def _show_changes(ledger: Ledger, run_id: str, one: int, other: int, settings: Settings) -> None:
-    found = versions.compare(ledger.store, run_id, one, other)
-    if settings.as_json:
-        documents = [change_document(change) for change in found]
-        document = {"run_id": run_id, "from": one, "to": other, "changes": documents}
-        show_json({"ledger": ledger.location, **document})
-        return
-    if not found:
-        show_line(f"Versions {one} and {other} have the same state.")
-    for change in found:
-        show_line(safe(str(change)))
+def _show_changes(found: Difference) -> None:
+    if not found.changes:
+        show_line(f"Versions {found.from_} and {found.to} have the same state.")
+    for change in found.changes:
+        show_line(safe(change.text))

@@ -10,18 +10,19 @@ from nottwice.cli.inputs.settings import Command, Settings, common_options, pass
 from nottwice.cli.render.output import show_json, show_line, show_note
 from nottwice.guard.keyring import KEY_FILE_VARIABLE, KEY_VARIABLE
 from nottwice.model.keyring import LEAST_KEY_BYTES, make_key, spell_key
+from nottwice.views.outcomes import KeyMade
 
 
-@click.command(cls=Command, short_help="Make a key for what is sealed or secret.")
+@click.command(cls=Command)
 @common_options
 @pass_settings
 def key(settings: Settings) -> None:
-    """Print a new random key. It is printed once, and kept nowhere.
+    """Print a new random key. It is printed once, and not stored.
 
-    Put it where NOTTWICE_KEY, or a file that NOTTWICE_KEY_FILE or `key_file` of [tool.nottwice]
-    names, holds it for every process that opens the ledger, and never into the ledger's own
-    folder or repository. To replace a key, write the new one on a line before it: old keys still
-    recognise what was written with them.
+    Every process that opens the ledger needs it: in NOTTWICE_KEY, or in a file that
+    NOTTWICE_KEY_FILE or `key_file` of [tool.nottwice] names. Never keep it in the folder or the
+    repository of the ledger. To replace a key, write the new one on a line before it: old keys
+    still recognise what was written with them.
 
     \b
     Examples:
@@ -30,11 +31,10 @@ def key(settings: Settings) -> None:
     """
     made = make_key(secrets.token_bytes(LEAST_KEY_BYTES))
     if settings.as_json:
-        show_json({"id": made.id, "key": spell_key(made)})
+        show_json(KeyMade(id=made.id, key=spell_key(made)))
         return
     show_line(spell_key(made))
     show_note(
-        f"This is key {made.id}. Whoever has it can forge seals and try out guesses at secrets, so "
-        f"keep it away from the ledger: in {KEY_VARIABLE}, or in a file that {KEY_FILE_VARIABLE} "
-        "names."
+        f"This is key {made.id}. It can forge seals and test guesses of secrets, so keep it away "
+        f"from the ledger: in {KEY_VARIABLE}, or in a file that {KEY_FILE_VARIABLE} names."
     )

@@ -1,4 +1,4 @@
-"""Write down what is deployed, for review and for CI: `nottwice lock`."""
+"""Record what is deployed, for review and for CI: `nottwice lock`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import click
 
 from nottwice.cli.inputs.deployed import need_app
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import safe, show_json, show_line
+from nottwice.cli.render.output import show_json, show_line
 from nottwice.errors import GraphChangedInPlace
 from nottwice.graphs.app import App
 from nottwice.guard.report import Finding, Level
 from nottwice.versions.lock import compare, read_lock, write_lock
+from nottwice.views.outcomes import Locked
+from nottwice.views.text import safe
 
 LOCK_FILE = "nottwice.lock"
 
 
-@click.command(cls=Command, short_help="Write the lock file of your graphs.")
-@click.option("--file", "path", default=LOCK_FILE, metavar="PATH", help=f"Else {LOCK_FILE}.")
+@click.command(cls=Command)
+@click.option("--file", "path", default=LOCK_FILE, metavar="PATH", help=f"Default: {LOCK_FILE}.")
 @click.option("--replace", is_flag=True, help="Also where a graph changed under its version.")
 @common_options
 @pass_settings
@@ -54,7 +56,7 @@ def lock(settings: Settings, path: str, replace: bool) -> None:
         _write(file, text)
     graphs = sorted(read_lock(text, path=path))
     if settings.as_json:
-        show_json({"file": path, "graphs": graphs, "changed": text != before})
+        show_json(Locked(file=path, graphs=graphs, changed=text != before))
         return
     state = "is as it was" if text == before else "was written"
     show_line(f"{safe(path)} {state}: {safe(', '.join(graphs)) or 'no graph'}")
@@ -73,7 +75,7 @@ def lock_findings(app: App, path: str | None) -> list[Finding]:
 
 
 def _write(file: Path, text: str) -> None:
-    """Whole or not at all: whoever is killed here leaves the old file."""
+    """Write the file completely or not at all: a kill leaves the old one."""
     beside = file.with_name(f"{file.name}.new")
     beside.write_text(text, encoding="utf-8")
     os.replace(beside, file)

@@ -7,52 +7,49 @@ from typing import Any
 
 import click
 
-from nottwice.cli.graph_documents import migration_document
 from nottwice.cli.inputs.application import load_application
 from nottwice.cli.inputs.deployed import ledger_for, need_app
+from nottwice.cli.inputs.options import (
+    by_option,
+    login_name,
+    map_option,
+    upgrade_option,
+    why_option,
+)
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.case import login_name
-from nottwice.cli.render.output import safe, show_json, show_line, show_progress
-from nottwice.cli.views import find_run
+from nottwice.cli.render.output import show_json, show_line, show_progress
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.versions.migrate import attempt, open_runs, order_of
 from nottwice.versions.migrate_plan import Migration, Order, Upgrade
+from nottwice.views.outcomes import MigrationReport, migration_view
+from nottwice.views.runs import find_run
+from nottwice.views.text import safe
 
 SOME_REFUSED = 3
 _STYLES = {"migrated": "green", "would migrate": "cyan", "refused": "red"}
 
 
-@click.command(cls=Command, short_help="Move runs to another version of their graph.")
+@click.command(cls=Command)
 @click.argument("run_ids", metavar="[RUN]...", nargs=-1)
 @click.option("--to", required=True, metavar="GRAPH", help="The version: refund@2.0.0.")
 @click.option("--from", "from_graph", metavar="GRAPH", help="All open runs of this version.")
-@click.option(
-    "--map",
-    "pairs",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="A node that runs are at, and where they go on; once for each node.",
-)
-@click.option("--by", metavar="NAME", help="The admin who answers for it. Else your login name.")
-@click.option("--why", metavar="TEXT", help="The reason; it is kept.")
-@click.option(
-    "--upgrade",
-    metavar="MODULE:FUNCTION",
-    help="Takes the old state, a dict, and returns that of the new version.",
-)
+@map_option()
+@by_option
+@why_option()
+@upgrade_option()
 @click.option(
     "--restart-steps",
     is_flag=True,
-    help="Let what a step has waited for begin again: timers, questions, answers.",
+    help="Let waits of a step start again: timers, questions, answers.",
 )
 @click.option(
     "--repeats",
     multiple=True,
     metavar="TOOL",
-    help="Let this tool do once more what the run has done with it; once for each tool.",
+    help="Allow this tool to repeat what the run has done with it; once for each tool.",
 )
-@click.option("--dry-run", is_flag=True, help="Tell what would change, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
 @common_options
 @pass_settings
 @click.pass_context
@@ -72,11 +69,11 @@ def migrate(
 ) -> None:
     """Move each RUN to another version of its graph; exit code 3 if any was refused.
 
-    Needs your graphs (--app), of which GRAPH is one, and an admin: the app says who is one, with
-    nt.App(admins=...). Every node that a run is at must be mapped, also one that keeps its name; a
-    run of an agent needs no map.
-    Runs go over one by one, each whole or not at all; one that is refused does not stop the
-    others, and typing the same again takes those that are left. Children keep their own version.
+    Needs your graphs (--app), GRAPH among them, and an admin: nt.App(admins=...) names the admins.
+    Every node that a run is at must be mapped, even if it keeps its name; a run of an agent needs
+    no map.
+    Runs are migrated one by one, each completely or not at all. A refused run does not stop the
+    others, and the same command again takes those that are left. Children keep their own version.
 
     \b
     Refused, with the reason:
@@ -113,7 +110,7 @@ def migrate(
         names = run_ids if from_graph is None else open_runs(ledger.store, from_graph)
         found = list(_migrate(ledger, list(names), order, settings, dry_run=dry_run))
         if settings.as_json:
-            show_json({"ledger": ledger.location, **_document(found, order, dry_run=dry_run)})
+            show_json(_report(ledger, found, order, dry_run=dry_run))
         else:
             show_line(_summary(found, from_graph))
     context.exit(SOME_REFUSED if any(one.error is not None for one in found) else 0)
@@ -145,11 +142,11 @@ def load_upgrade(target: str | None) -> Upgrade | None:
 def _migrate(
     ledger: Ledger, names: list[str], order: Order, settings: Settings, *, dry_run: bool
 ) -> Iterator[Migration]:
-    """One after the other, each told as soon as it is known."""
+    """One after the other; each outcome is shown as soon as it is known."""
     for number, name in enumerate(names, 1):
         try:
             run = find_run(ledger, name, list_command=settings.command("runs"))
-            done = attempt(ledger, run.workflow_id, order, dry_run=dry_run)
+            done = attempt(ledger, run.run_id, order, dry_run=dry_run)
         except NottwiceError as error:
             done = Migration(run_id=name, old=None, new=order.to.id, outcome="refused", error=error)
         count = f"[{number}/{len(names)}] " if len(names) > 1 else ""
@@ -171,13 +168,16 @@ def _show(done: Migration, count: str) -> None:
         show_line(f"  begins again: {safe(text)}")
 
 
-def _document(found: list[Migration], order: Order, *, dry_run: bool) -> dict[str, Any]:
-    return {
-        "to": order.to.id,
-        "dry_run": dry_run,
-        "migrations": [migration_document(one) for one in found],
-        "refused": sum(one.error is not None for one in found),
-    }
+def _report(
+    ledger: Ledger, found: list[Migration], order: Order, *, dry_run: bool
+) -> MigrationReport:
+    return MigrationReport(
+        ledger=ledger.location,
+        to=order.to.id,
+        dry_run=dry_run,
+        migrations=tuple(map(migration_view, found)),
+        refused=sum(one.error is not None for one in found),
+    )
 
 
 def _summary(found: list[Migration], from_graph: str | None) -> str:

@@ -16,9 +16,9 @@ from nottwice.cli.commands.migrate import load_upgrade, read_mapping
 from nottwice.cli.inputs.application import load_application
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.json_input import read_json
+from nottwice.cli.inputs.options import by_option, login_name, map_option, upgrade_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.case import login_name
-from nottwice.cli.render.output import safe, show_json, show_line, show_note
+from nottwice.cli.render.output import show_json, show_line, show_note
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
 from nottwice.guard.backup import tell_of_export
@@ -28,6 +28,7 @@ from nottwice.testing.replay.gate import Terms, replay_folder
 from nottwice.testing.replay.recording import Recorded, record
 from nottwice.testing.replay.report import failure_lines, junit, results_document, summary
 from nottwice.versions.migrate_plan import Order
+from nottwice.views.text import safe
 
 FAILED = 1
 NOTHING_REPLAYED = 2
@@ -36,21 +37,21 @@ _NOTHING = "Nothing was replayed."
 Report = Callable[[int, int], None]
 
 
-@click.command(cls=Command, short_help="Resume recorded checkpoints with this code, for CI.")
+@click.command(cls=Command)
 @click.argument("folder", metavar="FOLDER")
 @click.option(
     "--record",
     "number",
     metavar="NUMBER",
     type=click.IntRange(1, 10_000),
-    help="Record so many checkpoints of the ledger into FOLDER, instead of replaying.",
+    help="Record this many checkpoints of the ledger into FOLDER, instead of replaying.",
 )
 @click.option(
     "--secret",
     "secrets",
     multiple=True,
     metavar="NAMES",
-    help="Names of fields whose values get pseudonyms, as in email,customer.name; beside those "
+    help="Fields whose values get pseudonyms, such as email,customer.name; in addition to those "
     "of replay.secrets under [tool.nottwice] in pyproject.toml.",
 )
 @click.option(
@@ -61,7 +62,7 @@ Report = Callable[[int, int], None]
     help="Starts and resumes runs that nt.run opens, given the id of one; can be given several "
     "times. Without it such runs are not recorded.",
 )
-@click.option("--tools", metavar="JSON", help="What pure tools return that are new, by name.")
+@click.option("--tools", metavar="JSON", help="What new pure tools return, by name.")
 @click.option(
     "--drains-elsewhere",
     is_flag=True,
@@ -70,23 +71,11 @@ Report = Callable[[int, int], None]
 @click.option(
     "--to", metavar="GRAPH", help="Migrate checkpoints to this version, in memory, first."
 )
-@click.option(
-    "--map",
-    "pairs",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="With --to: a node that runs are at, and where they go on; once for each node.",
-)
-@click.option(
-    "--upgrade",
-    metavar="MODULE:FUNCTION",
-    help="With --to: takes the old state, a dict, and returns that of the new version.",
-)
-@click.option(
-    "--restart-steps", is_flag=True, help="With --to: what a step has waited for may begin again."
-)
+@map_option("With --to: ")
+@upgrade_option("With --to: ")
+@click.option("--restart-steps", is_flag=True, help="With --to: waits of a step may start again.")
 @click.option("--junit", "junit_file", metavar="FILE", help="Write the results as JUnit XML.")
-@click.option("--by", metavar="NAME", help="Who is on record for recording. Else your login name.")
+@by_option
 @common_options
 @pass_settings
 @click.pass_context
@@ -108,25 +97,25 @@ def replay(
 ) -> None:
     """Resume every recorded checkpoint in FOLDER with your code; exit code 1 if one differs.
 
-    No tool, no verify hook and no network is used: each call is answered with what was recorded.
-    Your nodes do run. A checkpoint passes if its state loads, every effect is asked for again with
-    the arguments it had, nothing new is, and the run takes the way it took. Where the record ends,
-    the replay ends.
+    No tool, verify hook or network is used: each call is answered with what was recorded. Your
+    nodes do run. A checkpoint passes if its state loads, the code asks for every effect again with
+    the same arguments and for no new one, and the run takes the same route. The replay ends where
+    the record ends.
 
-    With --record, checkpoints are taken from the ledger, of which only the audit trail is added to,
-    because data leaves it: the newest of every graph, node and status, rare ones first. E-mail
-    addresses, card numbers, tokens, keys and what --secret names become pseudonyms. Those that even
-    this code does not resume as recorded are left out, and left-out.json says why. Files of an
-    earlier recording in FOLDER are replaced; those in folders inside of it are kept.
+    With --record, checkpoints are copied from the ledger: the newest of every graph, node and
+    status, rare ones first. Because data leaves the ledger, this adds an entry to the audit trail;
+    nothing else changes. E-mail addresses, card numbers, tokens, keys and what --secret names are
+    replaced by pseudonyms. Checkpoints that this code does not resume as recorded are left out;
+    left-out.json says why. An earlier recording in FOLDER is replaced; its subfolders are kept.
 
-    Runs that nt.run opens have no checkpoints. With --work they are recorded whole, and FUNCTION
-    resumes them.
+    Runs that nt.run opens have no checkpoints. With --work they are recorded as a whole, and
+    FUNCTION resumes them.
 
     With --to, checkpoints of another version are first migrated in memory, as `nottwice migrate`
     would, and fail where it would refuse.
 
     \b
-    Told of a checkpoint that fails: its file, what is in it, the cause and the smallest difference:
+    Shown for a checkpoint that fails: its file, its contents, the smallest difference, the cause:
       arguments changed, new effect, effect no longer asked for, effects reordered, new pure call,
       migration refused, state no longer loads, result no longer loads,
       node renamed without mapping, node removed, route changed, tool missing, tool reclassified,
@@ -135,7 +124,7 @@ def replay(
 
     \b
     Exit codes:
-      0  all as recorded        2  nothing was replayed: no checkpoint is there, all were
+      0  all as recorded        2  nothing was replayed: there is no checkpoint, all were
       1  a checkpoint failed       skipped, or wrong usage
 
     \b
@@ -164,7 +153,7 @@ def replay(
 
 def _refuse_words_of_replaying(junit_file: str | None) -> None:
     if junit_file is not None:
-        raise click.UsageError(f"--junit tells of replays, and --record is none. {_NOTHING}")
+        raise click.UsageError(f"--junit reports replays, and --record replays nothing. {_NOTHING}")
 
 
 def _refuse_words_of_recording(by: str | None, secrets: tuple[str, ...]) -> None:
@@ -311,7 +300,7 @@ def _names(settings: Settings, given: tuple[str, ...]) -> list[str]:
 
 
 def _left_out(folder: Path) -> int:
-    """How many checkpoints a recording left out; a list that nobody can read counts as none."""
+    """How many checkpoints a recording left out; an unreadable list counts as none."""
     try:
         return len(json.loads((folder / LEFT_OUT_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

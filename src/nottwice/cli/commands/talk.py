@@ -9,22 +9,32 @@ from collections.abc import Iterator
 import click
 
 from nottwice.agent.state import RunState
-from nottwice.cli.commands.run import Errand, advance, interrupted, tell, what_to_type
-from nottwice.cli.graph_documents import standing_document
 from nottwice.cli.inputs.deployed import ledger_for, need_app
+from nottwice.cli.inputs.options import quiet_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.agent import agent_document, read_state
-from nottwice.cli.render.output import safe, show_json, show_line
+from nottwice.cli.render.output import show_json, show_line
+from nottwice.cli.running.errand import (
+    Errand,
+    advance,
+    exit_code,
+    next_commands,
+    tell,
+)
 from nottwice.cli.running.task import is_agent
-from nottwice.cli.views import find_run, stand
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
 from nottwice.model.graph import split_graph_id
 from nottwice.model.run import RunStatus
+from nottwice.views.agent import agent_view
+from nottwice.views.graphs import progress_of
+from nottwice.views.outcomes import TalkOutcome
+from nottwice.views.runs import find_run
+from nottwice.views.text import safe
+from nottwice.views.waits import reasons_of
 
 
-@click.command(cls=Command, short_help="Talk to an agent.")
+@click.command(cls=Command)
 @click.argument("run_id", metavar="RUN")
 @click.argument("message", required=False)
 @click.option(
@@ -33,7 +43,7 @@ from nottwice.model.run import RunStatus
     metavar="ID",
     help="The message's own id: the same one said twice is one message.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No progress; only the answers.")
+@quiet_option("No progress; only the answers.")
 @common_options
 @pass_settings
 @click.pass_context
@@ -48,18 +58,18 @@ def talk(
 ) -> None:
     """Say something to a RUN of an agent, and show its answer.
 
-    With a MESSAGE it is said once: the same line again is the same message until something else was
-    said. Without one every line that you type, or that stdin holds, is a message of its own; an
-    empty line is none, and the end of the input (Ctrl-D) ends the talk. A run that had ended
-    continues, in the newest version of its agent that the app has.
+    With a MESSAGE it is said once: the same command again is the same message until something else
+    was said. Without a MESSAGE every line that you type, or that stdin holds, is a message of its
+    own; empty lines are skipped, and the end of the input (Ctrl-D) ends the talk. A run that had
+    ended continues, in the newest version of its agent that the app has.
 
-    What the agent does meanwhile goes to stderr. Needs your agents, as `nottwice run` does.
+    What the agent does goes to stderr. Needs your agents, as `nottwice run` does.
 
     \b
     Ends with:
       0    it answered
-      1    the run failed or was aborted; or an error that has a name
-      3    it waits, for a person say: it answers when that has come
+      1    the run failed or was aborted; or another error, which is explained
+      3    it waits, for example for a person: it answers after that
       130  you pressed Ctrl-C; what you said is on record
 
     \b
@@ -74,7 +84,7 @@ def talk(
         app = deployed.in_ledger(ledger)
         name, whole_id = _find_agent(ledger, app, run_id, settings)
         said = [(message, message_id)] if message is not None else _lines()
-        exit_code = 0
+        code = 0
         for text, its_id in said:
             errand = Errand(
                 ledger=ledger,
@@ -86,27 +96,24 @@ def talk(
                 quiet=quiet,
                 options={"message": text, "message_id": its_id},
             )
-            try:
-                advance(errand, settings)
-            except (KeyboardInterrupt, SystemExit) as stop:
-                context.exit(interrupted(errand, stop, settings))
-            exit_code = _answer(ledger, whole_id, settings)
-            if exit_code:
+            advance(errand, settings)
+            code = _answer(ledger, whole_id, settings)
+            if code:
                 break
-    context.exit(exit_code)
+    context.exit(code)
 
 
 def _find_agent(ledger: Ledger, app: App, run_id: str, settings: Settings) -> tuple[str, str]:
-    """The agent and the run that are meant."""
+    """The agent and the id of the run."""
     found = find_run(ledger, run_id, list_command=settings.command("runs"))
-    name = None if found.graph_id is None else split_graph_id(found.graph_id)[0]
+    name = None if found.graph is None else split_graph_id(found.graph)[0]
     if name is None or not is_agent(app, name):
         what = "is not a run of a graph" if name is None else f"is a run of {name!r}"
         raise UsageError(
-            f"Run {found.workflow_id!r} {what}, which is no agent of this app. Nothing was said. "
-            "An event is sent with: nottwice send"
+            f"Run {found.run_id!r} {what}, which is not an agent of this app. Nothing was said. "
+            "Send an event with: nottwice send"
         )
-    return name, found.workflow_id
+    return name, found.run_id
 
 
 def _lines() -> Iterator[tuple[str, str]]:
@@ -123,16 +130,24 @@ def _lines() -> Iterator[tuple[str, str]]:
 
 
 def _answer(ledger: Ledger, run_id: str, settings: Settings) -> int:
-    """Show what the agent answered; how the run stands, if it did not."""
-    standing = stand(ledger, run_id)
+    """Show what the agent answered, or how the run stands if it did not."""
+    progress = progress_of(ledger, run_id)
+    state = progress.state
     if settings.as_json:
-        state = standing.state
-        read = None if state is None else read_state(ledger.store, run_id, state)
-        document = standing_document(standing, what_to_type(ledger, standing, settings))
-        del document["state"], document["nodes"]
-        show_json({"ledger": ledger.location, **document, "agent": agent_document(read)})
-    elif standing.view.run.status is RunStatus.COMPLETED and standing.state is not None:
-        for line in (RunState(standing.state).answer or "").splitlines():
+        commands = settings.commands()
+        reasons = reasons_of(ledger.store, run_id, commands)
+        show_json(
+            TalkOutcome(
+                ledger=ledger.location,
+                run=progress.run,
+                version=progress.version,
+                next=next_commands(progress, reasons, commands),
+                agent=None if state is None else agent_view(ledger.store, run_id, state),
+            )
+        )
+        return exit_code(progress)
+    if progress.run.state == RunStatus.COMPLETED.value and state is not None:
+        for line in (RunState(state).answer or "").splitlines():
             show_line(safe(line))
         return 0
-    return tell(ledger, run_id, settings, of_agent=True, quiet=settings.as_json)
+    return tell(ledger, run_id, settings, of_agent=True)

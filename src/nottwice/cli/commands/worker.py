@@ -1,4 +1,4 @@
-"""Advance runs as they become ready, many at once, until told to stop: `nottwice worker`.
+"""Advance runs as they become ready, in parallel, until told to stop: `nottwice worker`.
 
 What nodes and tools print goes to stderr, like the log; stdout holds what was done, at the end.
 """
@@ -20,22 +20,16 @@ from typing import Any
 import click
 
 from nottwice.cli.inputs.deployed import ledger_for, need_app
+from nottwice.cli.inputs.options import quiet_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import (
-    encodable,
-    iso_text,
-    output_to_stderr,
-    safe,
-    show_json,
-    show_line,
-    show_note,
-)
-from nottwice.cli.views import count_text
+from nottwice.cli.render.output import encodable, output_to_stderr, show_json, show_line, show_note
 from nottwice.engine.clock import SystemClock
 from nottwice.engine.said import Said
 from nottwice.errors import InvalidTool, StoreError
 from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
+from nottwice.views.outcomes import WorkerFigures, WorkerStopped
+from nottwice.views.text import count_text, iso_text, safe
 from nottwice.worker.worker import MOST_CONCURRENCY, Tally, Worker
 
 GAVE_UP = 1
@@ -44,7 +38,7 @@ MOST_WAIT_SECONDS = 120.0
 _ASK_AGAIN_SECONDS = 3.0
 
 
-@click.command(cls=Command, short_help="Advance runs as they become ready.")
+@click.command(cls=Command)
 @click.option(
     "-c",
     "--concurrency",
@@ -52,25 +46,25 @@ _ASK_AGAIN_SECONDS = 3.0
     default=8,
     show_default=True,
     metavar="NUMBER",
-    help="How many runs are under way at once.",
+    help="How many runs to advance in parallel.",
 )
-@click.option("--until-idle", is_flag=True, help="Stop when nothing can go on now.")
+@click.option("--until-idle", is_flag=True, help="Stop when no run can continue now.")
 @click.option(
     "--drain",
     default="60s",
     show_default=True,
     metavar="DURATION",
-    help="How long to wait for nodes that are under way, once told to stop.",
+    help="How long to wait for nodes that are running, once told to stop.",
 )
 @click.option(
     "--undeployable-after",
     default="10m",
     show_default=True,
     metavar="DURATION",
-    help="When to tell people of a run that no version here can take and nobody else takes.",
+    help="When to open a review for a run that no version here can take, and no other worker.",
 )
 @click.option("--log-json", is_flag=True, help="Log every decision to stderr, one JSON a line.")
-@click.option("-q", "--quiet", is_flag=True, help="No figures while it works.")
+@quiet_option("No figures while it works.")
 @common_options
 @pass_settings
 @click.pass_context
@@ -84,27 +78,26 @@ def worker(
     log_json: bool,
     quiet: bool,
 ) -> None:
-    """Advance the runs of your graphs as they become ready, many at once.
+    """Advance the runs of your graphs as they become ready, in parallel.
 
-    It takes up runs that were enqueued (`nottwice run --detach`, app.enqueue), runs whose timer is
-    due, whose review was decided, whose event has come or whose child has ended, and runs whose
-    process is dead. Start as many as you like on one ledger: no run is driven by two, and a worker
-    that is killed loses nothing; the others take its runs at once.
+    It picks up runs that were enqueued (`nottwice run --detach`, app.enqueue), runs whose timer is
+    due, whose review was decided, whose event has arrived or whose child has ended, and runs whose
+    process is dead. Start as many workers as you like on one ledger: no run is driven by two, and a
+    worker that is killed loses nothing; the others take over its runs immediately.
 
-    It runs only graphs whose version it has, and leaves all others to other workers. A run that
-    fails stays failed until somebody puts it down again: nottwice run GRAPH --detach --retry.
+    It runs only graphs whose version it has, and leaves the rest to other workers. A run that fails
+    stays failed until you enqueue it again: nottwice run GRAPH --detach --retry.
 
-    A database that is away when it starts, restarting for example, is waited for, two minutes at
-    most.
+    If the database is not reachable when the worker starts, it waits for it, up to two minutes.
 
-    SIGTERM or Ctrl-C: it takes nothing new, lets every run finish the node that is under way, hands
-    it back, and ends. A second one ends it at once; that is no worse than a crash. Your graphs are
-    found through --app, as for `nottwice run`, and the ledger is created if it is not there.
+    SIGTERM or Ctrl-C: it takes nothing new, lets every run finish its current node, releases it,
+    and ends. A second signal ends it immediately; that is no worse than a crash. Your graphs are
+    found through --app, as for `nottwice run`, and the ledger is created if it does not exist.
 
     \b
     Ends with:
-      0    it was told to stop and everything was handed back; or --until-idle and nothing is left
-      1    some node did not end within --drain; its call may be in doubt. Or an error with a name
+      0    it was told to stop and released every run; or --until-idle and nothing is left
+      1    a node did not end within --drain, and its call may be in doubt; or another error
       130  a second Ctrl-C (143: a second SIGTERM)
 
     \b
@@ -129,7 +122,8 @@ def worker(
             with output_to_stderr():
                 tally = work.run(until_idle=until_idle)
         if settings.as_json:
-            show_json({"ledger": ledger.location, "worker": dataclasses.asdict(tally)})
+            figures = WorkerFigures(**dataclasses.asdict(tally))
+            show_json(WorkerStopped(ledger=ledger.location, worker=figures))
         else:
             show_line(f"Worker stopped. {_figures(tally)}")
         if tally.at_work:
@@ -166,7 +160,7 @@ def _figures(tally: Tally) -> str:
 
 @contextlib.contextmanager
 def _stopped_by_signals(work: Worker) -> Iterator[None]:
-    """Let the first signal end the work in order, and the second one at once."""
+    """Let the first signal end the work in order, and the second one immediately."""
     told: list[int] = []
 
     def hear(number: int, frame: FrameType | None) -> None:
@@ -231,7 +225,7 @@ class JsonLines(logging.Handler):
         try:
             click.echo(json.dumps(self._document(record), ensure_ascii=True), err=True)
         except Exception:
-            # Nobody may be reading any more. What is logged must never decide what is done.
+            # The reader may be gone. Logging must never decide what is done.
             self.handleError(record)
 
     def _document(self, record: logging.LogRecord) -> dict[str, Any]:

@@ -37,14 +37,14 @@ def refund(order_id: int, cents: int) -> None:
     shop.do("refund", call_id=nt.current_call().id, order_id=order_id, cents=cents)
 
 
-# A second run would mail twice, and nobody can be asked but a person.
+# A second run would mail twice, and only a person can tell whether the first one did.
 @nt.tool("unsafe_on_replay")
 def send_email(to: str, order_id: int) -> None:
     shop.do("send_email", to=to, order_id=order_id)
 
 
 def handle(ticket: str, order_id: int, store: str | nt.Ledger) -> None:
-    """Start on a ticket, or go on with it after a crash: it is the same call."""
+    """Start a ticket, or continue it after a crash: it is the same call."""
     with nt.run(ticket, store=store):
         order = get_order(order_id)
         refund(order_id, order.cents)

@@ -1,4 +1,4 @@
-"""One agent process of ``nottwice demo``: it does its errand, and dies where it is told to.
+"""One agent process of ``nottwice demo``: it does its errand, and dies at a given point.
 
 Its parent is ``python -m nottwice.cli.demo.child``, which forks one for every line it reads. What
 an agent that lives prints is the list of points at which it could have died.
@@ -20,7 +20,7 @@ from nottwice.testing.showcase import WAITS_FOR_A_PERSON, Errand, Way
 
 
 def run(text: str) -> int:
-    """Do an errand; the exit code says whether the run is through or waits for a person."""
+    """Do an errand; the exit code says whether the run is complete or waits for a person."""
     errand = Errand.from_json(text)
     points = Points(die_at=errand.die_at)
     shop = FatalClient(errand.shop_url, points)

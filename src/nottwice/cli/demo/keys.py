@@ -1,4 +1,4 @@
-"""How does the demo wait for a single key, without Enter, and not for ever?"""
+"""How does the demo wait for a single key, without Enter and with a time limit?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tty
 from types import TracebackType
 
 
-def somebody_is_there() -> bool:
+def person_is_there() -> bool:
     """Whether a person can read what is printed and press a key."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
@@ -45,7 +45,7 @@ class Keyboard:
                 return None
             pressed = os.read(self._descriptor, 1).decode(errors="replace").lower()
             if not pressed:
-                # The terminal is gone; nobody will answer.
+                # The terminal is gone; there will be no answer.
                 return None
             if pressed in keys:
                 return pressed

@@ -1,7 +1,7 @@
 """The second act of ``nottwice demo``: an agent of 160 steps, killed at step 141 and resumed.
 
 Each step asks a model, a script here, and writes one comment to a tracker, a file. The process dies
-for real, right after the comment of step 141 was written and before anybody recorded that.
+for real, right after the comment of step 141 was written and before that was recorded.
 
     python -m nottwice.cli.demo.long FOLDER STEPS DIES_AT
 """
@@ -26,7 +26,7 @@ from nottwice.model.records import frozen_record
 STEPS = 160
 DIES_AT = 141
 SHORT = (16, 14)
-"""Steps and where it dies, for those in a hurry."""
+"""The number of steps and the step of the kill, in a short demo."""
 COMMAND = (sys.executable, "-P", "-m", "nottwice.cli.demo.long")
 LIMIT_SECONDS = 240.0
 
@@ -94,7 +94,7 @@ def _start(
 
 
 def _process_id(ended: subprocess.CompletedProcess[str]) -> int:
-    """The first line of stderr: whoever is killed says no more."""
+    """The first line of stderr; a killed process writes no more."""
     first = ended.stderr.partition("\n")[0]
     return int(first) if first.isdigit() else 0
 

@@ -1,6 +1,6 @@
 """How does the demo talk: short lines, a bar, a table, and no claim that is not borne out?
 
-On a terminal there is colour, a moving bar and time to read. Elsewhere it is plain text, at once.
+On a terminal there is colour, a moving bar and time to read. Elsewhere it is plain text.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Screen:
     """What the viewer sees, and which claims did not hold."""
 
     def __init__(self, *, person: bool) -> None:
-        """``person``: somebody reads this, and can press keys."""
+        """``person``: whether a person reads this, and can press keys."""
         self.person = person
         self.broken_claims: list[str] = []
         self._console = Console(highlight=False)
@@ -95,7 +95,7 @@ class Screen:
             self.say(text)
 
     def give_time_to_read(self) -> None:
-        """Wait a little, if there is somebody to wait for."""
+        """Wait a little, if a person reads this."""
         if self.person:
             sys.stdout.flush()
             time.sleep(SECONDS_TO_READ)

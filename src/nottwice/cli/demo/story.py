@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from nottwice.cli.demo.keys import Keyboard, somebody_is_there
+from nottwice.cli.demo.keys import Keyboard, person_is_there
 from nottwice.cli.demo.long import DIES_AT, SHORT, STEPS, live_and_die_and_live
 from nottwice.cli.demo.screen import Line, Screen
 from nottwice.engine.blocking import call_text
@@ -54,7 +54,7 @@ def demo(no_input: bool, points: int | None) -> None:
     """
     # A ledger of the demo may well disappear: no warnings about where it lies.
     logging.getLogger("nottwice").addHandler(logging.NullHandler())
-    screen = Screen(person=somebody_is_there() and not no_input)
+    screen = Screen(person=person_is_there() and not no_input)
     folder = Path(tempfile.mkdtemp(prefix="nottwice-demo-")).resolve()
     # A copy, because this one runs, and this one the viewer may change.
     script = Path(shutil.copy(AGENT, folder / "agent.py"))
@@ -62,7 +62,7 @@ def demo(no_input: bool, points: int | None) -> None:
         with Showcase(folder, script=script, command=NURSERY) as showcase:
             Demo(showcase, screen).show(points)
     except NottwiceError as error:
-        raise click.ClickException(f"The demo could not go on. {error}") from error
+        raise click.ClickException(f"The demo could not continue. {error}") from error
     if screen.broken_claims:
         sys.exit(1)
 
@@ -117,7 +117,7 @@ class Demo:
             "The agent with nottwice finds its refund and does not repeat it.",
             holds=guarded.refunds == guarded.mails == 1 and found == ["refund"],
             text="nottwice writes down what it is about to do. After the kill it knew what\n"
-            "to look for (a tool can say how: its [bold]verify[/]), found the refund, went on.",
+            "to look for (a tool can say how: its [bold]verify[/]), found the refund, continued.",
         )
         self.screen.give_time_to_read()
 
@@ -143,12 +143,12 @@ class Demo:
         agent = "uses nottwice"
         for verdict, received in answers:
             repeats = int(verdict.verb is Verb.DID_NOT_HAPPEN)
-            text = f"The agent went on. Mails at the shop: [bold]{shown.mails}[/]."
+            text = f"The agent continued. Mails at the shop: [bold]{shown.mails}[/]."
             if repeats and received:
                 agent += ", told n"
                 text += " The outbox knew better,\nbut nottwice does what the person on call says."
             claim(
-                "The agent goes on and mails only if it was told that it had not.",
+                "The agent continues, and mails only if you said that it had not.",
                 holds=shown.mails == received + repeats,
                 text=text,
             )
@@ -212,7 +212,7 @@ class Demo:
             "",
         )
         claim(
-            "The long run goes on at its step, pays for nothing twice, and does nothing twice.",
+            "The long run continues at its step, and neither pays nor acts twice.",
             holds=long.status == "completed"
             and (long.done_before, long.comments, long.twice) == (dies_at, steps, 0)
             and long.requests == steps + 1,
@@ -265,7 +265,7 @@ class Demo:
         pressed = self._ask() if self.screen.person else None
         if pressed is None:
             verdict = look_at_the_shop(case, received)
-            who = "No answer" if self.screen.person else "Nobody is at the keyboard"
+            who = "No answer" if self.screen.person else "There is no keyboard"
             self.screen.say(f"{who}, so the demo looked into the outbox: {_said(verdict.verb)}.")
             return verdict
         verb = Verb.HAPPENED if pressed == "y" else Verb.DID_NOT_HAPPEN

@@ -15,7 +15,7 @@ shop = WorldClient(os.environ.get("SHOP_URL", "http://127.0.0.1:8000"))
 
 
 def serve_at(client: WorldClient) -> None:
-    """Use another client: that of the demo dies where it is told to."""
+    """Use another client: that of the demo dies at a given point."""
     global shop
     shop = client
 
@@ -45,7 +45,7 @@ def send_email(order_id: int) -> None:
 
 
 def save(done: list[str], checkpoint: Path) -> None:
-    """Replace the file at one stroke, and only after the new one has reached the disk."""
+    """Replace the file atomically, after the new one has reached the disk."""
     draft = checkpoint.with_suffix(".draft")
     with draft.open("w") as file:
         json.dump(done, file)

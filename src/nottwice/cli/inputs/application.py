@@ -1,4 +1,4 @@
-"""Where is the user's code, and what does importing it bring?
+"""Where is the user's code, and what does its import declare?
 
 Importing runs a module, so everything it prints goes to stderr: a script that reads our output must
 not find it there. What it raises is reported, never shown as a traceback of ours. What it would
@@ -62,7 +62,7 @@ def load_application(target: str) -> Application:
 def need_application(
     settings: Settings, *, what_for: str, needed: str = "tools", example: str = "agent"
 ) -> Application:
-    """The application that is meant; UsageError if none is named."""
+    """The application; UsageError if none is named."""
     target = settings.application()
     if target is None:
         raise UsageError(
@@ -79,7 +79,7 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import a file as the module that it is to the code around it."""
+    """Import a file under the name that other code of its package uses."""
     file = path.resolve()
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {path}")
@@ -120,8 +120,8 @@ def _find(module: ModuleType, attribute: str) -> Any:
             close = difflib.get_close_matches(name, dir(found), cutoff=0.5)
             remedy = f"Did you mean {' or '.join(close)}?" if close else "Name what it defines."
             raise UsageError(
-                f"{module.__name__}:{attribute} is not there: {module.__name__!r} has no attribute "
-                f"{name!r}. Nothing was done. {remedy}"
+                f"{module.__name__}:{attribute} does not exist: {module.__name__!r} has no "
+                f"attribute {name!r}. Nothing was done. {remedy}"
             )
         found = getattr(found, name)
     return found

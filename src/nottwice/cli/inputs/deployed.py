@@ -1,38 +1,45 @@
-"""Which graphs does the user's code deploy, and in which ledger do they run?"""
+"""Which graphs does the user's code deploy, and in which ledger do they run?
+
+Graphs are imported only by commands that need the user's code: a command that only looks at a
+ledger starts faster without them.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nottwice.cli.inputs.application import Application, load_application, need_application
 from nottwice.cli.inputs.settings import Settings
 from nottwice.errors import UsageError
-from nottwice.graphs.app import App
-from nottwice.graphs.declare import Graph
 from nottwice.guard.ledger import MEMORY, Ledger, ledger_of, open_ledger
 from nottwice.model.records import frozen_record
 from nottwice.store.postgres_place import is_postgres
+
+if TYPE_CHECKING:
+    from nottwice.graphs.app import App
 
 _HOW = "Name an nt.App or an nt.Graph: --app module:app."
 
 
 @frozen_record(frozen=True, slots=True)
 class Deployed:
-    """An app, with all that importing it brought: tools live as long as somebody knows them."""
+    """An app, with everything that its import declared, which must not be collected."""
 
     application: Application
     app: App
 
     def in_ledger(self, ledger: Ledger) -> App:
         """The same graphs in this ledger."""
+        from nottwice.graphs.app import App
+
         app = self.app
         return App(graphs=app.graphs, store=ledger, admins=app.admins, policy=app.policies)
 
 
 def need_app(settings: Settings, *, what_for: str) -> Deployed:
-    """The app that is meant; UsageError if none is named, or if what is named is none."""
+    """The app; UsageError if none is named, or if the name is not an app."""
     application = need_application(
         settings, what_for=what_for, needed="graphs", example="agent:app"
     )
@@ -41,6 +48,9 @@ def need_app(settings: Settings, *, what_for: str) -> Deployed:
 
 def app_of(application: Application) -> App:
     """What an import deploys: the app or the graph that was named, or all that the module has."""
+    from nottwice.graphs.app import App
+    from nottwice.graphs.declare import Graph
+
     named = application.named
     if isinstance(named, App):
         return named
@@ -75,8 +85,8 @@ def ledger_for(settings: Settings, app: App, *, create: bool) -> Ledger:
     ledger = ledger_of(app.store)
     if ledger.location == MEMORY:
         raise UsageError(
-            "The app keeps its ledger in memory, where nobody could resume the run. Nothing was "
-            "done. Give the app a path, or name one with --store PATH."
+            "The app keeps its ledger in memory, where no other process can resume the run. "
+            "Nothing was done. Give the app a path, or name one with --store PATH."
         )
     settings.store = ledger.location
     if is_postgres(ledger.location):
@@ -86,7 +96,7 @@ def ledger_for(settings: Settings, app: App, *, create: bool) -> Ledger:
 
 
 def named_ledger(settings: Settings) -> Ledger:
-    """The ledger that somebody looks at: what --store says, else that of the app after --app.
+    """The ledger to look at: what --store says, else that of the app after --app.
 
     Only an app that is named on the line: one in pyproject.toml is not imported to look at a run.
     """

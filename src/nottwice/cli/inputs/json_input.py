@@ -1,4 +1,4 @@
-"""How does plain data get in from a command line? As strict JSON: typed, piped, or in a file."""
+"""How does a command read plain data? As strict JSON: typed, from stdin, or from a file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from nottwice.cli.render.output import safe
 from nottwice.errors import NottwiceError
 from nottwice.model import values
+from nottwice.views.text import safe
 
 
 def read_json(given: str, *, option: str, outcome: str) -> Any:
@@ -25,7 +25,7 @@ def read_json(given: str, *, option: str, outcome: str) -> Any:
 
 
 def text_of(given: str, *, option: str, outcome: str) -> str:
-    """The text that is meant: itself, what stdin holds, or what a file holds."""
+    """The text of an option: as given, from stdin, or from a file."""
     try:
         if given == "-":
             return sys.stdin.read()

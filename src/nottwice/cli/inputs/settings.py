@@ -2,33 +2,27 @@
 
 They may stand before or after the command. What is not given is taken from the environment, then
 from `[tool.nottwice]` in the pyproject.toml of this folder or of one above it, then from the
-default. A command never creates a ledger that is not there.
+default. Only `run` and `worker` create a ledger.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
-import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nottwice.cli.render.output import encodable, safe
+from nottwice.cli.render.output import encodable
 from nottwice.errors import UsageError
-from nottwice.guard.ledger import (
-    DEFAULT_STORE,
-    MEMORY,
-    Ledger,
-    check_spelling,
-    default_store,
-    open_ledger,
-)
-from nottwice.guard.project import project_table, project_text
-from nottwice.store.postgres_place import without_secrets
+from nottwice.guard.project import DEFAULT_STORE, project_table, project_text
+from nottwice.views.commands import CommandLine
+from nottwice.views.text import safe
+
+if TYPE_CHECKING:
+    from nottwice.guard.ledger import Ledger
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMMON = ("--store", "--app", "--json", "--verbose", "--version", "--help")
@@ -44,17 +38,19 @@ class Settings:
     verbosity: int = 0
 
     def open_ledger(self, *, create: bool = False) -> Ledger:
-        """Open the ledger that is meant; NoLedger if it is not there and not to be created."""
+        """Open the ledger; NoLedger if it does not exist and must not be created."""
+        from nottwice.guard.ledger import MEMORY, open_ledger
+
         path = self.store_path()
         if path == MEMORY:
             raise UsageError(
-                "A ledger in memory lives and dies inside one process, so no command can look at "
+                "A ledger in memory exists only inside one process, so a command cannot open "
                 "it. Nothing was opened. Name the file of a ledger with --store PATH."
             )
         return open_ledger(path, create=create)
 
     def application(self) -> str | None:
-        """The application that is meant, as MODULE[:ATTRIBUTE] or the path of a file."""
+        """The application, as MODULE[:ATTRIBUTE] or the path of a file; None if none is named."""
         return self.app if self.app is not None else self.configured_application()
 
     def configured_application(self) -> str | None:
@@ -77,35 +73,20 @@ class Settings:
             )
         return names
 
+    def commands(self) -> CommandLine:
+        """What commands that are printed for a person must name."""
+        return CommandLine(self.store, self.app, has_app=self.application() is not None)
+
     def command(self, words: str, name: str = "") -> str:
-        """A command that can be typed as it stands: it names the ledger if this one had to.
-
-        ``name`` is an id that somebody else chose, so it may look like an option, or like shell.
-        """
-        if name.startswith("-"):
-            return f"nottwice {words}{self.store_words()} -- {shlex.quote(name)}"
-        quoted = f" {shlex.quote(name)}" if name else ""
-        return f"nottwice {words}{quoted}{self.store_words()}"
-
-    def resume_command(self, run_id: str) -> str:
-        """What resumes a run of a graph, to be typed as it stands."""
-        app = "" if self.app is None else f" --app {shlex.quote(self.app)}"
-        return f"nottwice run --id {shlex.quote(run_id)}{app}{self.store_words()}"
-
-    def worker_command(self) -> str:
-        """What starts a worker, to be typed as it stands."""
-        app = "" if self.app is None else f" --app {shlex.quote(self.app)}"
-        return f"nottwice worker{app}{self.store_words()}"
-
-    def store_words(self) -> str:
-        if self.store is None:
-            return ""
-        return f" --store {shlex.quote(without_secrets(self.store))}"
+        """A command that works as printed; see ``CommandLine.command``."""
+        return CommandLine(self.store, self.app).command(words, name)
 
     def store_path(self) -> str:
-        """Where the ledger is that is meant."""
+        """Where the ledger is."""
         if self.store is not None:
             return self.store
+        from nottwice.guard.ledger import default_store
+
         return default_store()
 
 
@@ -129,7 +110,7 @@ class Command(click.Command):
 def format_options(
     command: click.Command, context: click.Context, formatter: click.HelpFormatter
 ) -> None:
-    """Write the options in two parts: what belongs to this command, and what to all."""
+    """Write the options in two parts: those of this command, and those of every command."""
     own: list[tuple[str, str]] = []
     shared: list[tuple[str, str]] = []
     for parameter in command.get_params(context):
@@ -161,6 +142,8 @@ def show_log(context: click.Context, settings: Settings) -> None:
 
 def installed_version() -> str:
     """The version of this nottwice."""
+    import importlib.metadata
+
     try:
         return importlib.metadata.version("nottwice")
     except importlib.metadata.PackageNotFoundError:
@@ -171,6 +154,8 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
     settings = context.ensure_object(Settings)
     if value is not None and value is not False:
         if parameter.name == "store":
+            from nottwice.guard.ledger import check_spelling
+
             try:
                 check_spelling(value)
             except UsageError as error:
@@ -193,7 +178,7 @@ class _SafeHandler(logging.Handler):
             line = safe(f"{record.levelname.lower()}: {record.getMessage()}")
             click.echo(encodable(line, sys.stderr), err=True)
         except Exception:
-            # Nobody may be reading any more. What is logged must never decide what is done.
+            # The reader may be gone. Logging must never decide what is done.
             self.handleError(record)
 
 
@@ -209,8 +194,9 @@ _OPTIONS = (
         metavar="PATH",
         expose_value=False,
         callback=_remember,
-        help="The ledger: a SQLite file, a folder of JSON files, or postgresql://… Else "
-        f"NOTTWICE_STORE, else `store` of [tool.nottwice] in pyproject.toml, else {DEFAULT_STORE}.",
+        help="The ledger: a SQLite file, a folder of JSON files, or postgresql://… Default: "
+        "NOTTWICE_STORE, then `store` of [tool.nottwice] in pyproject.toml, then "
+        f"{DEFAULT_STORE}.",
     ),
     click.option(
         "--app",
@@ -218,7 +204,7 @@ _OPTIONS = (
         expose_value=False,
         callback=_remember,
         help="Your code, imported so that its tools are known: a module or the path of a .py "
-        "file. An app named here leads to its ledger. Else `app` of [tool.nottwice] in "
+        "file. An app that is named here brings its ledger. Default: `app` of [tool.nottwice] in "
         "pyproject.toml.",
     ),
     click.option(

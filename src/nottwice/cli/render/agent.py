@@ -1,51 +1,26 @@
-"""What did an agent say, call, get and cost? Told from the ledger, to people and to scripts.
+"""How is the run of an agent printed: its task, its cost, and what was said?
 
 Promise kept here: P214.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from nottwice.agent.messages import Message, Role
 from nottwice.agent.state import Cost, RunState
-from nottwice.agent.workers import costed
-from nottwice.cli.render.output import safe, shorten, show_line
-from nottwice.engine.history import load_whole
-from nottwice.graphs.recorded import recorded_fingerprint
-from nottwice.model import values
-from nottwice.model.frozen import thaw
-from nottwice.model.run import RunRecord
-from nottwice.store.interface import Store
+from nottwice.cli.render.output import show_line
+from nottwice.views.text import safe, shorten
 
 MOST_CHARACTERS = 400
 MOST_ANSWER_CHARACTERS = 2000
 
 
-def agent_state(store: Store, run: RunRecord) -> RunState | None:
-    """How far an agent came; None if this is not a run of one, or if it was removed."""
-    record = None if run.graph_id is None else store.load_graph(run.graph_id)
-    if record is None or not recorded_fingerprint(record).is_agent:
-        return None
-    if store.checkpoints(run.workflow_id):
-        return read_state(store, run.workflow_id, load_whole(store, run.workflow_id)["state"])
-    if run.input_json is None:
-        return None
-    return read_state(store, run.workflow_id, values.decode_object(run.input_json))
-
-
-def read_state(store: Store, run_id: str, plain: Mapping[str, Any]) -> RunState:
-    """The state of an agent's run, with what its workers and its lost requests cost."""
-    return costed(store, run_id, RunState(plain))
-
-
 def agent_facts(state: RunState) -> list[tuple[str, object]]:
-    """How far an agent came, for people: not all that was said."""
+    """How far an agent came; not everything that was said."""
     spent = state.spent
     has_workers = spent.with_workers != spent.own
-    lost = f"up to ${spent.unanswered_usd:.4f} more, for requests whose answer never came"
+    lost = f"up to ${spent.unanswered_usd:.4f} more, for requests whose answer never arrived"
     steps = [
         f"[{'x' if number < state.cursor else ' '}] {step}"
         for number, step in enumerate(state.plan)
@@ -71,7 +46,7 @@ def _cost_text(cost: Cost) -> str:
 
 
 def show_conversation(state: RunState, *, limit: int | None, whole: str) -> None:
-    """What was said, called and answered, in the words of `nottwice run`; the last part of it."""
+    """What was said, called and answered, as `nottwice run` prints it; the last part of it."""
     lines = list(_lines(state))
     left_out = 0 if limit is None else max(0, len(lines) - limit)
     show_line("Conversation", style="bold")
@@ -85,7 +60,7 @@ def show_conversation(state: RunState, *, limit: int | None, whole: str) -> None
 
 
 def _lines(state: RunState) -> Iterator[tuple[str, str, str | None]]:
-    """One line for each thing that was said: what it is, its words, its colour."""
+    """One line for each thing that was said: what it is, its text, its colour."""
     heard = {*state.plain["heard"]}
     turn = 0
     for number, message in enumerate(state.transcript):
@@ -105,25 +80,3 @@ def _said_by_model(message: Message) -> Iterator[tuple[str, str, str | None]]:
     for call in message.tool_calls:
         arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
         yield "call", f"{call.name}({arguments})", "cyan"
-
-
-def agent_document(state: RunState | None) -> dict[str, Any] | None:
-    """The same for scripts, whole; None: it is not a run of an agent."""
-    if state is None:
-        return None
-    return {
-        "goal": state.goal,
-        "done_when": [
-            {"condition": one, "evidence": state.evidence.get(one)} for one in state.done_when
-        ],
-        "plan": list(state.plan),
-        "cursor": state.cursor,
-        "turns": state.turn,
-        "answer": state.answer,
-        "value": thaw(state.plain["value"]),
-        "spent": {
-            "own": dataclasses.asdict(state.spent.own),
-            "with_workers": dataclasses.asdict(state.spent.with_workers),
-        },
-        "conversation": [thaw(dict(message)) for message in state.plain["transcript"]],
-    }

@@ -2,78 +2,64 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
-from nottwice.cli.documents import case_document
 from nottwice.cli.inputs.settings import Settings
-from nottwice.cli.render.output import (
-    encodable,
-    safe,
-    shorten,
-    show_facts,
-    show_json,
-    show_line,
-    show_note,
-    utc_text,
-)
-from nottwice.cli.views import Holders
+from nottwice.cli.render.output import encodable, show_facts, show_json, show_line, show_note
 from nottwice.errors import NottwiceError
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.report import duration_text
 from nottwice.model import values
-from nottwice.model.asked import UNDO as UNDO
-from nottwice.model.asked import Question, WantedCall, shown_in, words_of
-from nottwice.model.review import Decision, ReviewKind, ReviewStatus, Verb
+from nottwice.model.asked import Question, WantedCall
+from nottwice.model.review import ReviewKind
 from nottwice.model.secrets import SHOWN, covered, is_fingerprint
 from nottwice.model.tool import Tool
-from nottwice.reviews.queue import Case
+from nottwice.views.calls import EvidenceView
+from nottwice.views.outcomes import shown_case
+from nottwice.views.reviews import CaseView, DecisionView
+from nottwice.views.text import safe, shorten, utc_text
 
 LATER = "later"
 MOST_ARGUMENT_CHARACTERS = 2000
 
 
-def show_case(ledger: Ledger, case: Case, tool: Tool | None, settings: Settings) -> None:
+def show_case(ledger: Ledger, case: CaseView, settings: Settings) -> None:
     """Print everything that helps to decide: call, arguments, evidence, verbs and their meaning."""
-    commands = [settings.command(words) for words in _command_words(case)]
+    commands = [settings.command(choice.words) for choice in case.choices]
     if settings.as_json:
-        result_type = None if tool is None else tool.result_type()
-        document = case_document(case, Holders(ledger.store), result_type=result_type)
-        show_json({"ledger": ledger.location, **document, "commands": commands})
+        show_json(shown_case(ledger, case, commands))
         return
     review = case.review
     show_facts(
         f"Review {review.review_id}: {review.status.value}",
         (
-            ("run", review.identity.workflow_id),
-            ("why", _why_text(case)),
+            ("run", review.run_id),
+            ("why", case.asked.text if isinstance(case.asked, Question) else review.summary),
             ("since", f"{utc_text(review.opened_at)} UTC"),
-            *_call_facts(case, tool),
-            ("decided", _decided_text(case)),
+            *_call_facts(case),
+            ("decided", _decided_text(review.decision)),
         ),
     )
     _show_what_is_asked(case)
     if case.evidence:
         evidence = ((f"{utc_text(item.at)}", _evidence_text(item)) for item in case.evidence)
         show_facts("Evidence", evidence)
-    _show_verbs(case, commands)
+    _show_choices(case, commands)
 
 
 def can_ask() -> bool:
-    """Whether somebody sits at a terminal to answer."""
+    """Whether a person at a terminal can answer."""
     return sys.stdin.isatty()
 
 
-def ask_verb(case: Case) -> str | None:
-    """What the person decides; None: not now."""
-    choices = [*_verbs(case), LATER]
+def ask_verb(case: CaseView) -> str | None:
+    """What the person decides; None if the answer is "later"."""
+    choices = [*(choice.verb for choice in case.choices), LATER]
     answer: str = click.prompt(
         "Decide", type=click.Choice(choices), default=LATER, err=True, show_choices=True
     )
@@ -97,10 +83,10 @@ def ask_result(tool: Tool | None, parse: Callable[[str], Any]) -> str:
             return text
 
 
-def ask_answer(case: Case, parse: Callable[[str], Any]) -> str:
+def ask_answer(case: CaseView, parse: Callable[[str], Any]) -> str:
     """The answer to a question, as JSON; asked for until it can be read."""
-    question = shown_in(case.review)
-    kind = question.answer_type if isinstance(question, Question) else "any plain data"
+    asked = case.asked
+    kind = asked.answer_type if isinstance(asked, Question) else "any plain data"
     while True:
         prompt = "Your answer" if kind == "str" else f"Your answer as JSON ({safe(kind)})"
         text: str = click.prompt(encodable(prompt, sys.stderr), err=True)
@@ -113,114 +99,93 @@ def ask_answer(case: Case, parse: Callable[[str], Any]) -> str:
             return text
 
 
-def answer_text(decision: Decision) -> str:
+def answer_text(decision: DecisionView) -> str:
     """An answer as a person would read it."""
     return "" if decision.result is None else shorten(decision.result.json)
 
 
-def ask_holder_stopped(case: Case) -> bool:
+def ask_holder_stopped(case: CaseView) -> bool:
     """Whether the person stopped the old process; without that, one more attempt is refused."""
-    who = "of unknown identity" if case.holder is None else case.holder.describe()
+    who = case.holder or "of unknown identity"
     show_note(f"The old process ({who}) is {case.holder_life.value} and may still do it.")
     return click.confirm("Have you made sure yourself that it is stopped?", err=True)
 
 
 def ask_why() -> str:
-    """The reason; a usage error where nobody can be asked."""
+    """The reason; a usage error where there is no terminal to ask."""
     if not can_ask():
         raise click.UsageError(
-            "A decision needs its reason, which is kept: --why TEXT. Nothing was decided."
+            "A decision needs a reason, which is kept: --why TEXT. Nothing was decided."
         )
     answer: str = click.prompt("Why? It is kept with the decision", err=True)
     return answer
 
 
-def login_name() -> str:
-    """Who is at the keyboard, as far as the system knows."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        # A container may run under a number that has no name.
-        return f"uid {os.getuid()}"
-
-
-def _why_text(case: Case) -> str:
-    question = shown_in(case.review)
-    return question.text if isinstance(question, Question) else case.review.summary
-
-
-def _call_facts(case: Case, tool: Tool | None) -> Iterator[tuple[str, object]]:
-    review, identity = case.review, case.review.identity
+def _call_facts(case: CaseView) -> Iterator[tuple[str, object]]:
+    review, asked = case.review, case.asked
     if review.kind in (ReviewKind.UNDEPLOYABLE, ReviewKind.RESTORED, ReviewKind.CORRUPT):
-        # It is about the run as a whole, not about a call of it.
+        # It is about the run as a whole, not about one of its calls.
         return
     if review.kind not in (ReviewKind.QUESTION, ReviewKind.BUDGET):
-        yield "tool", identity.tool_name
-    yield "step", identity.node_id
+        yield "tool", review.tool
+    yield "step", review.step
     yield "call", review.call_id
-    shown = shown_in(review)
-    match shown:
+    match asked:
         case Question():
-            yield "answer", ", ".join(shown.options) or f"of type {shown.answer_type}"
+            yield "answer", ", ".join(asked.options) or f"of type {asked.answer_type}"
         case WantedCall():
-            lasts = shown.lasts_seconds
-            yield "class", shown.replay_class
+            lasts = asked.lasts_seconds
+            yield "class", asked.replay_class
             yield "approval", "counts until it is used" if lasts is None else _lasts_text(lasts)
         case None:
             yield from _row_facts(case)
             yield "attempt", _attempt_text(case)
-            yield "returns", _type_text(tool)
+            unknown = "unknown without --app; a result is only checked when the run is resumed"
+            yield "returns", case.result_type or unknown
 
 
 def _lasts_text(seconds: float) -> str:
     return f"counts for {duration_text(seconds)} after it was given"
 
 
-def _show_what_is_asked(case: Case) -> None:
-    shown = shown_in(case.review)
-    if isinstance(shown, WantedCall):
-        _show_arguments(values.encode(shown.args))
-    elif isinstance(shown, Question):
-        if shown.about is not None:
-            about = shown.about if isinstance(shown.about, dict) else {"about": shown.about}
-            _show_arguments(values.encode(about), title="About")
-        if shown.schema is not None:
-            _show_arguments(values.encode({"schema": shown.schema}), title="Expected")
-    elif case.row is not None:
-        _show_arguments(case.row.args_json)
+def _show_what_is_asked(case: CaseView) -> None:
+    asked = case.asked
+    if isinstance(asked, Question):
+        if asked.about is not None:
+            about = asked.about if isinstance(asked.about, dict) else {"about": asked.about}
+            _show_arguments(about, title="About")
+        if asked.schema is not None:
+            _show_arguments({"schema": asked.schema}, title="Expected")
+    elif isinstance(asked, WantedCall):
+        _show_arguments(asked.args)
+    elif case.call is not None:
+        _show_arguments(case.call.arguments)
 
 
-def _row_facts(case: Case) -> Iterator[tuple[str, object]]:
-    row = case.row
-    if row is None:
+def _row_facts(case: CaseView) -> Iterator[tuple[str, object]]:
+    call = case.call
+    if call is None:
         yield "status", "the call is no longer in the ledger"
         return
-    yield "class", row.replay_class.value
-    yield "status", row.status.value
-    yield "started", f"{utc_text(row.created_at)} UTC, attempt {row.attempt}"
-    yield "key", row.key
-    yield "again", row.label
-    if row.failure is not None:
-        yield "failure", shorten(f"{row.failure.error_type}: {row.failure.message}", 400)
+    yield "class", call.replay_class.value
+    yield "status", call.status.value
+    yield "started", f"{utc_text(call.started_at)} UTC, attempt {call.last.attempt}"
+    yield "key", call.key
+    yield "again", call.label
+    if call.failure is not None:
+        yield "failure", shorten(call.failure, 400)
 
 
-def _attempt_text(case: Case) -> str:
-    who = "an unknown process" if case.holder is None else case.holder.describe()
-    if case.row is not None and case.row.finished_at is not None:
+def _attempt_text(case: CaseView) -> str:
+    who = case.holder or "an unknown process"
+    if case.call is not None and case.call.finished_at is not None:
         return f"over: {who} recorded that it ended"
     if case.attempt_is_over:
         return f"over: its process, {who}, is proven dead"
     return f"may still be running: its process, {who}, is {case.holder_life.value}"
 
 
-def _type_text(tool: Tool | None) -> str:
-    if tool is None:
-        return "unknown without --app; a result is only checked when the run is resumed"
-    return tool.result_type()
-
-
-def _decided_text(case: Case) -> str | None:
-    decision = case.review.decision
+def _decided_text(decision: DecisionView | None) -> str | None:
     if decision is None:
         return None
     result = "" if decision.result is None else f", result {shorten(decision.result.json)}"
@@ -229,8 +194,7 @@ def _decided_text(case: Case) -> str | None:
     return f"{decision.verb.value} by {decision.by} at {when}{result}{because}"
 
 
-def _show_arguments(args_json: str, *, title: str = "Arguments") -> None:
-    arguments = values.decode_object(args_json)
+def _show_arguments(arguments: dict[str, Any], *, title: str = "Arguments") -> None:
     facts = []
     for name, value in arguments.items():
         text = SHOWN if is_fingerprint(value) else values.encode(covered(value))
@@ -240,54 +204,18 @@ def _show_arguments(args_json: str, *, title: str = "Arguments") -> None:
     show_facts(title, facts or [("", "none")])
 
 
-def _evidence_text(item: Any) -> str:
+def _evidence_text(item: EvidenceView) -> str:
     result = "" if item.result is None else f", with result {shorten(item.result.json)}"
     return f"{item.source}: {shorten(item.text, 1000)}{result}"
 
 
-def _show_verbs(case: Case, commands: list[str]) -> None:
+def _show_choices(case: CaseView, commands: list[str]) -> None:
     if not commands:
-        closed = case.review.closed_by or "nobody"
+        closed = case.review.closed_by or "an unknown process"
         show_line(f"It is over, ended by {safe(closed)}; nothing is left to decide.")
         return
-    show_facts("You can decide", _verbs(case).items())
+    show_facts("You can decide", ((choice.verb, choice.meaning) for choice in case.choices))
     if not can_ask():
         show_line("Type one of:", style="bold")
         for command in commands:
             show_line(f"  {safe(command)}")
-
-
-def _verbs(case: Case) -> dict[str, str]:
-    """What can be said now, each with its meaning."""
-    if case.review.status is ReviewStatus.OPEN:
-        return words_of(case.review)
-    if case.review.status is ReviewStatus.DECIDED:
-        return {UNDO: "take the decision back; it has not been used yet"}
-    return {}
-
-
-def _wanted(question: Question) -> str:
-    """What to type as the answer: what the run itself suggests, if it does."""
-    about = question.about
-    suggested = about.get("suggested") if isinstance(about, dict) else None
-    if question.kind is not ReviewKind.BUDGET or suggested is None:
-        return "JSON"
-    return shlex.quote(values.encode(suggested))
-
-
-def _command_words(case: Case) -> list[str]:
-    found = []
-    shown = shown_in(case.review)
-    options = shown.options if isinstance(shown, Question) else ()
-    for verb in _verbs(case):
-        words = f"decide {case.review.review_id} {shlex.quote(verb)}"
-        if verb == Verb.HAPPENED.value:
-            words += " --result JSON"
-        if verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
-            words += " --holder-stopped"
-        if isinstance(shown, Question) and verb == shown.verb.value:
-            words += " --text TEXT" if shown.answer_type == "str" else f" --result {_wanted(shown)}"
-        if verb not in (*options, Verb.ANSWER.value, Verb.APPROVE.value):
-            words += " --why TEXT"
-        found.append(words)
-    return found

@@ -1,4 +1,4 @@
-"""Three ways of keeping state, killed alike: what `nottwice crash --compare` shows."""
+"""Three ways of keeping state, killed alike: the table of `nottwice crash --compare`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from nottwice.testing.compare.comparing import (
 from nottwice.testing.compare.tasks import Task, suite
 from nottwice.testing.crash.progress import shown
 
-_HEADS = ("", "runs that went on", "duplicate effects", "calls made again", "resume", "asked")
+_HEADS = ("", "runs that resumed", "duplicate effects", "calls made again", "resume", "asked")
 _WIDTHS = (16, 19, 19, 18, 9, 5)
 
 
 def show_comparison(*, seed: int | None, budget_seconds: float | None, as_json: bool) -> bool:
-    """Compare, show the table, and say whether nottwice did nothing wrong."""
+    """Compare, show the table, and return whether nottwice passed."""
     seed = random.randrange(10**6) if seed is None else seed
     tasks = suite()
     with _bar(quiet=as_json) as report:
@@ -62,7 +62,7 @@ def lines(seed: int, rows: Sequence[Row], tasks: Sequence[Task], every: EveryPoi
         said += ["", *every.first_wrong.splitlines()]
     said += [
         "",
-        "went on: ended as without the kill, and did not start over. made again: mean and most;",
+        "resumed: ended as without the kill, and did not start over. made again: mean and most;",
         "the call under way counts. resume: until it is back where it was, in milliseconds.",
         "asked: how often a person had to say whether something had happened.",
     ]

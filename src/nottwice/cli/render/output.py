@@ -2,7 +2,7 @@
 
 Promise: nothing that a run, a tool or a person wrote can steer the terminal. Every text passes
 through `safe`, which leaves printable characters on one line; rich gets them as data, never as
-markup; JSON is pure ASCII.
+markup; JSON is pure ASCII. Rich is imported only where a terminal is written to.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from nottwice.engine.hiding import hide
-from nottwice.model.calendar import utc
-from nottwice.model.printable import one_line
 from nottwice.model.secrets import SHOWN
+from nottwice.views.shape import to_plain
+from nottwice.views.text import safe
 
-MOST_CHARACTERS = 200
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _STYLES = {
     "queued": "cyan",
@@ -47,33 +45,18 @@ _STYLES = {
 }
 
 
-def safe(text: object) -> str:
-    """The text on one line, with everything escaped that a terminal could take for a command.
-
-    What this process was given as a secret is not shown.
-    """
-    return one_line(hide(str(text)))
-
-
-def shorten(text: object, most: int = MOST_CHARACTERS) -> str:
-    """The safe text, cut where it is too long to read."""
-    shown = safe(hide(str(text))[: most + 1])
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
-
-
 def show_line(text: str = "", *, style: str | None = None) -> None:
     """Print one line that is our own text; what came from elsewhere must be safe already."""
     if _on_terminal():
-        _console().print(Text(text, style=style or ""), soft_wrap=True)
+        _print_styled(text, style, sys.stdout)
     else:
         _write(text)
 
 
 def show_progress(text: str, *, style: str | None = None) -> None:
-    """Print one line of what goes on to stderr, as soon as it is known."""
+    """Print one line about the progress to stderr, as soon as it is known."""
     if sys.stderr.isatty():
-        console = Console(file=sys.stderr, markup=False, highlight=False, emoji=False)
-        console.print(Text(safe(text), style=style or ""), soft_wrap=True)
+        _print_styled(safe(text), style, sys.stderr)
     else:
         show_note(text)
 
@@ -87,12 +70,15 @@ def show_facts(title: str, facts: Iterable[tuple[str, object]], *, style: str = 
         for name, value in shown:
             _write(f"  {name.ljust(width)}  {value}".rstrip())
         return
+    from rich.table import Table
+    from rich.text import Text
+
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True, min_width=width + 2)
     grid.add_column(overflow="fold")
     for name, value in shown:
         grid.add_row(Text(f"  {name}", style="dim"), Text(value, style=_STYLES.get(value, "")))
-    _console().print(grid)
+    _console(sys.stdout).print(grid)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -110,10 +96,18 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
         _write("  ".join(cells).rstrip())
 
 
-def show_json(document: dict[str, Any]) -> None:
-    """Print one JSON document, with an end of line."""
-    text = json.dumps(document, ensure_ascii=True, indent=2, allow_nan=False)
+def show_json(view: Any) -> None:
+    """Print a view as one JSON document, with an end of line."""
+    text = json.dumps(to_plain(view), ensure_ascii=True, indent=2, allow_nan=False)
     _write(hide(text).replace(SHOWN, json.dumps(SHOWN)[1:-1]))
+
+
+def show_how_to_resume(command: str | None) -> None:
+    """Say what resumes a run: a command, or the user's own program."""
+    if command is not None:
+        show_line(f"Resume with: {safe(command)}")
+    else:
+        show_line("Run your program: it opens the run again and continues by itself.")
 
 
 def show_error(text: str) -> None:
@@ -132,7 +126,7 @@ def output_to_stderr() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         with contextlib.suppress(OSError):
-            # Somebody may have closed one of them; then nothing is lost either.
+            # One of them may be closed; then nothing is lost either.
             kept = os.dup(1)
             stack.callback(os.close, kept)
             os.dup2(2, 1)
@@ -146,36 +140,20 @@ def encodable(text: str, stream: Any) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def utc_text(seconds: float | None) -> str | None:
-    """A moment for people, in UTC."""
-    if seconds is None:
-        return None
-    moment = utc(seconds)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
-
-
-def iso_text(seconds: float | None) -> str | None:
-    """A moment for programs: ISO 8601 in UTC, with microseconds."""
-    if seconds is None:
-        return None
-    moment = utc(seconds).replace(tzinfo=None)
-    return moment.isoformat(timespec="microseconds") + "Z"
-
-
-def age_text(seconds: float) -> str:
-    """How long ago something was, in the largest unit that fits."""
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return f"{max(0, int(seconds))} s ago"
-
-
 def _on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _console() -> Console:
-    return Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, markup=False, highlight=False, emoji=False)
+
+
+def _print_styled(text: str, style: str | None, stream: TextIO) -> None:
+    from rich.text import Text
+
+    _console(stream).print(Text(text, style=style or ""), soft_wrap=True)
 
 
 def _write(text: str) -> None:
@@ -183,9 +161,12 @@ def _write(text: str) -> None:
 
 
 def _show_rich_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    _console().print(table)
+    _console(sys.stdout).print(table)

@@ -1,4 +1,4 @@
-"""What goes on while a run is advanced? One line on stderr as a node begins and as it ends."""
+"""How is the progress of a run shown? One line on stderr when a node begins and when it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OURS = str(Path(__file__).parents[2]) + os.sep
 
 @dataclass(slots=True)
 class _Visit:
-    """A node that is under way."""
+    """A node that is running."""
 
     began_at: float
     calls: int = 0
@@ -45,7 +45,7 @@ class Progress:
             self._show(event, SystemClock().now())
 
     def _show_heading(self) -> None:
-        """Not before something happens: what is refused has not begun."""
+        """Show the heading with the first event: a refused run has not started."""
         if self._heading:
             show_progress(self._heading, style="bold")
             self._heading = ""
@@ -62,7 +62,7 @@ class Progress:
             self._end(said, at)
 
     def _leave(self, said: Said) -> None:
-        """A run was given up; nodes that wait have not ended, and will be resumed."""
+        """A run was released; nodes that wait have not ended, and will be resumed."""
         for key in [key for key in self._visits if key[0] == said.run_id]:
             del self._visits[key]
         if said.run_id == self._run_id and said.decision == words.WAIT:
@@ -144,7 +144,7 @@ def watched(
 
 
 def show_failure(error: BaseException) -> None:
-    """Show where the user's own code failed; our part of the way there helps nobody."""
+    """Show where the user's own code failed, without the frames of nottwice."""
     trace = traceback.TracebackException.from_exception(error)
     _keep_own_frames(trace)
     for line in hide("".join(trace.format())).splitlines():

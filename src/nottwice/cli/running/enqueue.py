@@ -1,4 +1,4 @@
-"""Put runs down for a worker to begin: `nottwice run --detach`, one or a batch."""
+"""Enqueue runs for a worker: `nottwice run --detach`, one or a batch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import click
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.json_input import parse_json, text_of
 from nottwice.cli.inputs.settings import Settings
-from nottwice.cli.render.output import safe, show_json, show_line
-from nottwice.cli.views import view_of
+from nottwice.cli.render.output import show_json, show_line
 from nottwice.errors import NoLedger
 from nottwice.graphs.app import App
 from nottwice.graphs.declare import Graph
 from nottwice.guard.ledger import Ledger
+from nottwice.views.outcomes import Enqueued
+from nottwice.views.runs import view_of
+from nottwice.views.text import safe
 
 _NOTHING = "Nothing was enqueued."
 
@@ -30,22 +32,22 @@ def enqueue_runs(
         new = app.enqueue_all(graph, inputs, retry=retry)
         if settings.as_json:
             enqueued = {"graph": newest.id, "new": new, "known": len(inputs) - new}
-            show_json({"ledger": ledger.location, "enqueued": enqueued})
+            show_json(Enqueued(ledger=ledger.location, enqueued=enqueued))
             return
         if len(inputs) == 1:
             (run_id,) = inputs
-            state = "is queued" if new else f"was there already: {view_of(ledger, run_id).state}"
+            state = "is queued" if new else f"existed already: {view_of(ledger, run_id).state}"
             show_line(f"Run {safe(run_id)} of {newest.id} {state}.")
             show_line(f"See: {safe(settings.command('show', run_id))}")
         else:
-            known = f"; {len(inputs) - new} were there already" if new < len(inputs) else ""
+            known = f"; {len(inputs) - new} existed already" if new < len(inputs) else ""
             show_line(f"{new} runs of {newest.id} are queued{known}.")
             show_line(f"See: {safe(settings.command('runs --state queued'))}")
-        show_line(f"What is queued is begun by a worker: {safe(settings.worker_command())}")
+        show_line(f"A worker starts queued runs: {safe(settings.commands().worker())}")
 
 
 def _open_ledger(settings: Settings, app: App, graph: Graph[Any], inputs: dict[str, Any]) -> Ledger:
-    """The ledger of the runs; created for runs that can begin, and for nothing else."""
+    """The ledger of the runs; it is created only for runs that can start."""
     try:
         return ledger_for(settings, app, create=False)
     except NoLedger:
@@ -70,7 +72,7 @@ def read_batch(given: str) -> dict[str, Any]:
             )
         unknown = sorted(set(item) - {"id", "input"})
         if unknown:
-            raise click.UsageError(f"{where} has {unknown[0]!r}, which means nothing. {_NOTHING}")
+            raise click.UsageError(f"{where} has {unknown[0]!r}, which is not known. {_NOTHING}")
         if item["id"] in inputs and inputs[item["id"]] != item.get("input"):
             raise click.UsageError(f"{where} has the id of a line before it. {_NOTHING}")
         inputs[item["id"]] = item.get("input")

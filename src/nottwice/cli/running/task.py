@@ -1,4 +1,4 @@
-"""A run of an agent on the command line: its task, and what happens in it."""
+"""What task does an agent get on the command line, and how is its progress shown?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nottwice.agent import telling
 from nottwice.agent.declare import Agent
 from nottwice.agent.telling import Told
 from nottwice.cli.render.agent import MOST_CHARACTERS
-from nottwice.cli.render.output import shorten, show_progress
+from nottwice.cli.render.output import show_progress
 from nottwice.cli.render.progress import Progress
 from nottwice.engine import said as words
 from nottwice.engine.said import Said
@@ -19,11 +19,12 @@ from nottwice.graphs.app import App
 from nottwice.model.decision import Action
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import OWN_PREFIX
+from nottwice.views.text import shorten
 
 
 @frozen_record(frozen=True, slots=True)
 class Task:
-    """What somebody says to an agent on the command line."""
+    """The task of an agent, as the command line gives it."""
 
     goal: str | None
     done_when: tuple[str, ...]
@@ -33,7 +34,7 @@ class Task:
         return self.goal is not None or bool(self.done_when) or self.message is not None
 
     def input(self, given: Any) -> Any:
-        """What the run begins with, if that is said at all."""
+        """The first state of the run, if the command line gives one."""
         if self.goal is None and not self.done_when:
             return given
         if given is not None:
@@ -43,10 +44,10 @@ class Task:
         return {"goal": self.goal, "done_when": list(self.done_when)}
 
     def options(self, app: App, graph: str) -> dict[str, Any]:
-        """What running the graph takes beside its input; UsageError if it is no agent."""
+        """Arguments for running the graph, beside its input; UsageError if it is not an agent."""
         if self and not is_agent(app, graph):
             raise UsageError(
-                f"{graph!r} is a graph and no agent. Nothing was started. --goal, --done-when and "
+                f"{graph!r} is a graph, not an agent. Nothing was started. --goal, --done-when and "
                 "--message are for agents; give a graph its --input, and send it events: "
                 "nottwice send"
             )
@@ -54,7 +55,7 @@ class Task:
 
 
 def is_agent(app: App, graph: str) -> bool:
-    """Whether this is an agent, as far as the app knows it."""
+    """Whether the app knows this as an agent."""
     known = [one for one in app.graphs if graph in (one.name, one.id)]
     return any(isinstance(one, Agent) for one in known)
 
@@ -94,7 +95,7 @@ class AgentProgress(Progress):
             case telling.RESULT:
                 _show_line("result", text, "red" if told.is_error else "green")
             case telling.NOT_BEGUN:
-                _show_line("later", f"{text} is not begun: it waits for its turn", "yellow")
+                _show_line("later", f"{text} is not started: it waits for its turn", "yellow")
             case telling.FINISHED:
                 _show_line("done", text, "bold green")
 

@@ -1,6 +1,6 @@
 """Does the upstream of a tool honour its key? `nottwice check --smoke TOOL`, in a sandbox (T6).
 
-Nothing is called unless somebody names a sandbox and says that the calls may be made.
+Nothing is called unless the command line names a sandbox and allows the calls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from nottwice.cli.inputs.application import load_application
-from nottwice.cli.render.output import output_to_stderr, safe, show_json, show_line, show_progress
+from nottwice.cli.render.output import output_to_stderr, show_json, show_line, show_progress
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard.report import duration_text
 from nottwice.model.tool import parse_duration
@@ -28,6 +28,8 @@ from nottwice.testing.smoke import (
     smoke,
 )
 from nottwice.testing.smoke_caller import Caller
+from nottwice.views.outcomes import SmokeReport, TrialView
+from nottwice.views.text import safe
 
 LIMIT_SECONDS = 120.0
 _STYLES = {
@@ -43,7 +45,7 @@ _ADVICE = {
     "upstream look at the key and act in one step.",
     Finding.IGNORES: "It is unsafe_on_replay in a costume: declare it so, with a verify hook, or "
     "send nt.current_call().key where the upstream looks for it.",
-    Finding.UNCLEAR: "Nothing is proven. Mend what the evidence says, and try again.",
+    Finding.UNCLEAR: "Nothing is proven. Fix what the evidence shows, and try again.",
 }
 
 
@@ -61,7 +63,7 @@ def smoke_check(tool_name: str, target: str, sandbox_name: str | None, *, yes: b
         settles = duration_text(parse_duration(sandbox.settles, what="settles"))
         raise click.UsageError(
             f"This is {how_much()}: {tool_name} in {sandbox_name}, with {settles} to settle after "
-            "each. Nothing was called. If that is a sandbox and no production, say so: --yes"
+            "each. Nothing was called. If that is a sandbox and not production, confirm with: --yes"
         )
     start = partial(_start_caller, target, sandbox_name, tool_name)
     with output_to_stderr():
@@ -72,7 +74,7 @@ def smoke_check(tool_name: str, target: str, sandbox_name: str | None, *, yes: b
         except Exception as error:
             raise UsageError(
                 f"The sandbox {sandbox_name} raised {type(error).__name__}: {error}. Calls may "
-                "have been made in it. Mend it, and try again."
+                "have been made in it. Fix it, and try again."
             ) from error
 
 
@@ -89,23 +91,22 @@ def show_smoke(report: Report) -> None:
 def show_smoke_json(report: Report) -> None:
     """The same as one JSON document."""
     show_json(
-        {
-            "tool": report.tool,
-            "finding": report.finding.value,
-            "trials": [trial_document(trial) for trial in report.trials],
-            "failed": not report.passed,
-        }
+        SmokeReport(
+            tool=report.tool,
+            finding=report.finding.value,
+            trials=tuple(map(_trial_view, report.trials)),
+            failed=not report.passed,
+        )
     )
 
 
-def trial_document(trial: Trial) -> dict[str, Any]:
-    """A trial as JSON; its fields are documented in ``graph_documents.py``."""
-    return {
-        "name": trial.name,
-        "finding": trial.finding.value,
-        "effects": trial.effects,
-        "evidence": list(trial.evidence),
-    }
+def _trial_view(trial: Trial) -> TrialView:
+    return TrialView(
+        name=trial.name,
+        finding=trial.finding.value,
+        effects=trial.effects,
+        evidence=tuple(trial.evidence),
+    )
 
 
 def load_tool(tool_name: str, target: str, sandbox_name: str) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.cli.inputs.settings import Settings
-from nottwice.cli.waits import Reason, reasons_of
+from nottwice.views.commands import CommandLine
+from nottwice.views.waits import Reason, reasons_of
 from tests.fakes import Host
 
 
@@ -23,9 +23,7 @@ def asking() -> nt.Graph[dict[str, Any]]:
 
 
 def reasons(ledger: nt.Ledger, run_id: str = "r") -> list[Reason]:
-    run = ledger.store.load_run(run_id)
-    assert run is not None
-    return reasons_of(ledger.store, run, Settings(store="a b.db"))
+    return reasons_of(ledger.store, run_id, CommandLine(store="a b.db"))
 
 
 def test_a_question_is_decided_and_then_used(host: Host) -> None:
@@ -56,7 +54,7 @@ def test_an_event_is_sent_by_a_command_that_the_shell_takes_as_it_is(host: Host)
         assert reason.command == "nottwice send 'my run' 'a; rm' --store 'a b.db'"
         ledger.send("my run", "a; rm", by="ann")
         (reason,) = reasons(ledger, "my run")
-        assert reason.text == "an event 'a; rm', which has come"
+        assert reason.text == "an event 'a; rm', which has arrived"
         assert reason.command is None
 
 
@@ -87,12 +85,12 @@ def test_what_a_child_waits_for_is_told_with_its_parent(depth: int, host: Host) 
     with host.process() as ledger:
         flow.run("r", store=ledger)
         found = reasons(ledger)
-    assert [reason.wait.kind.value for reason in found] == ["child"] * depth + ["review"]
+    assert [reason.kind.value for reason in found] == ["child"] * depth + ["review"]
     assert [reason.command is None for reason in found] == [True] * depth + [False]
     assert found[-1].run_id != "r"
 
 
-def test_a_child_that_somebody_else_drives_is_looked_at(host: Host) -> None:
+def test_a_child_that_another_process_drives_is_shown(host: Host) -> None:
     flow = nt.Graph("waits-parent", version="1.0.0")
     inner = asking()
 
