@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from nottwice.agent.budget import Amount
 from nottwice.agent.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult, Unknown
 from nottwice.agent.provider import ModelReply, StopReason, Usage
-from nottwice.cli.audit import _moment
-from nottwice.cli.json_input import parse_json
-from nottwice.cli.settings import Settings
+from nottwice.cli.commands.audit import _moment
+from nottwice.cli.inputs.json_input import parse_json
+from nottwice.cli.inputs.settings import Settings
 from nottwice.errors import LedgerCorrupt, NottwiceError, UsageError
 from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values

@@ -62,7 +62,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/loopback_server.py": "tests/testing/test_loopback.py: its process",
     "src/nottwice/testing/models/server.py": "tests/testing/models/test_fake.py: its process",
     "src/nottwice/testing/proxy_server.py": "tests/testing/test_proxy.py: it is its process",
-    "src/nottwice/cli/graph_documents.py": "tests/cli/test_documents.py: it is a part of those",
     "src/nottwice/store/graph_rows.py": "tests/store/test_conformance.py: what goes in comes out",
     "src/nottwice/store/rules.py": "tests/store/test_conformance.py: two stores are made of them",
     "src/nottwice/testing/conformance/bench.py": _SUITE,
@@ -74,7 +73,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/holders.py": _SUITE,
     "src/nottwice/testing/conformance/others.py": _SUITE,
     "src/nottwice/testing/conformance/charges.py": _SUITE,
-    "src/nottwice/cli/smoke_child.py": "tests/cli/test_smoke.py: as the process it is",
+    "src/nottwice/cli/smoke/child.py": "tests/cli/smoke/test_trials.py: as the process it is",
     "src/nottwice/testing/conformance/people.py": _SUITE,
     "src/nottwice/testing/conformance/reads.py": _SUITE,
     "src/nottwice/testing/conformance/ready.py": _SUITE,
@@ -234,6 +233,8 @@ def test_an_import_against_the_direction_is_found() -> None:
         "src/nottwice/guard/door_name.py": "from nottwice import tool\n",
         "src/nottwice/reviews/sideways.py": "from nottwice.agent.loop import run\n",
         "src/nottwice/web/sideways.py": "from nottwice.cli import main\n",
+        "src/nottwice/web/page.py": "from nottwice.views import runs\n",
+        "src/nottwice/views/outward.py": "from nottwice.cli.render import output\n",
         "src/nottwice/cli/main.py": "from nottwice.testing import world\nimport nottwice as nt\n",
         "src/nottwice/adapters/mcp.py": "from nottwice import tool\nfrom nottwice.guard import x\n",
         "src/nottwice/helpers.py": "",
@@ -248,7 +249,25 @@ def test_an_import_against_the_direction_is_found() -> None:
         "src/nottwice/guard/door_name.py:1",
         "src/nottwice/reviews/sideways.py:1",
         "src/nottwice/web/sideways.py:1",
+        "src/nottwice/views/outward.py:1",
         "src/nottwice/helpers.py:1",
+    )
+
+
+def test_views_import_nothing_that_shows_them() -> None:
+    assert_clean(direction.terminals_in_views(SOURCE))
+
+
+def test_a_view_that_imports_a_terminal_is_found() -> None:
+    sample = {
+        "src/nottwice/views/runs.py": "import json\nfrom rich.table import Table\n",
+        "src/nottwice/views/waits.py": "def f():\n    import click\n",
+        "src/nottwice/cli/main.py": "import click\n",
+    }
+    assert_found(
+        direction.terminals_in_views(sample),
+        "src/nottwice/views/runs.py:2",
+        "src/nottwice/views/waits.py:2",
     )
 
 
@@ -470,7 +489,7 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (banned.bare_excepts, "model/a.py", "try: f()\nexcept OSError: pass"),
     (banned.clock_reads, "engine/clock.py", "import time\nx = time.time()"),
     (banned.clock_reads, "testing/world.py", "import time\ntime.sleep(1)"),
-    (banned.clock_reads, "cli/demo.py", "import time\ntime.sleep(1)"),
+    (banned.clock_reads, "cli/demo/story.py", "import time\ntime.sleep(1)"),
     (banned.clock_reads, "model/a.py", "from datetime import timedelta\nx = clock.now()"),
     (
         asking.reads_of_its_own,

@@ -15,13 +15,14 @@ from collections.abc import Iterator
 
 import click
 
-from nottwice.cli import documents, graph_documents, keeping_documents
+from nottwice.cli.inputs.settings import COMMON
 from nottwice.cli.main import main
-from nottwice.cli.settings import COMMON
+from nottwice.views import documents
+from nottwice.views.shape import meanings
 from tests.tidy.source import ROOT
 
-DOCUMENTS = {**documents.DOCUMENTS, **graph_documents.DOCUMENTS, **keeping_documents.DOCUMENTS}
-FIELDS = {**documents.FIELDS, **graph_documents.FIELDS, **keeping_documents.FIELDS}
+DOCUMENTS = {words: meanings(kind) for words, kind in documents.DOCUMENTS.items()}
+FIELDS = {name: meanings(kind) for name, kind in documents.SHAPES.items()}
 PAGE = ROOT / "docs" / "reference" / "cli.md"
 
 INTRODUCTION = """\
@@ -29,16 +30,15 @@ INTRODUCTION = """\
 
 <!-- Made by `python -m tests.cli.reference_page`; change the commands, not this page. -->
 
-`nottwice` runs graphs, looks at a ledger, takes decisions, and checks declarations. Only `run`,
-`talk`, `worker`, `crash` and `check --smoke` run tools of yours, and only `run` and `worker` create
-a ledger that is not there.
+`nottwice` runs graphs, shows a ledger, records decisions, and checks declarations. Only `run`,
+`talk`, `worker`, `crash` and `check --smoke` run your tools, and only `run` and `worker` create a
+ledger.
 
 On a terminal it prints tables, in a pipe plain lines that are never cut; `--json` prints exactly
-one JSON document to stdout, in pure ASCII, and its fields are only ever added to. Remarks and
-errors go to stderr. What runs, tools and people wrote is shown with every control character
-escaped.
+one JSON document to stdout, in pure ASCII, and its fields are only ever added to. Notes and errors
+go to stderr. What runs, tools and people wrote is shown with every control character escaped.
 
-An id can be shortened to a beginning that fits only one. What `NOTTWICE_STORE` and the options do
+An id can be shortened to a prefix that only one has. What `NOTTWICE_STORE` and the options do
 not say is taken from the `pyproject.toml` of this folder or of one above it:
 
 ```toml
@@ -52,10 +52,10 @@ app = "agent:app"       # your tools and graphs: a module, module:name, or the p
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | an error that has a name; its text says what happened, what did not, and what to do |
+| 1 | an error; its text says what happened, what did not, and what to do |
 | 2 | the command line was wrong, or nothing was decided |
-| 3 | something needs somebody: `run`, `check`, `migrate`, `reviews --fail-if-open` say so |
-| 130 | Ctrl-C in `nottwice run`; the same line resumes the run |
+| 3 | a run waits, a check found a problem, a migration was refused, a review is open |
+| 130 | Ctrl-C in `nottwice run`; the same command resumes the run |
 
 With `--json`, an error with exit code 1 is a document, too: `{"error": {"type": …, "message": …}}`.
 """
@@ -122,7 +122,7 @@ def _options(command: click.Command, context: click.Context, *, shared: bool) ->
         if not isinstance(parameter, click.Option) or parameter.hidden:
             continue
         if "--help" in parameter.opts:
-            # Click remembers how the first who asked wanted it spelled; so it is written by hand.
+            # Click caches the first spelling that was asked for, so it is written by hand.
             continue
         if any(spelling in COMMON for spelling in parameter.opts) is not shared:
             continue

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import sqlite3
+import subprocess
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -14,8 +15,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from nottwice.cli import commands
 from nottwice.cli.main import main
 from tests.cli.workplace import Workplace
+from tests.tidy.source import ROOT
 
 COMMANDS = [
     "run",
@@ -144,20 +147,59 @@ def test_the_version_can_be_asked_for_before_and_after_a_command() -> None:
     assert before.stdout.startswith("nottwice ")
 
 
-def test_the_demo_is_loaded_only_when_somebody_wants_it(killed: Workplace) -> None:
+# The command line alone: what the front door imports is its own affair.
+ALONE = """
+import sys, types
+package = types.ModuleType("nottwice")
+package.__path__ = [sys.argv.pop(1)]
+sys.modules["nottwice"] = package
+from nottwice.cli.main import main
+main(sys.argv[1:], standalone_mode=False)
+print("\\n" + " ".join(sys.modules))
+"""
+
+
+def imported_by(place: Workplace, *words: str) -> set[str]:
+    """The modules that a command imports, in a process of its own."""
+    folder = str(ROOT / "src" / "nottwice")
+    ended = place.process(sys.executable, "-c", ALONE, folder, *words, NOTTWICE_STORE="agent.db")
+    assert ended.exit_code == 0, ended
+    return set(ended.stdout.splitlines()[-1].split())
+
+
+def test_the_version_is_shown_without_importing_any_command(killed: Workplace) -> None:
+    found = imported_by(killed, "--version")
+    assert not {name for name in found if name.startswith("nottwice.cli.commands.")}
+    assert not found & {"nottwice.guard.ledger", "pydantic", "rich", "asyncio"}
+
+
+def test_help_lists_every_command_without_importing_one() -> None:
     source = (
-        "import sys; from nottwice.cli.main import main; main(['runs'], standalone_mode=False); "
-        "print([name for name in sys.modules if name.startswith('nottwice.cli.demo')])"
+        "import sys; from nottwice.cli.main import main; main(['--help'], standalone_mode=False); "
+        "print([name for name in sys.modules if name.startswith('nottwice.cli.commands.')])"
     )
-    ended = killed.process(sys.executable, "-c", source, NOTTWICE_STORE="agent.db")
+    ended = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
     assert ended.stdout.splitlines()[-1] == "[]", ended
+    for name, row in commands.COMMANDS.items():
+        assert f"  {name}" in ended.stdout
+        assert row.summary in ended.stdout
+
+
+@pytest.mark.parametrize("words", [("runs",), ("reviews",), ("runs", "--json")])
+def test_a_command_that_only_looks_imports_no_graphs_no_agent_and_no_demo(
+    words: tuple[str, ...], killed: Workplace
+) -> None:
+    found = imported_by(killed, *words)
+    rooms = {".".join(name.split(".")[:2]) for name in found}
+    assert not rooms & {"nottwice.graphs", "nottwice.agent", "nottwice.testing", "nottwice.worker"}
+    assert not found & {"pydantic", "rich", "nottwice.cli.demo"}
 
 
 def test_a_missing_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = importlib.util.find_spec
 
     def without_demo(name: str, package: str | None = None) -> ModuleSpec | None:
-        return None if name == "nottwice.cli.demo" else find_spec(name, package)
+        return None if name == "nottwice.cli.demo.story" else find_spec(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", without_demo)
     result = CliRunner().invoke(main, ["demo"])
@@ -166,6 +208,6 @@ def test_a_missing_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_demo_is_the_command_of_its_own_module() -> None:
-    from nottwice.cli.demo import demo
+    from nottwice.cli.demo.story import demo
 
     assert main.get_command(click.Context(main), "demo") is demo

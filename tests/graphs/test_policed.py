@@ -11,8 +11,8 @@ import pytest
 
 import nottwice as nt
 from nottwice import policy
-from nottwice.cli.application import load_application
-from nottwice.cli.deployed import Deployed, app_of
+from nottwice.cli.inputs.application import load_application
+from nottwice.cli.inputs.deployed import Deployed, app_of
 from nottwice.model.run import RunStatus
 from tests.fakes import Host
 from tests.graphs.effects import Effects, graph

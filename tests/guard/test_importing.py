@@ -173,7 +173,7 @@ def test_a_thread_of_the_module_starts_nothing_after_the_import_either(tmp_path:
     (tmp_path / "agent.py").write_text(SIX_LINES + LATER_IN_A_THREAD)
     program = """
 import sys, threading, types
-from nottwice.cli.application import load_application
+from nottwice.cli.inputs.application import load_application
 load_application("agent.py")
 sys.modules["imported"] = types.ModuleType("imported")
 for each in threading.enumerate():

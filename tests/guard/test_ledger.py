@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.cli.settings import Settings
+from nottwice.cli.inputs.settings import Settings
 from nottwice.guard import ledger as ledger_module
 from nottwice.store.memory import MemoryStore
 from nottwice.store.sqlite import SqliteStore

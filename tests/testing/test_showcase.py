@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nottwice.cli import demo as demo_module
+from nottwice.cli.demo import story as demo_module
 from nottwice.model.call import CallStatus
 from nottwice.model.review import Verb
 from nottwice.reviews.queue import Case

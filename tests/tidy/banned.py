@@ -29,7 +29,7 @@ CLOCK_READS = {
 MAY_READ_THE_CLOCK = (
     PACKAGE + "engine/clock.py",
     PACKAGE + "testing/",
-    PACKAGE + "cli/demo",
+    PACKAGE + "cli/demo/",
 )
 
 ROOMS_THAT_PRINT = ("cli", "testing", "__main__")

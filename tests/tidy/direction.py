@@ -1,7 +1,8 @@
 """Do imports point one way? From the outer rooms to the inner ones, never back, never around.
 
     errors <- model <- store <- engine <- guard <- graphs
-           <- versions, reviews, agent, policy, recipes, worker <- adapters, testing, cli, web
+           <- versions, reviews, agent, policy, recipes, worker <- views
+           <- adapters, testing, cli, web
 
 An import inside a function or below `TYPE_CHECKING` counts like any other: it is the reader who has
 to follow it.
@@ -25,6 +26,7 @@ TIERS = (
     ("guard",),
     ("graphs",),
     ("versions", "reviews", "agent", "policy", "recipes", "worker"),
+    ("views",),
     ("adapters", "testing", "cli", "web", "__main__"),
 )
 TIER = {room: number for number, rooms in enumerate(TIERS) for room in rooms}
@@ -32,6 +34,9 @@ OUTERMOST = len(TIERS) - 1
 
 # The command line runs the demo and the crash test, which live in the testing room.
 ALLOWED_NEIGHBOURS = {("cli", "testing"), ("__main__", "cli")}
+
+# What shows views; no view knows any of them.
+TERMINALS = ("argparse", "click", "jinja2", "rich", "starlette", "typer")
 
 # Rooms that someone must be able to trust by reading them and Python's own documentation.
 STANDARD_LIBRARY_ONLY = ("errors", "model", "store", "engine")
@@ -104,6 +109,21 @@ def foreign_imports(tree: Tree) -> Iterator[Finding]:
                     line,
                     f"{top} is not part of the standard library",
                     "Use it in an outer room and pass its result in as plain data",
+                )
+
+
+def terminals_in_views(tree: Tree) -> Iterator[Finding]:
+    """A view is shown by a terminal, by JSON or by a page, so it imports none of them."""
+    for path, module in modules(tree):
+        if room_of(path) != "views":
+            continue
+        for line, name in _imports(path, module):
+            if name.split(".")[0] in TERMINALS:
+                yield Finding(
+                    path,
+                    line,
+                    f"a view imports {name.split('.')[0]}",
+                    "Return the facts as a record, and print them in cli/render",
                 )
 
 

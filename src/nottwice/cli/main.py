@@ -1,7 +1,7 @@
 """The program `nottwice`: its commands, and how an error reaches the person at the keyboard.
 
 Exit codes: 0 done, 1 a typed error of nottwice, 2 the command line was wrong, 3 a check found
-something or a run waits. No traceback is ever shown for an error that has a name.
+something or a run waits. A typed error never shows a traceback.
 """
 
 from __future__ import annotations
@@ -17,41 +17,28 @@ from typing import Any
 
 import click
 
-from nottwice.cli import (
-    audit,
-    backup,
-    cancel,
-    check,
-    decide,
-    fork,
-    gc,
-    history,
-    key,
-    lock,
-    migrate,
-    reviews,
-    run,
-    send,
-    show,
-    status,
-    talk,
-    worker,
+from nottwice.cli.commands import COMMANDS
+from nottwice.cli.inputs.settings import (
+    Settings,
+    common_options,
+    format_options,
+    pass_settings,
+    show_log,
 )
-from nottwice.cli.output import show_error, show_json, show_note
-from nottwice.cli.settings import Settings, common_options, format_options, pass_settings, show_log
-from nottwice.errors import NoLedger, NottwiceError
+from nottwice.cli.render.output import show_error, show_json, show_note
+from nottwice.errors import NoLedger, NottwiceError, RunBusy
 
 _EPILOG = """\b
 Exit codes:
   0  done
-  1  an error that has a name: its text says what happened and what to do
+  1  an error; its text says what happened and what to do
   2  the command line was wrong, or nothing was decided
-  3  something needs somebody: `run` or `talk` that waits, `check`, `migrate` that was refused,
-     `reviews --fail-if-open`"""
+  3  a person or a fix is needed: a run waits (`run`, `talk`), a problem was found (`check`,
+     `crash`, `audit --verify`), a run was refused (`migrate`), `reviews --fail-if-open`"""
 
 
 class Program(click.Group):
-    """The group of all commands; what starts processes is loaded only when somebody wants it."""
+    """The group of all commands. Each is imported only when it is called."""
 
     def make_context(
         self,
@@ -60,36 +47,40 @@ class Program(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        # Whatever started it, this is what a person types; usage texts must be true.
+        # However it was started, usage texts must name what a person types.
         return super().make_context("nottwice", args, parent, **extra)
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [*self.commands, "crash", "demo", "replay"]
+        return [*COMMANDS, *self.commands]
 
     def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:
-        match cmd_name:
-            case "demo":
-                return _load_demo()
-            case "crash":
-                return _load_crash()
-            case "replay":
-                return _load_replay()
-            case _:
-                return super().get_command(context, cmd_name)
+        row = COMMANDS.get(cmd_name)
+        if row is None:
+            return super().get_command(context, cmd_name)
+        if cmd_name == "demo" and importlib.util.find_spec(row.module) is None:
+            return _missing_demo
+        command: click.Command = getattr(importlib.import_module(row.module), row.attribute)
+        command.short_help = row.summary
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, row.summary) for name, row in COMMANDS.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(context, formatter)
         format_options(self, context, formatter)
 
     def invoke(self, context: click.Context) -> Any:
-        atexit.register(_forget_what_nobody_reads)
+        atexit.register(_discard_unread_output)
         settings = context.ensure_object(Settings)
         try:
             return super().invoke(context)
         except NottwiceError as error:
             _report(error, settings)
         except OSError as error:
-            # A closed pipe is the reader's choice; click ends quietly then.
+            # The reader closed the pipe; click ends quietly then.
             if error.errno == errno.EPIPE:
                 raise
             _report(error, settings)
@@ -108,45 +99,22 @@ class Program(click.Group):
 @pass_settings
 @click.pass_context
 def main(context: click.Context, settings: Settings) -> None:
-    """Look after runs whose tools must not do anything twice.
+    """Operate runs whose tools must not act twice.
 
     Without a command: the state of the ledger, and what to type next.
 
-    Ids can be shortened to a beginning that fits only one. Only `run`, `talk`, `worker`, `crash`
-    and `check --smoke` run tools of yours, and only `run` and `worker` create a ledger that is not
-    there.
+    An id can be shortened to a prefix that only one has. Only `run`, `talk`, `worker`, `crash` and
+    `check --smoke` run your tools, and only `run` and `worker` create a ledger.
     """
     if context.invoked_subcommand is None:
+        from nottwice.cli.commands.status import show_status
+
         show_log(context, settings)
-        status.show_status(settings)
+        show_status(settings)
 
 
-for _command in (
-    run.run,
-    worker.worker,
-    status.runs,
-    show.show,
-    history.history,
-    audit.audit,
-    reviews.reviews,
-    decide.decide,
-    reviews.recheck,
-    talk.talk,
-    send.send,
-    cancel.cancel,
-    fork.fork,
-    check.check,
-    lock.lock,
-    migrate.migrate,
-    gc.gc,
-    backup.backup_command,
-    key.key,
-):
-    main.add_command(_command)
-
-
-def _forget_what_nobody_reads() -> None:
-    """Progress that could not be shown must not become the exit code 120 of the interpreter."""
+def _discard_unread_output() -> None:
+    """Progress that cannot be shown must not turn into exit code 120 of the interpreter."""
     try:
         sys.stderr.flush()
     except (OSError, ValueError):
@@ -155,35 +123,29 @@ def _forget_what_nobody_reads() -> None:
 
 
 def _report(error: Exception, settings: Settings) -> None:
-    """Say what went wrong: to people on stderr, to scripts as the one document they read."""
-    text = str(error)
+    """Say what went wrong: to people on stderr, to scripts as the JSON document."""
+    text = _busy_text(error, settings) if isinstance(error, RunBusy) else str(error)
     show_error(text)
     if isinstance(error, NoLedger) and settings.store is None:
-        show_note("Your program makes one when it first opens a run. To see that: nottwice demo")
+        show_note("Your program creates one when it first opens a run. See: nottwice demo")
     if settings.store is not None and "nottwice " in text and "--store" not in text:
-        show_note(f"Name the ledger in that command as well:{settings.store_words()}")
+        store = settings.commands().store_words()
+        show_note(f"Add the ledger to that command:{store}")
     if settings.as_json:
         show_json({"error": {"type": type(error).__name__, "message": text}})
 
 
-def _load_crash() -> click.Command:
-    """The crash test, whose kit no other command needs."""
-    command: click.Command = importlib.import_module("nottwice.cli.crash").crash
-    return command
-
-
-def _load_replay() -> click.Command:
-    """The replay gate, whose kit no other command needs."""
-    command: click.Command = importlib.import_module("nottwice.cli.replay").replay
-    return command
-
-
-def _load_demo() -> click.Command:
-    """The demo, which starts processes and servers and is not needed for anything else."""
-    if importlib.util.find_spec("nottwice.cli.demo") is None:
-        return _missing_demo
-    command: click.Command = importlib.import_module("nottwice.cli.demo").demo
-    return command
+def _busy_text(error: RunBusy, settings: Settings) -> str:
+    """The way out on a command line; the error itself names an argument of Python."""
+    holder = getattr(error, "holder", None)
+    who = "a process that cannot be identified" if holder is None else holder.describe()
+    run_id = str(getattr(error, "run_id", ""))
+    wait = f"{settings.commands().resume(run_id)} --wait 10m"
+    return (
+        f"Run {run_id!r} is open in another process: {who}. Nothing was done. Wait until it is "
+        f"released: {wait}. Or stop that process: a run whose process is dead is taken over "
+        "immediately."
+    )
 
 
 @click.command("demo")

@@ -34,6 +34,7 @@ from nottwice.guard.on_record import (
     recorded_runs,
 )
 from nottwice.guard.policies import Policies, joined, read_policies
+from nottwice.guard.project import DEFAULT_STORE as DEFAULT_STORE
 from nottwice.guard.project import project_text
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
@@ -50,7 +51,6 @@ from nottwice.store.memory import MemoryStore
 from nottwice.store.postgres_place import is_postgres
 from nottwice.store.sqlite import SqliteStore
 
-DEFAULT_STORE = "nottwice.db"
 MEMORY = ":memory:"
 FOLDER = "file:"
 """What a store begins with that is a folder of JSON files."""

@@ -10,6 +10,9 @@ from typing import Any
 
 from nottwice.errors import UsageError
 
+DEFAULT_STORE = "nottwice.db"
+"""The ledger where none is named."""
+
 
 def project_table() -> tuple[Path, dict[str, Any]]:
     """The nearest ``[tool.nottwice]``, with the folder that its paths are relative to."""

@@ -22,6 +22,7 @@ from nottwice.model.review import VERBS, AuditEntry, Decision, Review, ReviewKin
 from nottwice.model.secrets import SHOWN
 from nottwice.model.tool import Tool
 from nottwice.reviews.queue import Case, find_case
+from nottwice.reviews.queue import needs_reason as needs_reason
 from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
 
 
@@ -84,11 +85,6 @@ def read_verb(review: Review, word: str) -> tuple[Verb, str | None]:
         f"{word!r} is not a decision for a review of kind {review.kind.value!r}. Nothing was "
         f"decided. Choose one of: {known}."
     )
-
-
-def needs_reason(verb: Verb | None) -> bool:
-    """Whether a decision must give a reason. Answers and approvals need none."""
-    return verb not in (Verb.ANSWER, Verb.APPROVE)
 
 
 def _check_people(by: str, why: str, verb: Verb | None) -> None:

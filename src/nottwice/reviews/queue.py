@@ -5,7 +5,7 @@ from __future__ import annotations
 from nottwice.errors import UnknownReview, UsageError
 from nottwice.model.call import CallRow
 from nottwice.model.records import frozen_record
-from nottwice.model.review import Evidence, Review
+from nottwice.model.review import Evidence, Review, Verb
 from nottwice.model.run import HolderRecord, Life
 from nottwice.store.interface import Store
 
@@ -61,3 +61,8 @@ def case_of(store: Store, review: Review) -> Case:
         holder=holder,
         holder_life=life,
     )
+
+
+def needs_reason(verb: Verb | None) -> bool:
+    """Whether a decision must say why; an answer or an approval need not. None is an undo."""
+    return verb not in (Verb.ANSWER, Verb.APPROVE)

@@ -1,0 +1,1 @@
+"""What `check` and `audit --verify` look for."""

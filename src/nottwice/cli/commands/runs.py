@@ -1,0 +1,140 @@
+"""Which runs are in the ledger, and which versions of the code do they need? `nottwice runs`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import click
+
+from nottwice.cli.inputs.deployed import ledger_for, named_ledger, need_app
+from nottwice.cli.inputs.options import all_option
+from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
+from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.views.runs import MOST_ROWS, STATES, RunList, WaitView, show_runs
+from nottwice.views.text import age_text, safe, shorten
+from nottwice.views.versions import VersionList, VersionRow, list_versions
+from nottwice.views.waits import wait_text
+
+MOST_WAITS = 2
+
+
+@click.command(cls=Command)
+@click.argument("prefix", default="")
+@click.option("--graph", metavar="NAME", help="Only runs of this graph: name, or name@version.")
+@click.option(
+    "--state",
+    "--status",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES),
+    help="Only runs in this state; can be given several times.",
+)
+@click.option(
+    "--by-version", is_flag=True, help="Per version of a graph: what is open, what can be removed."
+)
+@all_option(f"Also beyond the last {MOST_ROWS}.")
+@common_options
+@pass_settings
+def runs(
+    settings: Settings,
+    prefix: str,
+    graph: str | None,
+    states: tuple[str, ...],
+    by_version: bool,
+    show_all: bool,
+) -> None:
+    """List runs, last changed first; with PREFIX only those whose id begins with it.
+
+    A run is *queued* until a worker starts it. It is *interrupted* when its status is running and
+    its process is dead: run your program again, and it continues by itself. It is *waiting* when a
+    person must decide, or for a time, an event or a child run; the last column says for what.
+
+    With --by-version: per version of a graph how many runs are open, since when, what they wait
+    for, and with --app which deployed version takes them and whether its code can be removed.
+
+    \b
+    Examples:
+      nottwice runs --state interrupted
+      nottwice runs --graph refund --state waiting
+      nottwice runs ticket- --all --json
+      nottwice runs --by-version --app agent:app
+    """
+    if by_version:
+        if states:
+            raise click.UsageError("--by-version counts all states; leave --state out.")
+        _show_versions(settings, prefix=prefix, graph=graph)
+        return
+    with named_ledger(settings) as ledger:
+        most = None if show_all else MOST_ROWS
+        found = show_runs(ledger, prefix=prefix, states=states, graph=graph, most=most)
+    if settings.as_json:
+        show_json(found)
+    elif not found.runs:
+        show_line("No runs." if not (prefix or states or graph) else "No such runs.")
+    else:
+        _show(found, prefix, settings)
+
+
+def _show(found: RunList, prefix: str, settings: Settings) -> None:
+    rows = [
+        (
+            run.run_id,
+            run.state,
+            run.graph,
+            age_text(found.now - run.updated_at),
+            run.holder,
+            _waits_text(run.waits, found.decided),
+        )
+        for run in found.runs
+    ]
+    show_table(("run", "state", "graph", "changed", "holder", "waits for"), rows)
+    if found.omitted:
+        show_line(f"… and {found.omitted} more: {safe(settings.command('runs --all', prefix))}")
+
+
+def _waits_text(waits: tuple[WaitView, ...], decided: Collection[str]) -> str | None:
+    shown = [shorten(wait_text(wait, decided=decided), 60) for wait in waits[:MOST_WAITS]]
+    more = [f"{len(waits) - MOST_WAITS} more"] if len(waits) > MOST_WAITS else []
+    return ", ".join([*shown, *more]) or None
+
+
+def _show_versions(settings: Settings, *, prefix: str, graph: str | None) -> None:
+    """Print every version with its open runs, and whether its code can be removed."""
+    if settings.application() is None:
+        deployed, opened = None, settings.open_ledger()
+    else:
+        app = need_app(settings, what_for="--by-version").app
+        deployed = [each.id for each in app.graphs if graph in (None, each.name, each.id)]
+        opened = ledger_for(settings, app, create=False)
+    with opened as ledger:
+        found = list_versions(ledger, prefix=prefix, graph=graph, deployed=deployed)
+    if settings.as_json:
+        show_json(found)
+    elif not found.versions:
+        show_line("No runs of graphs, and none that nt.run opened with a version.")
+    else:
+        _show_version_table(found, known=deployed is not None)
+
+
+def _show_version_table(found: VersionList, *, known: bool) -> None:
+    rows = [
+        (
+            version.graph or f"nt.run {version.version}",
+            version.open,
+            None if version.oldest_at is None else age_text(found.now - version.oldest_at),
+            ", ".join(f"{number} {what}" for what, number in version.stand.items()) or None,
+            _taker(version, known=known),
+            version.removal_text,
+        )
+        for version in found.versions
+    ]
+    show_table(("graph", "open", "oldest", "how they stand", "taken by", "safe to remove"), rows)
+    if not known:
+        show_line("Name the deployed code to see more: --app module:app.")
+
+
+def _taker(version: VersionRow, *, known: bool) -> str | None:
+    if version.graph is None:
+        # An app does not list the code that opens runs by itself.
+        return None
+    return version.taken_by or "no" if known else "?"

@@ -1,0 +1,72 @@
+"""How does the ledger stand? The bare `nottwice`."""
+
+from __future__ import annotations
+
+import click
+
+from nottwice.cli.inputs.deployed import named_ledger
+from nottwice.cli.inputs.settings import Settings
+from nottwice.cli.render.output import show_facts, show_json, show_line
+from nottwice.model.tally import DECIDED
+from nottwice.views.overview import Overview, look_over
+from nottwice.views.text import count_text, safe, utc_text
+
+UNREADABLE = 3
+
+
+def show_status(settings: Settings) -> None:
+    """Print the state of the ledger and the commands worth typing next."""
+    with named_ledger(settings) as ledger:
+        overview = look_over(ledger, settings.commands())
+    if settings.as_json:
+        show_json(overview)
+    else:
+        _show(overview)
+    if overview.unreadable:
+        raise click.exceptions.Exit(UNREADABLE)
+
+
+def _show(overview: Overview) -> None:
+    total, doubts = sum(overview.runs.values()), overview.calls_in_doubt
+    show_facts(
+        f"Ledger {overview.ledger}",
+        (
+            ("runs", f"{total}: {count_text(overview.runs.items())}" if total else "none yet"),
+            ("reviews", count_text(overview.reviews.items())),
+            ("waiting", _waiting_text(overview.waiting)),
+            ("in doubt", f"{doubts} {'call' if doubts == 1 else 'calls'}" if doubts else "nothing"),
+            ("failover" if overview.failover else "a copy", _copy_text(overview)),
+            *(("unreadable", text) for text in overview.unreadable),
+        ),
+    )
+    show_line()
+    show_line("Next", style="bold")
+    for hint in overview.hints:
+        show_line(f"  {safe(hint.command)}")
+        show_line(f"      {safe(hint.reason)}", style="dim")
+
+
+def _copy_text(overview: Overview) -> str | None:
+    """That the ledger may have lost changes; None if it is not a copy."""
+    made = (utc_text(overview.copied_at) or "").partition(".")[0]
+    if overview.failover:
+        return (
+            f"{overview.failover}; the last change in it is from {made} UTC. Its runs are held "
+            "until the processes that worked on them vouch for them, or a person decides"
+        )
+    return f"made at {made} UTC; its runs are held until a person decides" if made else None
+
+
+_WAITED_FOR = {
+    "review": "a person",
+    "timer": "time",
+    "event": "an event",
+    "child": "a child run",
+    DECIDED: "you to resume it: a person has decided",
+}
+
+
+def _waiting_text(waiting: dict[str, int]) -> str | None:
+    """How many runs wait for what; None if no run waits."""
+    shown = [f"{number} for {_WAITED_FOR[kind]}" for kind, number in waiting.items() if number]
+    return ", ".join(shown) or None

@@ -1,0 +1,1 @@
+"""`nottwice demo`: an agent is killed, with and without nottwice."""

@@ -1,0 +1,1 @@
+"""What a command is given: its ledger, its application, its JSON."""

@@ -1,0 +1,66 @@
+"""Which options do several commands share? Each is declared once, with one help text."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def by_option(command: F) -> F:
+    """``--by``: the person on record."""
+    text = "The name on record. Default: your login name."
+    return click.option("--by", metavar="NAME", help=text)(command)
+
+
+def why_option(
+    help_text: str = "The reason; it is kept.", *, required: bool = False
+) -> Callable[[F], F]:
+    """``--why``: the reason, which is kept in the audit trail."""
+    return click.option("--why", metavar="TEXT", required=required, help=help_text)
+
+
+def all_option(help_text: str) -> Callable[[F], F]:
+    """``--all``: show everything instead of the last part."""
+    return click.option("--all", "show_all", is_flag=True, help=help_text)
+
+
+def quiet_option(help_text: str) -> Callable[[F], F]:
+    """``-q``: no progress on stderr."""
+    return click.option("-q", "--quiet", is_flag=True, help=help_text)
+
+
+def json_option(name: str, parameter: str, help_text: str) -> Callable[[F], F]:
+    """An option that takes JSON: typed, from stdin, or from a file."""
+    text = f"{help_text} As JSON; - reads stdin, @PATH a file."
+    return click.option(name, parameter, metavar="JSON", help=text)
+
+
+def map_option(when: str = "") -> Callable[[F], F]:
+    """``--map OLD=NEW``: which node becomes which in another version of a graph."""
+    text = "a node that runs are at, and where they continue; once for each node."
+    return click.option("--map", "pairs", multiple=True, metavar="OLD=NEW", help=_said(when, text))
+
+
+def upgrade_option(when: str = "") -> Callable[[F], F]:
+    """``--upgrade``: the function that turns an old state into a new one."""
+    text = "takes the old state, a dict, and returns that of the new version."
+    return click.option("--upgrade", metavar="MODULE:FUNCTION", help=_said(when, text))
+
+
+def _said(when: str, text: str) -> str:
+    return f"{when}{text}" if when else text[0].upper() + text[1:]
+
+
+def login_name() -> str:
+    """The user at the keyboard, as far as the system knows."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        # A container may run under a number that has no name.
+        return f"uid {os.getuid()}"

@@ -1,0 +1,1 @@
+"""How views are printed on a terminal or into a pipe."""

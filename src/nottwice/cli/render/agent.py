@@ -1,0 +1,82 @@
+"""How is the run of an agent printed: its task, its cost, and what was said?
+
+Promise kept here: P214.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nottwice.agent.messages import Message, Role
+from nottwice.agent.state import Cost, RunState
+from nottwice.cli.render.output import show_line
+from nottwice.views.text import safe, shorten
+
+MOST_CHARACTERS = 400
+MOST_ANSWER_CHARACTERS = 2000
+
+
+def agent_facts(state: RunState) -> list[tuple[str, object]]:
+    """How far an agent came; not everything that was said."""
+    spent = state.spent
+    has_workers = spent.with_workers != spent.own
+    lost = f"up to ${spent.unanswered_usd:.4f} more, for requests whose answer never arrived"
+    steps = [
+        f"[{'x' if number < state.cursor else ' '}] {step}"
+        for number, step in enumerate(state.plan)
+    ]
+    return [
+        ("goal", shorten(state.goal, MOST_CHARACTERS) or None),
+        ("answer", None if state.answer is None else shorten(state.answer, MOST_ANSWER_CHARACTERS)),
+        ("plan", " ".join(steps) or None),
+        *(
+            ("done when", shorten(f"{name}: {state.evidence.get(name, 'no evidence yet')}"))
+            for name in state.done_when
+        ),
+        ("turns", state.turn),
+        ("spent", _cost_text(spent.with_workers)),
+        ("of it own", _cost_text(spent.own) if has_workers else None),
+        ("unanswered", lost if spent.with_workers.unanswered_tokens else None),
+    ]
+
+
+def _cost_text(cost: Cost) -> str:
+    usd = f"${cost.usd:.4f}" if cost.unpriced == 0 else f"${cost.usd:.4f} and more"
+    return f"{usd}, {cost.tokens:,} tokens in {cost.requests} requests"
+
+
+def show_conversation(state: RunState, *, limit: int | None, whole: str) -> None:
+    """What was said, called and answered, as `nottwice run` prints it; the last part of it."""
+    lines = list(_lines(state))
+    left_out = 0 if limit is None else max(0, len(lines) - limit)
+    show_line("Conversation", style="bold")
+    if left_out:
+        show_line(f"  … and {left_out} lines before: {safe(whole)}")
+    for what, text, style in lines[left_out:]:
+        line = what if not text else f"  {what:<6}  {shorten(text, MOST_CHARACTERS)}"
+        show_line(line, style=style)
+    if not lines:
+        show_line("  Nothing was said yet.")
+
+
+def _lines(state: RunState) -> Iterator[tuple[str, str, str | None]]:
+    """One line for each thing that was said: what it is, its text, its colour."""
+    heard = {*state.plain["heard"]}
+    turn = 0
+    for number, message in enumerate(state.transcript):
+        if message.role is Role.ASSISTANT:
+            turn += 1
+            yield f"turn {turn}", "", "bold"
+            yield from _said_by_model(message)
+            continue
+        for result in message.tool_results:
+            yield "result", result.content or "(nothing)", "red" if result.is_error else "green"
+        if message.text:
+            yield "hear" if number in heard else "remark", message.text, "bold"
+
+
+def _said_by_model(message: Message) -> Iterator[tuple[str, str, str | None]]:
+    yield "reason", message.text or "(no words)", None
+    for call in message.tool_calls:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+        yield "call", f"{call.name}({arguments})", "cyan"

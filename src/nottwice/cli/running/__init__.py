@@ -1,0 +1,1 @@
+"""What `run` and `talk` share: how a run is advanced and reported."""

@@ -1,0 +1,1 @@
+"""`check --smoke`: does the upstream of a tool honour its key?"""

@@ -1,0 +1,115 @@
+"""Which JSON document does each command print, and what is it made of?
+
+The reference page and the tests read this index; the documents themselves are the views.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nottwice.views.agent import AgentView
+from nottwice.views.calls import AttemptView, CallView, EvidenceView, StepView
+from nottwice.views.details import RunDetails
+from nottwice.views.graphs import (
+    ChangeView,
+    CheckpointView,
+    Difference,
+    History,
+    NodeView,
+    StateAt,
+    ToldView,
+)
+from nottwice.views.outcomes import (
+    Adopted,
+    AuditTrail,
+    BackupView,
+    Cancelled,
+    Decided,
+    Enqueued,
+    EntryView,
+    ErrorView,
+    Forked,
+    KeyMade,
+    Locked,
+    MigrationReport,
+    MigrationView,
+    RecheckedView,
+    RecheckReport,
+    RemovalView,
+    RemovedRunView,
+    RunOutcome,
+    SealReport,
+    Sent,
+    SentEvent,
+    ShownCase,
+    SmokeReport,
+    TalkOutcome,
+    TrialView,
+    WorkerFigures,
+    WorkerStopped,
+)
+from nottwice.views.overview import Overview
+from nottwice.views.reviews import ReviewList, ReviewView
+from nottwice.views.runs import FailureView, RunList, RunView, WaitView
+from nottwice.views.tools import CheckReport, FormatView, ToolView
+from nottwice.views.versions import VersionList, VersionRow
+
+# What each command prints, under the words that come after `nottwice`.
+DOCUMENTS: dict[str, type[Any]] = {
+    "": Overview,
+    "runs": RunList,
+    "runs, with --by-version": VersionList,
+    "show": RunDetails,
+    "reviews": ReviewList,
+    "decide": Decided,
+    "decide, without a verb": ShownCase,
+    "recheck": RecheckReport,
+    "send": Sent,
+    "check": CheckReport,
+    "check, with --smoke": SmokeReport,
+    "run": RunOutcome,
+    "run, with --detach": Enqueued,
+    "talk": TalkOutcome,
+    "worker": WorkerStopped,
+    "lock": Locked,
+    "cancel": Cancelled,
+    "audit": AuditTrail,
+    "audit, with --verify": SealReport,
+    "audit, with --adopt": Adopted,
+    "history": History,
+    "history, with --at": StateAt,
+    "history, with --diff": Difference,
+    "migrate": MigrationReport,
+    "fork": Forked,
+    "gc": RemovalView,
+    "backup": BackupView,
+    "key": KeyMade,
+}
+
+# What those documents are made of, under the word that "see ..." in a meaning refers to.
+SHAPES: dict[str, type[Any]] = {
+    "run": RunView,
+    "wait": WaitView,
+    "step": StepView,
+    "call": CallView,
+    "attempt": AttemptView,
+    "evidence": EvidenceView,
+    "failure": FailureView,
+    "review": ReviewView,
+    "event": SentEvent,
+    "rechecked": RecheckedView,
+    "format": FormatView,
+    "tool": ToolView,
+    "error": ErrorView,
+    "agent": AgentView,
+    "trial": TrialView,
+    "entry": EntryView,
+    "version": VersionRow,
+    "worker": WorkerFigures,
+    "node": NodeView,
+    "checkpoint": CheckpointView,
+    "told": ToldView,
+    "migration": MigrationView,
+    "change": ChangeView,
+    "removed run": RemovedRunView,
+}

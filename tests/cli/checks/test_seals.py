@@ -1,0 +1,141 @@
+"""Does `nottwice audit --verify` name what was changed, and does `--adopt` take a person's word?"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import nottwice as nt
+from tests.cli.workplace import Workplace
+
+KEY = bytes(range(32)).hex()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    monkeypatch.setenv("NOTTWICE_KEY", KEY)
+
+    @nt.tool("unsafe_on_replay", name="verified_mail")
+    def mail(to: str) -> str:
+        return "ok"
+
+    with nt.open(tmp_path / "agent.db", key=KEY) as ledger:
+        for run_id in ("ticket-7", "ticket-8"):
+            with ledger.run(run_id):
+                mail("ann")
+                mail("bob")
+    return Workplace(tmp_path)
+
+
+def tamper(place: Workplace, statement: str) -> None:
+    connection = sqlite3.connect(place.folder / "agent.db")
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_a_ledger_that_nobody_touched_is_as_it_was_written(place: Workplace) -> None:
+    ended = place.cli("audit", "--verify")
+    assert (ended.exit_code, ended.stdout) == (
+        0,
+        "Every row of 2 runs carries a seal that fits, and no call is missing.\n"
+        "Not covered: reviews, events, charges and audit entries that were deleted, or put back to "
+        "what they said before.\n",
+    )
+
+
+def test_what_does_not_fit_is_named_and_the_exit_code_is_3(place: Workplace) -> None:
+    tamper(place, "DELETE FROM tool_call_results WHERE workflow_id = 'ticket-7' AND nth = 1")
+    ended = place.cli("audit", "--verify")
+    assert ended.exit_code == 3
+    assert "run 'ticket-7' has 1 calls, and its head says 2" in ended.stdout
+    assert "from the middle of run 'ticket-7' calls are gone: 1" in ended.stdout
+    assert "in 1 run of 2" in ended.stdout
+    assert "nottwice audit --adopt RUN --why TEXT" in ended.stdout
+    found = place.json("audit", "--verify", "ticket-7")
+    assert (found["runs"], [flaw["run_id"] for flaw in found["flaws"]]) == (1, ["ticket-7"] * 2)
+    assert list(found["heads"]) == ["ticket-7"]
+    assert place.cli("audit", "--verify", "ticket-8").exit_code == 0
+
+
+def test_whoever_vouches_for_rows_is_on_record(place: Workplace) -> None:
+    tamper(place, "DELETE FROM tool_call_results WHERE workflow_id = 'ticket-7' AND nth = 1")
+    ended = place.cli("audit", "--adopt", "ticket-7", "--by", "ann", "--why", "it was a test mail")
+    assert ended.exit_code == 0
+    assert ended.stdout.startswith("Sealed 1 run as they are now, vouched for by ann.")
+    assert place.cli("audit", "--verify").exit_code == 0
+    (entry,) = place.json("audit", "ticket-7")["entries"]
+    assert (entry["who"], entry["action"], entry["why"]) == ("ann", "adopt", "it was a test mail")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--verify", "--adopt"), "give one of them"),
+        (("--adopt",), "say how you know, with --why TEXT"),
+        (("--adopt", "--why", " "), "say how you know, with --why TEXT"),
+        (("--why", "so"), "give that, too"),
+    ],
+)
+def test_bad_words_are_refused(place: Workplace, words: tuple[str, ...], said: str) -> None:
+    ended = place.cli("audit", *words)
+    assert ended.exit_code == 2
+    assert said in ended.stderr
+
+
+def test_without_a_key_nothing_can_be_checked(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOTTWICE_KEY")
+    ended = place.cli("audit", "--verify")
+    assert ended.exit_code == 1
+    assert "nottwice key" in ended.stderr
+
+
+@pytest.mark.parametrize("store", ["agent.db", "file:runs"])
+def test_an_event_for_a_run_that_is_not_there_yet_is_no_tampering(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    monkeypatch.setenv("NOTTWICE_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    place = Workplace(tmp_path)
+    nt.open(store, key=KEY).close()
+    for word in ("paid", "shipped"):
+        assert place.cli("send", "later-1", word, "--store", store).exit_code == 0
+    assert place.cli("audit", "--verify", "--store", store).exit_code == 0
+    with nt.open(store, key=KEY) as ledger, ledger.run("later-1"):
+        assert nt.receive("paid", label="payment") is None
+    assert place.cli("audit", "--verify", "--store", store).exit_code == 0
+
+
+def test_an_event_that_was_changed_or_whose_run_is_gone_is_named(place: Workplace) -> None:
+    assert place.cli("send", "later-1", "paid", "--data", "7").exit_code == 0
+    tamper(place, "UPDATE events SET event_json = '8'")
+    ended = place.cli("audit", "--verify")
+    assert ended.exit_code == 3
+    assert "a row of events is not believed" in ended.stdout
+    tamper(place, "UPDATE events SET event_json = '7', received_by = 'a call', received_at = 1")
+    assert "run 'later-1' is not there any more" in place.cli("audit", "--verify").stdout
+
+
+def test_events_from_before_the_key_are_sealed_by_adopt(place: Workplace) -> None:
+    assert place.cli("send", "later-1", "paid").exit_code == 0
+    tamper(place, "UPDATE events SET seal = NULL")
+    assert place.cli("audit", "--verify").exit_code == 3
+    assert place.cli("audit", "--adopt", "--by", "ann", "--why", "older").exit_code == 0
+    assert place.cli("audit", "--verify").exit_code == 0
+
+
+@pytest.mark.parametrize("file", ["'other.md'", "NULL"])
+def test_the_file_of_a_step_that_was_changed_or_taken_away_is_named(
+    place: Workplace, file: str
+) -> None:
+    flow = nt.Graph("report", version="1.0.0")
+    flow.node(name="write")(lambda state: {"output_file": "may.md"})
+    with nt.open(place.folder / "agent.db", key=KEY) as ledger:
+        flow.run("ticket-9", {}, store=ledger)
+    assert place.cli("audit", "--verify", "ticket-9").exit_code == 0
+    tamper(place, f"UPDATE steps SET output_file = {file} WHERE workflow_id = 'ticket-9'")
+    assert place.cli("audit", "--verify", "ticket-9").exit_code == 3

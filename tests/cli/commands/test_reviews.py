@@ -1,0 +1,64 @@
+"""Is everything that waits for a person listed, and does `recheck` ask without firing anything?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import nottwice as nt
+from tests.cli.workplace import Workplace
+
+
+def test_reviews_are_listed_with_run_call_and_the_next_command(killed: Workplace) -> None:
+    result = killed.cli("reviews")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    table = [re.split(r"\s{2,}", line) for line in lines[:4]]
+    assert table[0] == ["REVIEW", "KIND", "STATUS", "RUN", "ABOUT", "OPENED", "DECISION"]
+    assert {row[1] for row in table[1:]} == {"in doubt"}
+    assert [row[2:4] for row in table[1:]] == [
+        ["open", "ticket-8"],
+        ["open", "ticket-9"],
+        ["open", "[red]evil[/red]"],
+    ]
+    assert table[2][4] == "refund(order_id=7, cents=4000)"
+    assert lines[-1] == (
+        f"Look at one and decide: nottwice decide {table[1][0]} --store {killed.store}"
+    )
+
+
+def test_a_decision_that_was_not_used_is_listed_until_it_is(workplace: Workplace) -> None:
+    review_id = workplace.review_of("ticket-9")
+    workplace.cli("decide", review_id, "did-not-happen", "--by", "ann", "--why", "looked")
+    assert "did-not-happen by ann" in workplace.cli("reviews").stdout
+    assert workplace.agent("handle", "ticket-9").exit_code == 0
+    assert review_id not in workplace.cli("reviews").stdout
+    old = [one for one in workplace.json("reviews", "--all")["reviews"] if one["status"] == "used"]
+    assert [one["review_id"] for one in old] == [review_id]
+
+
+def test_a_monitor_is_told_by_exit_code_3(workplace: Workplace) -> None:
+    assert workplace.cli("reviews", "--fail-if-open").exit_code == 3
+    for run_id in ("ticket-8", "ticket-9", "[red]evil[/red]"):
+        workplace.cli("decide", workplace.review_of(run_id), "abort", "--why", "enough")
+    result = workplace.cli("reviews", "--fail-if-open")
+    assert result.exit_code == 0
+    assert "used when your program opens their run again" in result.stdout
+
+
+def test_nothing_waits_in_an_empty_ledger(tmp_path: Path) -> None:
+    nt.open(tmp_path / "agent.db").close()
+    place = Workplace(tmp_path)
+    assert place.cli("reviews").stdout == "Nothing waits for a person.\n"
+    assert place.json("reviews") == {"ledger": place.store, "reviews": [], "open": 0}
+    assert place.cli("reviews", "--fail-if-open").exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["reviews", "recheck"])
+def test_the_commands_end_with_1_without_a_ledger(command: str, empty: Workplace) -> None:
+    ended = empty.shell(f"nottwice {command} --app agent --store absent.db")
+    assert ended.exit_code == 1
+    assert "There is no ledger" in ended.stderr
+    assert not (empty.folder / "absent.db").exists()
