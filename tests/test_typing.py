@@ -52,7 +52,7 @@ async def send_email(to: str, body: str) -> list[str]:
 def ask_model(prompt: str) -> str:
     return prompt
 
-with nt.run("ticket-7", store="agent.db", wait_seconds=5, patience="1m"):
+with nt.run("ticket-7", store="agent.db", acquire_timeout="5s", settle_timeout="1m"):
     order = get_order(order_id=7)
     refund(7, cents=order["cents"], note="x")
     refund.again("second parcel")(7, 1)
@@ -174,7 +174,9 @@ async def choose(state: Order) -> str:
     return "out"
 
 reveal_type(flow.run("r", {"order_id": 1}, store="agent.db").state)  # note: Order
-reveal_type(flow.outcome("r").status)  # note: str
+reveal_type(flow.outcome("r").status)  # note: Literal['queued']
+if flow.outcome("r").status == "complete":  # error: Non-overlapping equality check
+    pass
 reveal_type(read)  # note: Order) -> dict[str, int]
 flow.run("r").state.order_ids  # error: has no attribute "order_ids"
 plain.run("r").state["anything"]
@@ -184,6 +186,21 @@ app.run("order", "r", {"order_id": 1}).waits[0].until
 async def main() -> None:
     reveal_type((await flow.arun("r")).state.order_id)  # note: int
 
+@flow.node
+def without_state() -> None: ...
+
+@flow.node(most=2)
+def later(state: Order) -> None: ...
+
+reveal_type(choose)  # note: Order) -> Coroutine[Any, Any, str]
+
+@flow.node  # error: has incompatible type "Callable[[str], None]"
+def of_another_state(state: str) -> None: ...
+
+@flow.node(most=2)  # error: has incompatible type "Callable[[str], None]"
+def later_of_another_state(state: str) -> None: ...
+
+nt.Grph  # error: has no attribute "Grph"
 nt.Graph("order")  # error: Missing named argument "version"
 nt.App(graphs=[7])  # error: has incompatible type "int"
 """,
@@ -199,6 +216,11 @@ class Account:
     async def balance(self) -> int:
         return 0
 
+    @classmethod
+    @nt.tool("pure", bound_by=("__name__",))
+    def kind(cls, x: int) -> str:
+        return ""
+
     @staticmethod
     @nt.tool("pure")
     def double(x: int) -> int:
@@ -206,10 +228,18 @@ class Account:
 
 async def main(account: Account) -> None:
     reveal_type(account.pay(5))  # note: str
+    account.pay("5")  # error: incompatible type "str"
+    account.pay()  # error: Too few arguments
+    account.pay.receipt(5)  # error: has no attribute "receipt"
+    account.pay(5, 6)  # error: Too many arguments
+    reveal_type(Account.pay(account, 5))  # note: str
+    await account.balance(7)  # error: Too many arguments
     reveal_type(Account.pay.receipt(account, 5).value)  # note: str
     reveal_type(await account.balance())  # note: int
+    reveal_type(account.kind(2))  # note: str
+    reveal_type(Account.kind(2))  # note: str
+    account.kind("2")  # error: incompatible type "str"
     reveal_type(Account.double(2))  # note: int
-    reveal_type(account.double(2))  # note: int
 """,
 }
 

@@ -169,7 +169,7 @@ def test_many_who_say_the_same_at_once_are_heard_once(tmp_path: Any) -> None:
     shop.agent.run("ticket-7", goal=GOAL, store=store)
 
     def say(_: int) -> nt.Outcome[nt.RunState]:
-        return shop.agent.run("ticket-7", message="And again?", store=store, wait_seconds=60)
+        return shop.agent.run("ticket-7", message="And again?", store=store, acquire_timeout="60s")
 
     with ThreadPoolExecutor(4) as pool:
         outcomes = list(pool.map(say, range(4)))

@@ -409,7 +409,7 @@ boss = nt.Agent(
     provider=nt.providers.scripted([goals, "All is done."], price=price, log=log),
 )
 if role == "boss":
-    print(boss.run("ticket-7", goal="close ticket 7", store=store, wait_seconds=30).status)
+    print(boss.run("ticket-7", goal="close ticket 7", store=store, acquire_timeout="30s").status)
 else:
     nt.Worker(nt.App(graphs=[boss, helper], store=store)).run(until_idle=True)
 """

@@ -372,7 +372,7 @@ def pure_nodes(effects: Effects, cadence: str, count: int = 5) -> nt.Graph[Any]:
     flow = graph(checkpoints=cadence)
     for number in range(count):
         flow.node(name=f"n{number}")(
-            lambda state, number=number: {f"n{number}": effects.look(f"{number}")}
+            lambda state, number=number: {f"n{number}": effects.look(f"{number}")}  # type: ignore[misc]
         )
     return flow
 
@@ -382,7 +382,7 @@ def test_a_node_with_one_unsafe_call_costs_the_two_commits_of_that_call(
 ) -> None:
     flow = graph()
     for number in range(5):
-        flow.node(name=f"n{number}")(lambda state, number=number: effects.act(f"{number}") and None)
+        flow.node(name=f"n{number}")(lambda state, number=number: effects.act(f"{number}") and None)  # type: ignore[misc]
     # The intent and the receipt of each call, and completion.
     assert len(commits(host, flow)) == 2 * 5 + 1
     assert len(history(host)) == 6

@@ -47,7 +47,7 @@ def test_an_attempt_that_outlives_the_opening_of_its_run_keeps_the_run(host: Hos
         with pytest.raises(nt.RunBusy), ledger.run("r"):
             raise AssertionError("the attempt still runs")
         may_end.set()
-        with ledger.run("r", wait_seconds=10_000):
+        with ledger.run("r", acquire_timeout="10000s"):
             assert settle_bill(1) == "paid"
     assert paid == [1]
 

@@ -114,7 +114,7 @@ def test_a_proof_of_death_from_before_the_attempt_counts_from_the_attempt(host: 
     resume(host, pay, dies_at=AFTER_THE_INTENT)
     host.clock.advance(-HOUR)
     with pytest.raises(nt.ReplayUnsafeError, match="may still arrive"):
-        with host.process() as ledger, ledger.run("r", patience="45m"):
+        with host.process() as ledger, ledger.run("r", settle_timeout="45m"):
             raise AssertionError("user code must not run")
     assert upstream.requests == []
 

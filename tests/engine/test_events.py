@@ -227,7 +227,7 @@ def test_what_cannot_listen_is_refused() -> None:
 
     for wrong in (later, "print"):
         with pytest.raises(nt.UsageError, match="cannot listen"):
-            nt.events.listen(wrong)
+            nt.events.listen(wrong)  # type: ignore[arg-type]
 
 
 def test_while_nothing_listens_nothing_is_put_together(

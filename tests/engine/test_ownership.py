@@ -54,14 +54,14 @@ def test_waiting_for_a_busy_run_ends_when_it_is_given_up(host: Host) -> None:
                     block.__exit__(None, None, None)
 
         clock = GivesUp()
-        with nt.Ledger(second.store, clock=clock).run("r", wait_seconds=10):
+        with nt.Ledger(second.store, clock=clock).run("r", acquire_timeout="10s"):
             pass
         assert len(clock.pauses) == 3
 
 
 def test_waiting_for_a_busy_run_is_bounded(host: Host) -> None:
     with host.process() as first, first.run("r"), host.process() as second:
-        with pytest.raises(nt.RunBusy), second.run("r", wait_seconds=5):
+        with pytest.raises(nt.RunBusy), second.run("r", acquire_timeout="5s"):
             raise AssertionError("two drivers")
         assert sum(host.clock.pauses) == pytest.approx(5)
 

@@ -18,7 +18,7 @@ def flow(kind: str, count: int, cadence: str) -> nt.Graph[Any]:
 
     made: nt.Graph[Any] = nt.Graph("syncs", version="1.0.0", checkpoints=cadence)
     for number in range(count):
-        made.node(name=f"n{number}")(lambda state, number=number: {"last": work(number=number)})
+        made.node(name=f"n{number}")(lambda state, number=number: {"last": work(number=number)})  # type: ignore[misc]
     return made
 
 

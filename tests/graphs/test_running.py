@@ -299,10 +299,10 @@ def test_whoever_stays_goes_on_as_soon_as_what_the_run_waits_for_has_come(
         waits = flow.run("r", store=ledger)
     assert (waits.status, [wait.kind.value for wait in waits.waits]) == ("waiting", ["timer"])
     with host.process() as ledger:
-        still = flow.run("r", store=ledger, stay="3s")
+        still = flow.run("r", store=ledger, wait="3s")
     assert still.status == "waiting"
     with host.process() as ledger:
-        outcome = flow.run("r", store=ledger, stay="20s")
+        outcome = flow.run("r", store=ledger, wait="20s")
     assert outcome.status == "completed"
     assert effects.done == ["a", "after"]
 
@@ -385,7 +385,7 @@ def test_a_decision_that_nobody_can_use_yet_does_not_make_the_run_spin(
     gc.collect()
     host.decide(Verb.DID_NOT_HAPPEN)
     with host.process() as ledger:
-        outcome = flow.run("r", store=ledger, stay="1s")
+        outcome = flow.run("r", store=ledger, wait="1s")
     assert outcome.status == "waiting"
     assert outcome.waits
     assert effects.done == []
@@ -457,7 +457,11 @@ def _declared(name: str) -> DeclaredNode:
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [({"stay": "soon"}, "stay"), ({"patience": "-1s"}, "patience")],
+    [
+        ({"wait": "soon"}, "wait"),
+        ({"acquire_timeout": 5}, "acquire_timeout=5 has no unit"),
+        ({"settle_timeout": "-1s"}, "settle_timeout"),
+    ],
 )
 def test_a_duration_that_is_none_is_refused_before_the_run_exists(
     host: Host, effects: Effects, options: dict[str, Any], text: str

@@ -9,6 +9,7 @@ import logging
 import subprocess
 import sys
 import threading
+import typing
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.engine.session import current_scope
+from nottwice.guard import declare as declare_module
 from nottwice.guard import registry
 from nottwice.model.call import CallIdentity, CallStatus, ReplayClass
 from tests.fakes import Host
@@ -470,3 +472,17 @@ def test_the_users_line_and_one_of_ours_stand_above_the_sentence_that_helps(
     assert "agent.py" in frames[0]
     assert "During handling" not in ended.stderr
     assert says in ended.stderr
+
+
+def test_help_shows_every_option_with_its_meaning() -> None:
+    options = list(inspect.signature(nt.tool).parameters.values())
+    assert options[0].name == "replay_class"
+    assert all(option.kind is inspect.Parameter.KEYWORD_ONLY for option in options[1:])
+    declared = {
+        name
+        for variant in typing.get_overloads(declare_module.tool)
+        for name in inspect.signature(variant).parameters
+    }
+    assert {option.name for option in options} == declared
+    for option in options:
+        assert f" {option.name}: " in (nt.tool.__doc__ or "") or option.name == "replay_class"

@@ -270,10 +270,11 @@ def test_the_clock_of_a_ledger_is_the_one_it_was_given(folder: Path, sender: Sen
         assert (row.created_at, row.finished_at) == (1_000_000.0, 1_000_000.0)
 
 
-@pytest.mark.parametrize("patience", ["soon", 0, -1])
-def test_patience_is_a_duration(patience: Any) -> None:
-    with pytest.raises(nt.NottwiceError, match="patience"):
-        nt.open(":memory:").run("r", patience=patience)
+@pytest.mark.parametrize("name", ["acquire_timeout", "settle_timeout"])
+@pytest.mark.parametrize("given", ["soon", 0, 5, 2.5, -1])
+def test_a_timeout_is_a_duration_with_a_unit(name: str, given: Any) -> None:
+    with pytest.raises(nt.NottwiceError, match=f"{name}=.* (unit|duration)"):
+        nt.open(":memory:").run("r", **{name: given})
 
 
 def test_a_folder_of_other_things_is_not_made_a_ledger_by_mistake(tmp_path: Path) -> None:

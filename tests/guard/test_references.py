@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import os.path
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -195,6 +197,32 @@ def test_nothing_is_run() -> None:
         return trap.armed, trap.missing, trap()  # type: ignore[operator]
 
     assert "trap.armed" in named(read_references(function))
+
+
+def test_what_code_means_does_not_depend_on_which_names_were_used_before() -> None:
+    """The names of nottwice are imported when first used; reading code must not notice."""
+    program = """
+import sys
+import nottwice as nt
+from nottwice.guard.references import read_references
+
+def node(state):
+    nt.sleep("1s")
+    raise nt.agent.File("x")
+
+if sys.argv[1] == "used":
+    nt.sleep, nt.agent.File
+print(sorted((found.text, len(found.values)) for found in read_references(node).found))
+"""
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program, when], capture_output=True, text=True, check=True
+        ).stdout
+        for when in ("fresh", "used")
+    ]
+    assert said[0] == said[1]
+    assert "('nt.sleep', 2)" in said[0]
+    assert "('nt.agent.File', 3)" in said[0]
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_another_thread_is_refused_with_or_without_the_context(ledger: nt.Ledger
         error = in_thread(lambda: enter(ledger.run("r")))
         assert isinstance(error, nt.RunBusy)
         assert "Run 'r' is driven by this very process, in another thread" in str(error)
-        assert "Nothing was done. Wait for it with wait_seconds=..." in str(error)
+        assert "Nothing was done. Wait for it with acquire_timeout=..." in str(error)
         bare: list[object] = []
         thread = threading.Thread(
             target=lambda: bare.append(_error_of(lambda: enter(ledger.run("r"))))
@@ -313,7 +313,7 @@ def test_waiting_ends_when_the_run_is_given_up(ledger: nt.Ledger) -> None:
     holder.start()
     held.wait(timeout=10)
     threading.Timer(0.1, waiting.set).start()
-    found.append(enter(ledger.run("r", wait_seconds=10)))
+    found.append(enter(ledger.run("r", acquire_timeout="10s")))
     holder.join()
     assert found == ["entered"]
 
@@ -321,7 +321,7 @@ def test_waiting_ends_when_the_run_is_given_up(ledger: nt.Ledger) -> None:
 def test_waiting_is_bounded_by_the_clock() -> None:
     host = Host()
     with host.process() as ledger, ledger.run("r"):
-        error = in_thread(lambda: enter(ledger.run("r", wait_seconds=3)))
+        error = in_thread(lambda: enter(ledger.run("r", acquire_timeout="3s")))
     assert isinstance(error, nt.RunBusy)
     assert sum(host.clock.pauses) == pytest.approx(3)
 
@@ -330,7 +330,7 @@ def test_a_waiter_that_is_cancelled_does_not_keep_the_run(ledger: nt.Ledger) -> 
     """Its claim goes through, because nothing may stop it half-way, and is given up again."""
 
     async def wait_for_it() -> None:
-        async with ledger.run("r", wait_seconds=10):
+        async with ledger.run("r", acquire_timeout="10s"):
             raise AssertionError("entered")
 
     async def main() -> None:
@@ -437,7 +437,7 @@ def test_a_block_that_is_cancelled_while_it_drains_still_gives_the_run_up(
         with pytest.raises(asyncio.CancelledError):
             await task
         go_on.set()
-        async with ledger.run("r", wait_seconds=10):
+        async with ledger.run("r", acquire_timeout="10s"):
             assert [row.status for row in ledger.store.calls("r")] == [CallStatus.DONE]
 
     asyncio.run(main())

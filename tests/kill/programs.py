@@ -324,7 +324,7 @@ async def _cancel_block(process: Process) -> None:
     with process.reporting():
         async with process.open_run(ledger):
             process.say(opened_too_early=True)
-    async with ledger.run(process.plan.run, wait_seconds=60):
+    async with ledger.run(process.plan.run, acquire_timeout="60s"):
         process.say_receipt(await _maybe_await(act.receipt(order=ORDER)))
 
 

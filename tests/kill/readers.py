@@ -55,7 +55,7 @@ def drive(name: str, runs: int, calls: int) -> None:
 
 
 def make_run(run: str, calls: int) -> None:
-    with nt.run(run, store=LEDGER, wait_seconds=30):
+    with nt.run(run, store=LEDGER, acquire_timeout="30s"):
         for number in range(calls):
             send(run, number)
             note(TOLD, f"{run} {number}")

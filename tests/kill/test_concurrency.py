@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("is_async", [False, True], ids=["threads", "event
 
 @pytest.mark.parametrize("kind", EFFECTFUL)
 def test_processes_that_start_the_same_run_at_once_make_one_effect(case: Case, kind: str) -> None:
-    crowd = [case.start(kind=kind, run_options={"wait_seconds": 60}) for _ in range(4)]
+    crowd = [case.start(kind=kind, run_options={"acquire_timeout": "60s"}) for _ in range(4)]
     said = [agent.end().said for agent in crowd]
     assert [one.get("value") for one in said] == [RESULT] * len(crowd), said
     assert [one["replayed"] for one in said].count(False) == 1

@@ -43,7 +43,7 @@ def mail(to: str) -> str:
     return "sent"
 
 try:
-    with nt.run("invoice-7", store=store, patience="5s"):
+    with nt.run("invoice-7", store=store, settle_timeout="5s"):
         say(result=mail("ann"))
 except nt.NottwiceError as error:
     say(error=type(error).__name__)

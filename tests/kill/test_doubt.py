@@ -69,7 +69,7 @@ def test_an_answer_that_is_older_than_the_settle_time_licenses_nothing(case: Cas
     """verify looks, sees nothing, and takes an hour to say so; meanwhile the effect arrives."""
     plan: dict[str, Any] = {"kind": "settled", "options": {"settles": "30m"}, "hours_ahead": 0}
     gate = kill_while_the_request_is_queued(case, **plan)
-    patient = {"patience": "1d"}
+    patient = {"settle_timeout": "1d"}
     resumed = case.finish(**plan, run_options=patient, more={"lingering_gate": gate})
     assert (resumed.said["value"], resumed.said["settled_by"]) == (RESULT, "verify")
     check_state(case, State("DONE", 1, 1))
@@ -92,7 +92,7 @@ def test_the_settle_time_counts_from_the_proof_of_death_and_not_from_the_attempt
     plan: dict[str, Any] = {"kind": "settled", "options": {"settles": "1h"}}
     kill_at(case, "after intent", "settled", is_async=False)
     # Two hours later by the clock, but the death was not known before.
-    late = case.finish(**plan, hours_ahead=2, run_options={"patience": "2h"})
+    late = case.finish(**plan, hours_ahead=2, run_options={"settle_timeout": "2h"})
     assert late.said["value"] == RESULT
     looks = [one.answer for one in case.world.verifications(case.effect)]
     assert looks == ["not found", "not found"], "when the death was proven, and an hour later"

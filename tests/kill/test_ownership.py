@@ -51,7 +51,7 @@ def test_a_slow_owner_is_not_overtaken_even_if_verify_finds_nothing(
 
 def test_who_waits_for_a_slow_owner_gets_its_receipt(case: Case) -> None:
     owner, gate = start_and_hold(case, kind="unsafe")
-    waiting = case.start(kind="unsafe", run_options={"wait_seconds": 60})
+    waiting = case.start(kind="unsafe", run_options={"acquire_timeout": "60s"})
     case.client.release(gate)
     assert owner.end().said["replayed"] is False
     assert waiting.end().said["replayed"] is True
@@ -71,7 +71,7 @@ def test_a_stopped_owner_is_alive_and_overtaken_only_when_killed(
     assert other.said["error"] == "RunBusy"
     assert stopped.kill().was_killed
     # At once: no lease has to run out.
-    successor = case.finish(kind=kind, run_options={"wait_seconds": 0})
+    successor = case.finish(kind=kind, run_options={"acquire_timeout": None})
     assert successor.said.get("error") != "RunBusy"
     waits = kind == "unsafe" or (kind == "verified" and not applied)
     assert ("value" in successor.said) is not waits

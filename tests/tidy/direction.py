@@ -27,6 +27,7 @@ TIERS = (
     ("graphs",),
     ("versions", "reviews", "agent", "policy", "recipes", "worker"),
     ("views",),
+    ("types",),
     ("adapters", "testing", "cli", "web", "__main__"),
 )
 TIER = {room: number for number, rooms in enumerate(TIERS) for room in rooms}
@@ -81,6 +82,9 @@ def import_cycles(tree: Tree) -> Iterator[Finding]:
             if target != _module_name(path)
         }
         for path, module in modules(tree)
+        # The front door imports a room when one of its names is first used, never before: a test
+        # of the public names proves it. So the outermost rooms may use it.
+        if _module_name(path) != "nottwice"
     }
     paths = {_module_name(path): path for path in tree}
     try:

@@ -181,9 +181,9 @@ class Agent(Graph[RunState]):
         message: Spoken | None = None,
         message_id: str | None = None,
         store: AnyStore = None,
-        wait_seconds: float = 0.0,
-        patience: Duration = "60s",
-        stay: Duration | None = None,
+        acquire_timeout: Duration | None = None,
+        settle_timeout: Duration = "60s",
+        wait: Duration | None = None,
     ) -> Outcome[RunState]:
         """Work on a task: start it, resume it, or tell how it ended; there is no difference.
 
@@ -193,14 +193,14 @@ class Agent(Graph[RunState]):
         work. Say it with the goal; a process that resumes the run may pass its functions again.
         ``plan``: steps to begin with. ``message``: say something to the run, which continues even
         if it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
-        run is finished or waits; ``store`` and ``stay`` as for graphs. ``input`` is all of it as
+        run is finished or waits; ``store`` and ``wait`` as for graphs. ``input`` is all of it as
         one dict.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         running.check_no_loop(self, "await agent.arun(...)")
         with self._told(run_id, input, goal, done_when, plan) as (told, again):
             ledger = ledger_of(store)
-            asked = running.Asked(self, run_id, told, wait_seconds, patience, stay)
+            asked = running.Asked(self, run_id, told, acquire_timeout, settle_timeout, wait)
             resumed = functools.partial(self._check_resumed, run_id, again, told)
             return drive(_conversing(ledger, asked, message, message_id, resumed), ledger)
 
@@ -216,15 +216,16 @@ class Agent(Graph[RunState]):
         message: Spoken | None = None,
         message_id: str | None = None,
         store: AnyStore = None,
-        wait_seconds: float = 0.0,
-        patience: Duration = "60s",
-        stay: Duration | None = None,
+        acquire_timeout: Duration | None = None,
+        settle_timeout: Duration = "60s",
+        wait: Duration | None = None,
     ) -> Outcome[RunState]:
         """The same without blocking the event loop; the model and async tools run in it."""
         check_not_importing(f"Run {run_id!r} is opened")
         with self._told(run_id, input, goal, done_when, plan) as (told, again):
             ledger = ledger_of(store)
-            asked = running.Asked(_AsyncTwin(self), run_id, told, wait_seconds, patience, stay)
+            twin = _AsyncTwin(self)
+            asked = running.Asked(twin, run_id, told, acquire_timeout, settle_timeout, wait)
             resumed = functools.partial(self._check_resumed, run_id, again, told)
             talked = _conversing(ledger, asked, message, message_id, resumed)
             return await drive_async(talked, ledger)
@@ -457,7 +458,8 @@ def _until_answered(seat: Host, asked: running.Asked) -> Doing[Outcome[Any]]:
     while True:
         if (yield conversation.is_spoken_to(run_id)):
             yield Read(lambda store: check_unchanged(store, graph))
-            yield from conversation.reopen(seat, graph, run_id, wait_seconds=asked.wait_seconds)
+            seconds = asked.acquire_seconds()
+            yield from conversation.reopen(seat, graph, run_id, wait_seconds=seconds)
         outcome = yield from running.running(seat, asked)
         if not (yield conversation.is_spoken_to(run_id)):
             return (yield from costs_told(outcome))

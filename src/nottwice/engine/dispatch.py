@@ -101,6 +101,11 @@ class Receipt(Generic[T]):
     settled_by: str | None = None
     """What ended a doubt about it: ``verify`` or a decision; None if there was none."""
 
+    def __repr__(self) -> str:
+        # Without its value: that may be large, or secret, and receipts end up in logs (P227).
+        how = "replayed" if self.replayed else f"attempt {self.attempts}"
+        return f"<Receipt of {self.tool!r}, call {self.id}, {how}>"
+
 
 def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
     """Make one call happen, once, and return its receipt."""

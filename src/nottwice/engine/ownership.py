@@ -290,7 +290,7 @@ def _wait_or_give_up(
         when = f" since {utc(since):%Y-%m-%d %H:%M:%S} UTC"
     raise RunBusy(
         f"Run {opening.run_id!r} is driven by {who}{when}. Nothing was done. Wait for it with "
-        "wait_seconds=..., or stop that process: a dead holder is overtaken at once.",
+        "acquire_timeout=..., or stop that process: a dead holder is overtaken at once.",
         run_id=opening.run_id,
         holder=other,
         since=since,

@@ -68,6 +68,10 @@ class App:
         for graph in self.graphs:
             graph.belong_to(self.policies, self.graphs)
 
+    def __repr__(self) -> str:
+        # Without its store: that may be a URL with a password in it (P227).
+        return f"<App of {', '.join(graph.id for graph in self.graphs) or 'no graphs'}>"
+
     @property
     def ledger(self) -> Ledger:
         """The ledger of this app."""

@@ -7,7 +7,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet, Sequence
-from typing import Any, Generic, overload
+from typing import Any, Generic, Protocol, overload
 
 from typing_extensions import TypeVar
 
@@ -45,7 +45,18 @@ from nottwice.model.tool import Duration
 from nottwice.store.interface import Store
 
 S = TypeVar("S", default=dict[str, Any])
-N = TypeVar("N", bound=Callable[..., Any])
+T = TypeVar("T")
+Given = TypeVar("Given")
+
+
+class Declarer(Protocol[Given]):
+    """What ``graph.node(...)`` returns: it takes a function of the state, or of nothing."""
+
+    @overload
+    def __call__(self, function: Callable[[Given], T], /) -> Callable[[Given], T]: ...
+
+    @overload
+    def __call__(self, function: Callable[[], T], /) -> Callable[[], T]: ...
 
 
 class Graph(Generic[S]):
@@ -92,13 +103,19 @@ class Graph(Generic[S]):
         self.beside: tuple[Graph[Any], ...] = ()
         self._guard = threading.Lock()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id!r}: {', '.join(self._declared) or 'no nodes'}>"
+
     @property
     def id(self) -> str:
         """The graph's name and version, ``refund@1.0.0``."""
         return f"{self.name}@{self.version}"
 
     @overload
-    def node(self, function: N, /) -> N: ...
+    def node(self, function: Callable[[S], T], /) -> Callable[[S], T]: ...
+
+    @overload
+    def node(self, function: Callable[[], T], /) -> Callable[[], T]: ...
 
     @overload
     def node(
@@ -110,7 +127,7 @@ class Graph(Generic[S]):
         most: int = MOST_VISITS,
         name: str | None = None,
         phase: str | None = None,
-    ) -> Callable[[N], N]: ...
+    ) -> Declarer[S]: ...
 
     def node(
         self,
@@ -187,19 +204,20 @@ class Graph(Generic[S]):
         input: Any = None,
         *,
         store: AnyStore = None,
-        wait_seconds: float = 0.0,
-        patience: Duration = "60s",
-        stay: Duration | None = None,
+        acquire_timeout: Duration | None = None,
+        settle_timeout: Duration = "60s",
+        wait: Duration | None = None,
     ) -> Outcome[S]:
         """Start a run, resume it, or return its finished result. The call is the same for all.
 
         It returns when the run is finished or waits for something. ``store`` is a path, a ledger,
-        or the app, whose policies then apply. ``stay`` is how long to wait here, so that the run
-        resumes as soon as what it waits for arrives. An exception of a node is recorded as the
-        failure of the run and then raised. The same call then tries that node again.
+        or the app, whose policies then apply. ``wait`` is how long to wait here, so that the run
+        resumes as soon as what it waits for arrives. ``acquire_timeout`` and ``settle_timeout``
+        are those of ``nt.run``. An exception of a node is recorded as the failure of the run and
+        then raised. The same call then tries that node again.
         """
         check_not_importing(f"Run {run_id!r} is opened")
-        asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
+        asked = running.Asked(self, run_id, input, acquire_timeout, settle_timeout, wait)
         return running.run(ledger_of(store), asked)
 
     @shows_one_frame
@@ -209,13 +227,13 @@ class Graph(Generic[S]):
         input: Any = None,
         *,
         store: AnyStore = None,
-        wait_seconds: float = 0.0,
-        patience: Duration = "60s",
-        stay: Duration | None = None,
+        acquire_timeout: Duration | None = None,
+        settle_timeout: Duration = "60s",
+        wait: Duration | None = None,
     ) -> Outcome[S]:
         """Like ``run``, without blocking the event loop. Sync nodes run in threads."""
         check_not_importing(f"Run {run_id!r} is opened")
-        asked = running.Asked(self, run_id, input, wait_seconds, patience, stay)
+        asked = running.Asked(self, run_id, input, acquire_timeout, settle_timeout, wait)
         return await running.arun(ledger_of(store), asked)
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:

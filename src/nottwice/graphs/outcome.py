@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from nottwice.model.failure import Failure
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
-from nottwice.model.run import Wait
+from nottwice.model.run import RunRecord, Wait
 
 S = TypeVar("S")
+Status = Literal["queued", "running", "waiting", "completed", "failed", "aborted", "removed"]
+"""What a run can be; the values of ``RunStatus``."""
+
+
+def status_text(run: RunRecord) -> Status:
+    """Where a run stands, in the word that programs compare with."""
+    return "queued" if run.is_queued else run.status.value
 
 
 @frozen_record(frozen=True, slots=True)
@@ -29,8 +36,9 @@ class Outcome(Generic[S]):
     run_id: str
     graph: str
     """The graph that the run is bound to, ``name@version``."""
-    status: str
-    """``queued``, ``running``, ``waiting``, ``completed``, ``failed`` or ``aborted``."""
+    status: Status
+    """``queued``, ``running``, ``waiting``, ``completed``, ``failed``, ``aborted``; ``removed``
+    if retention has removed what it held."""
     state: S
     """The state as of the last checkpoint, in its declared type. A plain dict, as it is stored, if
     the type of the deployed version cannot hold it."""

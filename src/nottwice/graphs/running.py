@@ -23,7 +23,7 @@ from nottwice.errors import (
 )
 from nottwice.graphs.binding import Printed, check_unchanged
 from nottwice.graphs.cancel import cancel_children
-from nottwice.graphs.outcome import NodeMark, Outcome
+from nottwice.graphs.outcome import NodeMark, Outcome, status_text
 from nottwice.graphs.policed import Bonds, check_policed, policies_of
 from nottwice.graphs.readiness import can_go_on, is_ready
 from nottwice.graphs.recorded import recorded_definition
@@ -50,7 +50,7 @@ from nottwice.model.run import (
     StepStatus,
     Wait,
 )
-from nottwice.model.tool import Duration, parse_duration
+from nottwice.model.tool import Duration, parse_duration, timeout_seconds
 from nottwice.store.interface import Store, check_not_removed
 
 POLL_SECONDS = 0.2
@@ -83,12 +83,15 @@ class Asked:
     graph: Runnable
     run_id: str
     input: Any
-    wait_seconds: float = 0.0
-    patience: Duration = "60s"
-    stay: Duration | None = None
+    acquire_timeout: Duration | None = None
+    settle_timeout: Duration = "60s"
+    wait: Duration | None = None
     parent: RunRecord | None = None
     told_to_stop: Callable[[], bool] | None = None
     """Whether to release the run at the end of the current node."""
+
+    def acquire_seconds(self) -> float:
+        return timeout_seconds(self.acquire_timeout, what="acquire_timeout")
 
 
 def run(ledger: Ledger, asked: Asked) -> Outcome[Any]:
@@ -115,10 +118,7 @@ def running(host: Host, asked: Asked) -> Doing[Outcome[Any]]:
     """Like ``run``, as a generator. The code that drives it drives the run."""
     clock, graph = host.clock, asked.graph
     run_id = check_id(asked.run_id, what="The run id")
-    stay_seconds = 0.0
-    if asked.stay is not None:
-        stay_seconds = parse_duration(asked.stay, what="stay")
-    deadline = clock.now() + stay_seconds
+    deadline = clock.now() + timeout_seconds(asked.wait, what="wait")
     check_policed(host.policies, graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
@@ -235,8 +235,8 @@ def _advance(
         run_id=asked.run_id,
         find_tool=registry.find_tool,
         lists_tools=graph.converses,
-        wait_seconds=asked.wait_seconds,
-        patience_seconds=parse_duration(asked.patience, what="patience"),
+        wait_seconds=asked.acquire_seconds(),
+        patience_seconds=parse_duration(asked.settle_timeout, what="settle_timeout"),
         policies=policies,
         cadence=graph.cadence,
         begins=begins,
@@ -408,7 +408,7 @@ def _outcome(graph: Runnable | None, seen: _Seen) -> Outcome[Any]:
     return Outcome(
         run_id=known.workflow_id,
         graph=known.graph_id or "",
-        status="queued" if known.is_queued else known.status.value,
+        status=status_text(known),
         state=thaw(dict(seen.state)) if graph is None else graph.state.show(seen.state),
         version=seen.version,
         reviews=seen.reviews,

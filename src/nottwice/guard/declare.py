@@ -13,7 +13,7 @@ import inspect
 import logging
 import operator
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Literal, NoReturn, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
 
 from nottwice.engine.dispatch import Receipt, Request, perform
 from nottwice.engine.drivers import drive, drive_async
@@ -21,7 +21,7 @@ from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import current_attempt
 from nottwice.errors import InvalidTool, RunBlocked, UnclassifiedTool, UsageError
 from nottwice.guard import registry
-from nottwice.guard.declaration import Duration, VerifyHook, read_declaration
+from nottwice.guard.declaration import Declaration, Duration, VerifyHook, read_declaration
 from nottwice.guard.definition import Definition
 from nottwice.guard.frames import without_our_frames
 from nottwice.guard.request import Requests
@@ -30,6 +30,7 @@ from nottwice.model.failure import Classifier, RetryPolicy
 from nottwice.model.tool import OWN_PREFIX, Repeat, Tool, parse_duration
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 log = logging.getLogger("nottwice")
 
@@ -47,7 +48,16 @@ class SyncTool(Protocol[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
-    def __get__(self, instance: Any, owner: Any = None) -> SyncTool[..., R]: ...
+    # From the class, where a method, a class method and a static method cannot be told apart; and
+    # from an instance, which is handed over. Only the call hands it over: a receipt of a method is
+    # had from the class.
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> SyncTool[..., R]: ...
+
+    @overload
+    def __get__(
+        self: SyncTool[Concatenate[Any, Q], R], instance: object, owner: Any = None
+    ) -> Callable[Q, R]: ...
 
     def receipt(self, *args: P.args, **kwargs: P.kwargs) -> Receipt[R]:
         """The same call, answered with its receipt: value, replayed, id, attempts."""
@@ -72,7 +82,16 @@ class AsyncTool(Protocol[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
 
-    def __get__(self, instance: Any, owner: Any = None) -> AsyncTool[..., R]: ...
+    # From the class, where a method, a class method and a static method cannot be told apart; and
+    # from an instance, which is handed over. Only the call hands it over: a receipt of a method is
+    # had from the class.
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> AsyncTool[..., R]: ...
+
+    @overload
+    def __get__(
+        self: AsyncTool[Concatenate[Any, Q], R], instance: object, owner: Any = None
+    ) -> Callable[Q, Coroutine[Any, Any, R]]: ...
 
     def receipt(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Receipt[R]]:
         """The same call, answered with its receipt: value, replayed, id, attempts."""
@@ -169,6 +188,32 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
 
     ``replay_class`` is ``"pure"`` (nothing), ``"idempotent_with_key"`` (nothing, if the upstream
     gets the same key inside its window) or ``"unsafe_on_replay"`` (it happens again).
+
+    For keyed tools, both required:
+        key: a template such as ``"refund-{order_id}"``, a function of the parameters, or
+            ``nt.key_per_call``.
+        window: how long the upstream remembers a key, ``"24h"``.
+    For keyed and unsafe tools:
+        verify: a function of an ``nt.Call`` that looks whether it happened; sync or async.
+        settles: how long after the end of an attempt the upstream may still apply it.
+        verify_limit: how long ``verify`` may take.
+        once_per: the arguments that say which effect it is; all others do not count.
+        approve: True: a person approves each call first; ``"24h"``: and that counts so long.
+        repeat: may a model do the very same again? ``"ask"`` a person, ``"free"``, ``"never"``.
+        parallel: True: among the calls of one reply of a model it has no order.
+    For pure tools:
+        durable: True: its result is durable before it is returned, because it cost something.
+    For all tools:
+        name: its name in the ledger; otherwise that of the function.
+        classify: a function of an exception that says what it means.
+        retry: an ``nt.RetryPolicy``.
+        time_limit: how long one attempt may take.
+        volatile: arguments that do not count for the identity; ``"*"`` (pure only): all.
+        bound_by: for methods, required there: attributes that tell instances apart, or ``()``.
+        tags: words of your own, kept with the declaration.
+        keep: how long its rows are kept after their run has ended.
+        rate: the name of its rate-limit class, for policies.
+        redact: a function of a text that is about to be recorded: what may be.
     """
     if callable(replay_class):
         _refuse_unclassified(getattr(replay_class, "__name__", "?"), None)
@@ -180,6 +225,20 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
             raise without_our_frames(error) from None
 
     return protect
+
+
+def _shown_signature() -> inspect.Signature:
+    """What ``help`` shows. ``tool`` takes any word, and answers a misspelt one with a hint."""
+    replay_class = inspect.Parameter(
+        "replay_class",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        annotation='Literal["pure", "idempotent_with_key", "unsafe_on_replay"]',
+    )
+    options = list(inspect.signature(Declaration).parameters.values())[1:]
+    return inspect.Signature([replay_class, *options], return_annotation="Protector")
+
+
+cast("Any", tool).__signature__ = _shown_signature()
 
 
 def _protect(function: Callable[..., Any], replay_class: object, words: dict[str, Any]) -> Any:

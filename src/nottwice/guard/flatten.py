@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -34,8 +35,7 @@ import pydantic_core
 MAX_DECIMAL_DIGITS = 400
 
 _SECRETS = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
-# `str` of these is text that pydantic reads back. The pydantic classes are no longer subclasses of
-# the core ones since 2.10.
+# `str` of these is text that pydantic reads back.
 _WRITTEN_AS_TEXT = (
     UUID,
     PurePath,
@@ -47,7 +47,6 @@ _WRITTEN_AS_TEXT = (
     IPv6Network,
     pydantic_core.Url,
     pydantic_core.MultiHostUrl,
-    *(each for each in (pydantic.AnyUrl, pydantic.PostgresDsn) if isinstance(each, type)),
 )
 _ABSENT = object()
 
@@ -194,9 +193,22 @@ def _flatten_scalar(value: Any, *, path: str, normalise: bool) -> Any:
         return _write_duration(value)
     if isinstance(value, Decimal):
         return _write_decimal(value, path=path, normalise=normalise)
-    if isinstance(value, _WRITTEN_AS_TEXT):
+    if isinstance(value, _WRITTEN_AS_TEXT) or _is_url(value):
         return str(value)
     return value
+
+
+def _is_url(value: Any) -> bool:
+    """Whether it is a URL of pydantic, whose classes are no subclasses of the core's since 2.10.
+
+    Such a value exists only if the module of its class was imported, which takes too long to be
+    done for every program.
+    """
+    networks = sys.modules.get("pydantic.networks")
+    if networks is None:
+        return False
+    kinds = (networks.AnyUrl, networks.PostgresDsn)
+    return isinstance(value, tuple(kind for kind in kinds if isinstance(kind, type)))
 
 
 def _write_instant(value: datetime, *, path: str) -> str:

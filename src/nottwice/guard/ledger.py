@@ -1,4 +1,4 @@
-"""Opening a ledger, and the runs in it: ``nt.open(...)`` and ``nt.run(...)`` (E1, B1).
+"""Opening a ledger, and the runs in it: ``nt.Ledger(...)`` and ``nt.run(...)`` (E1, B1).
 
 A ledger that is opened by its path is shared by everything in this process that names the same
 file, so that concurrent runs share their commits.
@@ -43,10 +43,9 @@ from nottwice.model.graph import parse_version
 from nottwice.model.keyring import Keyring
 from nottwice.model.run import RunRecord
 from nottwice.model.seal import Seals
-from nottwice.model.tool import Duration, parse_duration
+from nottwice.model.tool import Duration, parse_duration, timeout_seconds
 from nottwice.store import whereabouts
 from nottwice.store.interface import Store
-from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
 from nottwice.store.memory import MemoryStore
 from nottwice.store.postgres_place import is_postgres
 from nottwice.store.sqlite import SqliteStore
@@ -109,19 +108,30 @@ def _stand_in() -> StandIn | None:
 
 
 class Ledger:
-    """An open ledger. Use it as a context manager, or close it."""
+    """An open ledger: a path, ``"file:FOLDER"``, ``"postgresql://…"``, ``":memory:"``, or a store.
 
+    Use it as a context manager, or close it. Without a path: ``NOTTWICE_STORE``, else ``store``
+    under ``[tool.nottwice]`` in pyproject.toml, else ``nottwice.db`` in the current folder, as for
+    every command. With ``create=False`` a ledger that is not there is an error instead of an empty
+    one. ``policy``: a function, or several, that see every call before it is made, and may refuse
+    it. ``key``: the text of a key, its bytes, or a function that fetches either; else
+    ``NOTTWICE_KEY``, ``NOTTWICE_KEY_FILE``, or ``key_file`` under ``[tool.nottwice]`` in
+    pyproject.toml. ``clock`` replaces the real time, in tests.
+    """
+
+    @shows_one_frame
     def __init__(
         self,
-        store: Store,
+        store: str | Path | Store | None = None,
         *,
+        create: bool = True,
         clock: Clock | None = None,
         policy: Policies = None,
         key: KeySource = None,
         driver: Driver = USUAL,
     ) -> None:
-        self._store = store
         self._clock = clock or SystemClock()
+        self._store = _opened(store, now=self._clock.now, create=create, key=key)
         self._driver = driver
         self.policies = read_policies(policy)
         """Who is asked before every call of its runs (L9)."""
@@ -170,8 +180,8 @@ class Ledger:
         self,
         run_id: str,
         *,
-        wait_seconds: float = 0.0,
-        patience: Duration = "60s",
+        acquire_timeout: Duration | None = None,
+        settle_timeout: Duration = "60s",
         policy: Policies = None,
         version: str | None = None,
         checkpoints: Checkpoints | None = None,
@@ -185,8 +195,8 @@ class Ledger:
         return Run(
             self.with_policies(read_policies(policy)),
             run_id,
-            wait_seconds=wait_seconds,
-            patience_seconds=parse_duration(patience, what="patience"),
+            wait_seconds=timeout_seconds(acquire_timeout, what="acquire_timeout"),
+            patience_seconds=parse_duration(settle_timeout, what="settle_timeout"),
             version=None if version is None else parse_version(version, what=f"Run {run_id!r}"),
             cadence=_cadence(run_id, checkpoints),
         )
@@ -272,6 +282,9 @@ class Ledger:
             )
         return run
 
+    def __repr__(self) -> str:
+        return f"<Ledger {self._store.location!r}>"
+
     def close(self) -> None:
         """Close the ledger. Everything that was reported durable stays so."""
         self.store.close()
@@ -299,7 +312,7 @@ AnyStore = str | Path | Ledger | Store | Home | None
 """Where runs are: a path or URL, a ledger, a store, an app; None: what settings say."""
 
 
-@shows_one_frame
+# Until the rename: old places.
 def open_ledger(
     store: str | Path | Store | None = None,
     *,
@@ -308,29 +321,11 @@ def open_ledger(
     policy: Policies = None,
     key: KeySource = None,
 ) -> Ledger:
-    """Open a ledger: a path, ``"file:FOLDER"``, ``"postgresql://…"``, ``":memory:"``, or a store.
+    """The same as ``Ledger(...)``."""
+    return Ledger(store, create=create, clock=clock, policy=policy, key=key)
 
-    Without a path: ``NOTTWICE_STORE``, else ``store`` under ``[tool.nottwice]`` in pyproject.toml,
-    else ``nottwice.db`` in the current folder, as for every command. With ``create=False`` a ledger
-    that is not there is an error instead of an empty one. ``policy``: a function, or several, that
-    see every call before it is made, and may refuse it. ``key``: the text of a key, its bytes, or a
-    function that fetches either; else ``NOTTWICE_KEY``, ``NOTTWICE_KEY_FILE``, or ``key_file``
-    under ``[tool.nottwice]`` in pyproject.toml.
-    """
-    clock = clock or SystemClock()
-    if store is None:
-        store = default_store()
-    if isinstance(store, str | Path):
-        check_spelling(store)
-        stand_in = _stand_in()
-        known = None if stand_in is None else stand_in.opened(store)
-        if known is not None:
-            store = known
-        elif str(store) == MEMORY:
-            store = MemoryStore(now=clock.now())
-        else:
-            store = _store_at(store, now=clock.now(), create=create, key=key)
-    return Ledger(store, clock=clock, policy=policy, key=key)
+
+# End of the old places.
 
 
 @shows_one_frame
@@ -338,8 +333,8 @@ def run(
     run_id: str,
     *,
     store: AnyStore = None,
-    wait_seconds: float = 0.0,
-    patience: Duration = "60s",
+    acquire_timeout: Duration | None = None,
+    settle_timeout: Duration = "60s",
     policy: Policies = None,
     version: str | None = None,
     checkpoints: Checkpoints | None = None,
@@ -348,21 +343,22 @@ def run(
 
     Starts the run or resumes it; there is no difference. What an earlier process left in doubt is
     reconciled before the block begins; if that needs a person, ReplayUnsafeError says where to
-    decide. ``wait_seconds``: how long to wait for another holder before RunBusy. ``patience``:
-    how long a ``verify`` hook may be asked again before a person is. ``policy``: a function, or
-    several, that see every call of this run before it is made, and may refuse it. ``version``:
-    that of this code, ``"1.2.0"``. The run keeps the one that it began with, and only the same
-    version or another patch of it continues it; any other is WorkflowVersionMismatch.
-    ``checkpoints``: when pure results and marks of steps become durable: ``"effects"`` (with the
-    next effect, or within 100 ms; the default), ``"every_step"``, ``"on_exit"``, a number of steps,
-    or a time such as ``"30s"``; effects and replies of models always are.
+    decide. ``acquire_timeout``: how long to wait for another holder before RunBusy; None: not at
+    all. ``settle_timeout``: how long to ask ``verify`` again, and to wait for ``settles``, before a
+    person is asked. ``policy``: a function, or several, that see every call of this run before it
+    is made, and may refuse it. ``version``: that of this code, ``"1.2.0"``. The run keeps the one
+    that it began with, and only the same version or another patch of it continues it; any other is
+    WorkflowVersionMismatch. ``checkpoints``: when pure results and marks of steps become durable:
+    ``"effects"`` (with the next effect, or within 100 ms; the default), ``"every_step"``,
+    ``"on_exit"``, a number of steps, or a time such as ``"30s"``; effects and replies of models
+    always are.
     """
     # Before the ledger is opened, which would make its file.
     check_not_importing(f"Run {run_id!r} is opened")
     return ledger_of(store).run(
         run_id,
-        wait_seconds=wait_seconds,
-        patience=patience,
+        acquire_timeout=acquire_timeout,
+        settle_timeout=settle_timeout,
         policy=policy,
         version=version,
         checkpoints=checkpoints,
@@ -432,6 +428,24 @@ def check_spelling(given: str | Path) -> None:
         ) from None
 
 
+def _opened(
+    given: str | Path | Store | None, *, now: Callable[[], float], create: bool, key: KeySource
+) -> Store:
+    """The store of a ledger that is opened by itself; others in this process do not share it."""
+    if given is None:
+        given = default_store()
+    if not isinstance(given, str | Path):
+        return given
+    check_spelling(given)
+    stand_in = _stand_in()
+    known = None if stand_in is None else stand_in.opened(given)
+    if known is not None:
+        return known
+    if str(given) == MEMORY:
+        return MemoryStore(now=now())
+    return _store_at(given, now=now(), create=create, key=key)
+
+
 def _shared_store(given: str | Path | None, *, create: bool) -> Store:
     if given is None:
         given = default_store()
@@ -487,9 +501,12 @@ def _store_at(
     if is_postgres(given):
         return _on_postgres(str(given), now=now, create=create, seals=seals)
     path = _local_path(given)
+    if not str(given).startswith(FOLDER) and not path.is_dir():
+        return SqliteStore(path, now=now, create=create, seals=seals)
+    # Here, because most programs keep their ledger in one file and need not load this store.
+    from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
+
     if not str(given).startswith(FOLDER):
-        if not path.is_dir():
-            return SqliteStore(path, now=now, create=create, seals=seals)
         if not (path / OWN_FOLDER).is_dir():
             raise StoreError(
                 f"{path} is a folder, and not a nottwice ledger. Nothing was opened. For a SQLite "

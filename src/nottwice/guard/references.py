@@ -29,6 +29,8 @@ _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
 _CODE = (FunctionType, MethodType, functools.partial, property, staticmethod, classmethod)
 _OWN_TOOLS = ("nottwice.recipes.", "nottwice.agent.scratchpad")
 MISSING = object()
+_OWN_HOOKS = ("nottwice", "nottwice.agent")
+"""Modules of nottwice that import their names when they are first used."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -252,11 +254,14 @@ def _resolve(path: tuple[str, ...], names: dict[str, Any]) -> Reference | None:
 
 
 def static_attribute(value: Any, name: str) -> Any:
-    """An attribute without running anything: no module hook, no property, no descriptor.
+    """An attribute without running code of others: no module hook, no property, no descriptor.
 
-    MISSING if there is none.
+    MISSING if there is none. The hook of nottwice itself is run: it only imports what a name means,
+    and what code means must not depend on which names were used before.
     """
     if isinstance(value, ModuleType):
+        if value.__name__ in _OWN_HOOKS:
+            return getattr(value, name, MISSING)
         return vars(value).get(name, MISSING)
     return inspect.getattr_static(value, name, MISSING)
 

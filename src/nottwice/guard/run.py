@@ -61,6 +61,9 @@ class Run:
         self._token: contextvars.Token[Scope | None] | None = None
         self._session: Session | None = None
 
+    def __repr__(self) -> str:
+        return f"<Run {self.id!r}{'' if self._session is None else ', open'}>"
+
     def __enter__(self) -> Run:
         try:
             self._check_fresh()

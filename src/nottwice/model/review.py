@@ -164,6 +164,10 @@ class Review:
     about: str | None = None
     """What a person is shown, as JSON; see ``model/asked.py``."""
 
+    def __repr__(self) -> str:
+        run_id = self.identity.workflow_id
+        return f"<Review {self.review_id}: {self.kind.value}, {self.status.value}, run {run_id!r}>"
+
     @property
     def blocks(self) -> bool:
         """Whether all new effects of the run wait for it (D11).

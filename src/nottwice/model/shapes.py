@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from nottwice.errors import LedgerCorrupt
 
@@ -64,6 +64,8 @@ def _types(hint: Any) -> Iterator[type]:
     if origin in (Union, UnionType):
         for each in get_args(hint):
             yield from _types(each)
+    elif origin is Literal:
+        yield from map(type, get_args(hint))
     elif hint is float:
         # JSON spells a whole number without a point.
         yield from (float, int)

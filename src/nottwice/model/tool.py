@@ -133,6 +133,11 @@ def parse_duration(duration: Duration, *, what: str) -> float:
     return seconds
 
 
+def timeout_seconds(timeout: Duration | None, *, what: str) -> float:
+    """How long to wait at most, in seconds; None: not at all."""
+    return 0.0 if timeout is None else parse_duration(timeout, what=what)
+
+
 _UNITS_NEEDED = (
     "Write a number and a unit, '500ms', '30s', '15m', '24h' or '7d', or give a datetime.timedelta."
 )

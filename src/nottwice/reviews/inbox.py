@@ -25,6 +25,9 @@ class Reviews:
     def __init__(self, store: str | Path | Ledger) -> None:
         self._ledger = store if isinstance(store, Ledger) else open_ledger(store, create=False)
 
+    def __repr__(self) -> str:
+        return f"<Reviews of {self._ledger.location!r}>"
+
     def close(self) -> None:
         """Close the ledger."""
         self._ledger.close()

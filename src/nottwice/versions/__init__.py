@@ -1,1 +1,9 @@
-"""Versions of graphs: which still have open runs, and the lock file that a build checks."""
+"""Versions of graphs: moving runs to another one, what still drains, and the lock of a build.
+
+``nt.versions.migrate`` moves one run, ``nt.versions.migrate_all`` every open run of a version.
+"""
+
+from nottwice.versions.migrate import migrate, migrate_all
+from nottwice.versions.migrate_plan import Migration
+
+__all__ = ["Migration", "migrate", "migrate_all"]

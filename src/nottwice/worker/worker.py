@@ -92,6 +92,9 @@ class Worker:
         self._heard: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._stopping = False
 
+    def __repr__(self) -> str:
+        return f"<Worker of {self.app!r}: {self.tally!r}>"
+
     def run(self, *, until_idle: bool = False) -> Tally:
         """Work until ``stop()`` is called or, with ``until_idle``, until no run can continue.
 

@@ -85,6 +85,7 @@ def _advance(errand: Errand, settings: Settings) -> None:
     before = errand.epoch
     title = f"Run {errand.run_id} of {errand.graph} {'continues' if before else 'starts'}."
     show = AgentProgress if is_agent(errand.app, errand.graph) else Progress
+    stay = timedelta(seconds=errand.stay_seconds) if errand.stay_seconds else None
     watch = watched(errand.run_id, title=title, on_wait=show_waits, show=show)
     try:
         with output_to_stderr(), contextlib.nullcontext() if errand.quiet else watch:
@@ -92,8 +93,8 @@ def _advance(errand: Errand, settings: Settings) -> None:
                 errand.graph,
                 errand.run_id,
                 errand.input,
-                wait_seconds=errand.stay_seconds,
-                stay=timedelta(seconds=errand.stay_seconds) if errand.stay_seconds else None,
+                acquire_timeout=stay,
+                wait=stay,
                 **errand.options,
             )
     except Exception as error:

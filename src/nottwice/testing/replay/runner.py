@@ -31,6 +31,7 @@ from nottwice.engine.stops import is_wait
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome as RunOutcome
+from nottwice.graphs.outcome import status_text
 from nottwice.guard.ledger import Ledger, stand_in_everywhere, stand_in_here
 from nottwice.guard.policies import NoneAsked
 from nottwice.model import values
@@ -144,7 +145,7 @@ def _end_block(trace: Trace, run: RunRecord) -> None:
     if is_wait(trace.error):
         trace.error = None
     if trace.error is None or run.status is RunStatus.COMPLETED:
-        trace.outcome = RunOutcome(run.workflow_id, "", run.status.value, None, 0, waits=run.waits)
+        trace.outcome = RunOutcome(run.workflow_id, "", status_text(run), None, 0, waits=run.waits)
     trace.visits = {BLOCK: None, **trace.visits}
     trace.steps = {**trace.steps, BLOCK: block_of(run)}
 

@@ -1,0 +1,47 @@
+"""The types of what nottwice hands out and takes, for annotations: ``nt.types.Receipt``.
+
+You make none of them yourself. The three that a ``verify`` and a node name most, ``Call``,
+``Verification`` and ``Outcome``, are also in ``nottwice``.
+"""
+
+from __future__ import annotations
+
+from nottwice.engine.clock import Clock
+from nottwice.engine.dispatch import Receipt
+from nottwice.engine.retention import Removed
+from nottwice.graphs.outcome import NodeMark, Outcome
+from nottwice.guard.declare import AsyncTool, SyncTool
+from nottwice.guard.on_record import RecordedCall, RecordedRun
+from nottwice.guard.run import Run
+from nottwice.model.cadence import Checkpoints
+from nottwice.model.call import Call
+from nottwice.model.failure import Failure
+from nottwice.model.review import Review
+from nottwice.model.run import Wait
+from nottwice.model.tool import Duration, Verification
+from nottwice.store.interface import Store
+from nottwice.versions.migrate_plan import Migration
+from nottwice.worker.worker import Tally
+
+__all__ = [
+    "AsyncTool",
+    "Call",
+    "Checkpoints",
+    "Clock",
+    "Duration",
+    "Failure",
+    "Migration",
+    "NodeMark",
+    "Outcome",
+    "Receipt",
+    "RecordedCall",
+    "RecordedRun",
+    "Removed",
+    "Review",
+    "Run",
+    "Store",
+    "SyncTool",
+    "Tally",
+    "Verification",
+    "Wait",
+]
