@@ -76,7 +76,7 @@ def test_whoever_vouches_for_rows_is_on_record(place: Workplace) -> None:
         (("--verify", "--adopt"), "give one of them"),
         (("--adopt",), "say how you know, with --why TEXT"),
         (("--adopt", "--why", " "), "say how you know, with --why TEXT"),
-        (("--why", "so"), "give that, too"),
+        (("--why", "so"), "name that, too"),
     ],
 )
 def test_bad_words_are_refused(place: Workplace, words: tuple[str, ...], said: str) -> None:

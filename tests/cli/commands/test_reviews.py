@@ -45,7 +45,7 @@ def test_a_monitor_is_told_by_exit_code_3(workplace: Workplace) -> None:
         workplace.cli("decide", workplace.review_of(run_id), "abort", "--why", "enough")
     result = workplace.cli("reviews", "--fail-if-open")
     assert result.exit_code == 0
-    assert "used when your program opens their run again" in result.stdout
+    assert "used when your program opens the run again" in result.stdout
 
 
 def test_nothing_waits_in_an_empty_ledger(tmp_path: Path) -> None:

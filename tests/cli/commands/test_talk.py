@@ -177,7 +177,7 @@ def test_a_talk_that_is_killed_is_answered_by_the_same_line(place: Workplace) ->
     ("words", "why"),
     [
         (("t-2", "hello"), "There is no run 't-2'"),
-        (("f-1", "hello"), "is no agent of this app. Nothing was said."),
+        (("f-1", "hello"), "is not an agent of this app. Nothing was said."),
         (("t-1", " "), "says nothing"),
         (("t-1", "--id", "7"), "--id names one message"),
     ],

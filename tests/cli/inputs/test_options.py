@@ -13,7 +13,7 @@ from nottwice.cli.inputs.options import login_name
 from nottwice.cli.main import main
 
 # These say for each command what it shows or reads.
-OF_EACH_COMMAND = {"--all", "--quiet", "--id", "--why", "--input", "--tools", "--to", "--at"}
+OF_EACH_COMMAND = {"--all", "--at", "--id", "--points", "--quiet", "--to", "--tools", "--why"}
 
 
 def test_an_option_that_several_commands_have_means_the_same_in_each() -> None:

@@ -83,8 +83,8 @@ app = nt.App(graphs=[agent, flow], store="tiny.db")
         ("tiny", "nothing says what is to be done"),
         ("tiny --message ''", "says nothing"),
         ("tiny --goal x --message y --detach", "--detach says nothing to a run"),
-        ("flow --goal x", "is a graph and no agent"),
-        ("flow --message x", "is a graph and no agent"),
+        ("flow --goal x", "is a graph, not an agent"),
+        ("flow --message x", "is a graph, not an agent"),
     ],
 )
 def test_what_is_no_task_is_refused(

@@ -113,7 +113,7 @@ def test_nothing_is_called_that_nobody_allowed(world: World) -> None:
     assert (without.exit_code, unsaid.exit_code) == (2, 2)
     assert "--sandbox MODULE:NAME" in without.stderr
     assert "up to 10 real calls, and 1 of their processes killed" in unsaid.stderr
-    assert "say so: --yes" in unsaid.stderr
+    assert "confirm with: --yes" in unsaid.stderr
     unnamed = check("--smoke", "honest", "--sandbox", "tests.cli.places", "--yes")
     assert unnamed.exit_code == 1
     assert "does not say which" in unnamed.stderr

@@ -7,7 +7,7 @@ from dataclasses import fields
 import click
 
 from nottwice.cli.inputs.application import load_application
-from nottwice.cli.inputs.options import by_option, login_name
+from nottwice.cli.inputs.options import by_option, dry_run_option, login_name
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_note, show_table
 from nottwice.cli.render.ticker import Ticker
@@ -22,7 +22,7 @@ _PERIODS = [field.name for field in fields(Retention)]
 
 
 @click.command(cls=Command)
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@dry_run_option
 @click.option(
     "--older-than",
     metavar="DURATION",

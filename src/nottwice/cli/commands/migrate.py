@@ -11,8 +11,10 @@ from nottwice.cli.inputs.application import load_application
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.options import (
     by_option,
+    dry_run_option,
     login_name,
     map_option,
+    restart_steps_option,
     upgrade_option,
     why_option,
 )
@@ -38,18 +40,14 @@ _STYLES = {"migrated": "green", "would migrate": "cyan", "refused": "red"}
 @by_option
 @why_option()
 @upgrade_option()
-@click.option(
-    "--restart-steps",
-    is_flag=True,
-    help="Let waits of a step start again: timers, questions, answers.",
-)
+@restart_steps_option()
 @click.option(
     "--repeats",
     multiple=True,
     metavar="TOOL",
     help="Allow this tool to repeat what the run has done with it; once for each tool.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+@dry_run_option
 @common_options
 @pass_settings
 @click.pass_context

@@ -16,7 +16,13 @@ from nottwice.cli.commands.migrate import load_upgrade, read_mapping
 from nottwice.cli.inputs.application import load_application
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.json_input import read_json
-from nottwice.cli.inputs.options import by_option, login_name, map_option, upgrade_option
+from nottwice.cli.inputs.options import (
+    by_option,
+    login_name,
+    map_option,
+    restart_steps_option,
+    upgrade_option,
+)
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_note
 from nottwice.errors import UsageError
@@ -73,7 +79,7 @@ Report = Callable[[int, int], None]
 )
 @map_option("With --to: ")
 @upgrade_option("With --to: ")
-@click.option("--restart-steps", is_flag=True, help="With --to: waits of a step may start again.")
+@restart_steps_option("With --to: ")
 @click.option("--junit", "junit_file", metavar="FILE", help="Write the results as JUnit XML.")
 @by_option
 @common_options

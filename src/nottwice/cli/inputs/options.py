@@ -53,6 +53,18 @@ def upgrade_option(when: str = "") -> Callable[[F], F]:
     return click.option("--upgrade", metavar="MODULE:FUNCTION", help=_said(when, text))
 
 
+def restart_steps_option(when: str = "") -> Callable[[F], F]:
+    """``--restart-steps``: waits of a step may start again in another version."""
+    text = "let waits of a step start again: timers, questions, answers."
+    return click.option("--restart-steps", is_flag=True, help=_said(when, text))
+
+
+def dry_run_option(command: F) -> F:
+    """``--dry-run``: report, and change nothing."""
+    text = "Say what would be done, and change nothing."
+    return click.option("--dry-run", is_flag=True, help=text)(command)
+
+
 def _said(when: str, text: str) -> str:
     return f"{when}{text}" if when else text[0].upper() + text[1:]
 
