@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from tests.tidy import asking, banned, direction, shape, words
+from tests.tidy import asking, banned, direction, replay, shape, words
 from tests.tidy.source import ROOT, Finding, Tree, read_tree
 
 # The suite for stores is tested as a whole: by stores that keep its claims and stores that do not.
@@ -316,6 +316,7 @@ RULES_FOR_SOURCE: dict[str, Rule] = {
     "no clock but engine/clock.py": banned.clock_reads,
     "no generator or coroutine reads the ledger itself": asking.reads_of_its_own,
     "no module patches another": banned.patches,
+    "no module branches on a replay class": replay.comparisons,
     "no library module prints": banned.prints,
     "nothing is left unfinished": banned.unfinished_work,
     "names use the word table": words.synonyms,
@@ -361,6 +362,11 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (banned.patches, "from nottwice.engine import drivers\ndrivers.drive = x"),
     (banned.patches, "from nottwice.store.sqlite import SqliteStore as S\na, S.commit = 1, x"),
     (banned.patches, "from nottwice.guard import ledger\nsetattr(ledger, 'x', 1)"),
+    (replay.comparisons, "if tool.replay_class is not ReplayClass.PURE: pass"),
+    (replay.comparisons, "x = kind in (None, ReplayClass.UNSAFE_ON_REPLAY)"),
+    (replay.comparisons, "match kind:\n    case ReplayClass.PURE: pass"),
+    (replay.comparisons, "x = {ReplayClass.PURE: 1}"),
+    (replay.comparisons, "x = row.replay_class.value == 'pure'"),
     (banned.prints, "print('hello')"),
     (banned.unfinished_work, "# TODO: finish"),
     (banned.unfinished_work, "raise NotImplementedError"),
@@ -407,6 +413,8 @@ INNOCENT: list[tuple[Rule, str, str]] = [
         "def f(seat) -> Doing[None]:\n    yield from take(Opening(store=seat.store))",
     ),
     (asking.reads_of_its_own, "graphs/a.py", "def f(ledger):\n    return ledger.store.runs()"),
+    (replay.comparisons, "model/replay_class.py", "x = kind is ReplayClass.PURE"),
+    (replay.comparisons, "guard/a.py", "x = Tool(ReplayClass.PURE).replay_class.keyed"),
     (banned.prints, "cli/main.py", "print('hello')"),
     (words.synonyms, "model/a.py", "tool_call_results = x.tool_calls"),
     (words.synonyms, "adapters/a.py", "tool_calls = 1"),

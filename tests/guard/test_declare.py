@@ -19,7 +19,8 @@ import pytest
 import nottwice as nt
 from nottwice.engine.session import current_scope
 from nottwice.guard import registry
-from nottwice.model.call import CallIdentity, CallStatus, ReplayClass
+from nottwice.model.call import CallIdentity, CallStatus
+from nottwice.model.replay_class import ReplayClass
 from tests.fakes import Host
 
 declare: Any = nt.tool

@@ -45,17 +45,11 @@ from nottwice.errors import (
     UsageError,
 )
 from nottwice.model import values
-from nottwice.model.call import (
-    CallIdentity,
-    CallRow,
-    CallStatus,
-    ReplayClass,
-    ResultKind,
-    stricter,
-)
+from nottwice.model.call import CallIdentity, CallRow, CallStatus, ResultKind
 from nottwice.model.decision import Action, Facts, decide
 from nottwice.model.failure import FailureClass, is_interruption, is_ledger_trouble
 from nottwice.model.records import light_record
+from nottwice.model.replay_class import ReplayClass, stricter
 from nottwice.model.review import Review
 from nottwice.model.secrets import Known
 from nottwice.model.tool import Tool
@@ -205,7 +199,7 @@ class _Dispatch:
         nobody else: what a resumed step still holds must be known before a new effect is admitted.
         """
         session, tool = self.session, self.tool
-        if not session.expects_new or self.retry or not tool.replay_class.effectful:
+        if not session.expects_new or self.retry or not tool.replay_class.records_intent:
             return False
         held = session.policies or session.stops or session.run.origin is not None
         if tool.approve or self.request.ask is not None or held:
@@ -255,7 +249,7 @@ class _Dispatch:
         except ResultNotKept:
             if self.tool.only_answers:
                 raise
-            if row.replay_class.effectful or self.tool.replay_class.effectful:
+            if not stricter(row.replay_class, self.tool.replay_class).may_rerun:
                 return (yield from lost_results.supply(self.session, self.tool, row))
         return (yield from self._run_pure())
 

@@ -14,11 +14,12 @@ from nottwice.engine.attempt import Invocation
 from nottwice.engine.hiding import hide
 from nottwice.engine.in_flight import living
 from nottwice.engine.session import Session
-from nottwice.model.call import CallRow, ReplayClass, stricter
+from nottwice.model.call import CallRow
 from nottwice.model.decision import Answer, Facts, Settle, Verdict
 from nottwice.model.decision import Attempt as AttemptLife
 from nottwice.model.failure import FailureClass
 from nottwice.model.printable import one_line
+from nottwice.model.replay_class import stricter
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import Life
 from nottwice.model.tool import Tool, Verification
@@ -159,7 +160,7 @@ class Doubt:
         kind = stricter(self.row.replay_class, self.tool.replay_class)
         if self.unfit:
             return f"its recorded arguments no longer fit the tool ({self.unfit.rstrip('.')})"
-        if kind is not ReplayClass.IDEMPOTENT_WITH_KEY or self.row.key is None:
+        if not kind.keyed or self.row.key is None:
             return ""
         used_up = self._used_up()
         if used_up:

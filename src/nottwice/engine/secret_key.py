@@ -18,11 +18,11 @@ from nottwice.model.call import (
     CallIdentity,
     CallRow,
     CallStatus,
-    ReplayClass,
     ResultKind,
     StoredResult,
 )
 from nottwice.model.keyring import Key, Keyring
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.store.interface import CallWrite
 

@@ -25,15 +25,9 @@ from nottwice.errors import EventTimeout, NottwiceError, ReplayDriftError, RunWa
 from nottwice.model import values
 from nottwice.model.asked import Question
 from nottwice.model.calendar import utc
-from nottwice.model.call import (
-    CallIdentity,
-    CallRow,
-    CallStatus,
-    ReplayClass,
-    ResultKind,
-    StoredResult,
-)
+from nottwice.model.call import CallIdentity, CallRow, CallStatus, ResultKind, StoredResult
 from nottwice.model.failure import Failure, FailureClass
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import EventRecord, RunStatus, Wait, WaitKind
 from nottwice.model.shapes import not_believed

@@ -25,8 +25,9 @@ from nottwice.guard.declaration import Duration, VerifyHook, read_declaration
 from nottwice.guard.definition import Definition
 from nottwice.guard.frames import without_our_frames
 from nottwice.guard.request import Requests
-from nottwice.model.call import ReplayClass, check_id
+from nottwice.model.call import check_id
 from nottwice.model.failure import Classifier, RetryPolicy
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import OWN_PREFIX, Repeat, Tool, parse_duration
 
 P = ParamSpec("P")

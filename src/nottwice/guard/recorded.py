@@ -28,8 +28,9 @@ from nottwice.guard.declare import call_async
 from nottwice.guard.results import MAX_RESULT_CHARACTERS
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
-from nottwice.model.call import CallIdentity, ReplayClass, ResultKind, StoredResult, check_id
+from nottwice.model.call import CallIdentity, ResultKind, StoredResult, check_id
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import OWN_PREFIX, Tool
 
 T = TypeVar("T")
