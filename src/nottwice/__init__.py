@@ -101,9 +101,10 @@ from nottwice.guard.scopes import current_call, gather, map, step
 from nottwice.guard.secrets import Secret
 from nottwice.guard.waiting import ask, receive, sleep
 from nottwice.model.call import Call
-from nottwice.model.failure import RetryPolicy, single_request
+from nottwice.model.failure import single_request
 from nottwice.model.graph import END
 from nottwice.model.retention import Retention
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown
 from nottwice.reviews.inbox import Reviews
 from nottwice.versions.migrate import migrate, migrate_all

@@ -32,8 +32,9 @@ from nottwice.errors import (
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.failure import NO_RETRY, FailureClass
+from nottwice.model.failure import FailureClass
 from nottwice.model.records import frozen_record
+from nottwice.model.retry import NO_RETRY
 from nottwice.model.shapes import checked, not_believed
 from nottwice.model.tool import Tool
 
@@ -147,11 +148,10 @@ def _delay(asking: Asking, error: ToolFailure, row: CallRow | None, failed: int)
     """How long to wait before the model is asked once more; None: that would not help."""
     if not isinstance(error, Retryable | Ambiguous):
         return None
-    failure = row.failure if row is not None else None
     return asking.retry.delay_seconds(
+        row.failure if row is not None else None,
         failed_attempts=failed,
         random_unit=asking.session.clock.random_unit(),
-        retry_after_seconds=failure.retry_after_seconds if failure is not None else None,
     )
 
 

@@ -22,7 +22,7 @@ from nottwice.engine.session import Session
 from nottwice.errors import Fenced, LedgerCorrupt
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.decision import Action
-from nottwice.model.failure import FailureClass, is_interruption
+from nottwice.model.failure import Failure, FailureClass, is_interruption
 from nottwice.model.records import light_record
 from nottwice.model.review import Evidence, ReviewKind
 from nottwice.model.run import RunStatus
@@ -130,15 +130,19 @@ def _after(
     if intent.ambiguous or failure.failure_class is FailureClass.AMBIGUOUS:
         # After one ambiguous attempt only success, verify or a person ends the call (D4).
         return intent.unknown(failure, now=now, over=not outcome.stopped)
-    if failure.failure_class is FailureClass.POISON:
+    if late:
         return intent.failed(failure, now=now)
-    delay = None
-    if not late:
-        delay = tool.retry.delay_seconds(
-            failed_attempts=intent.failed_attempts + 1,
-            random_unit=session.clock.random_unit(),
-            retry_after_seconds=failure.retry_after_seconds,
-        )
+    failed = intent.failed_attempts + 1
+    return failed_once_more(session, tool, intent, failure, failed=failed, now=now)
+
+
+def failed_once_more(
+    session: Session, tool: Tool, intent: CallRow, failure: Failure, *, failed: int, now: float
+) -> CallRow:
+    """The row of an attempt that took no effect: with the time of the next one, if one is due."""
+    delay = tool.retry.delay_seconds(
+        failure, failed_attempts=failed, random_unit=session.clock.random_unit()
+    )
     return intent.failed(failure, now=now, retry_at=None if delay is None else now + delay)
 
 

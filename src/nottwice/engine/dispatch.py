@@ -18,11 +18,18 @@ from nottwice.engine import (
     stops,
     tampered,
 )
-from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
-from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
+from nottwice.engine.alone import enter_alone
+from nottwice.engine.asks import Doing, Fire, Outcome, Pause, Read
+from nottwice.engine.attempt import (
+    Attempted,
+    Invocation,
+    StillRunning,
+    attempt,
+    failed_once_more,
+)
 from nottwice.engine.hiding import classify, kept
 from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import Scope, check_usable
+from nottwice.engine.session import Scope
 from nottwice.errors import (
     Ambiguous,
     ChildFailed,
@@ -34,7 +41,6 @@ from nottwice.errors import (
     Poison,
     Refused,
     Rejected,
-    ReplayUnsafeError,
     ResultNotKept,
     Retryable,
     RunBlocked,
@@ -99,18 +105,8 @@ class Receipt(Generic[T]):
 def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
     """Make one call happen, once, and return its receipt."""
     session = request.scope.session
-    while True:
-        check_usable(session)
-        mine, ours = session.enter(request.identity, parent)
-        if ours:
-            break
-        assert mine.waits_for is not None
-        try:
-            over = yield Join(mine.waits_for, request.tool.time_limit_seconds)
-        finally:
-            session.stop_waiting(mine)
-        if not over:
-            raise _still_running(request.identity)
+    limit = request.tool.time_limit_seconds
+    mine = yield from enter_alone(session, request.identity, parent, limit_seconds=limit)
     late, receipt = False, None
     began = session.clock.now() if events.listeners else None
     mine.secrets = request.secrets
@@ -127,9 +123,10 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
                 attempted = yield from call.record_and_run()
             else:
                 attempted = yield from call.do(action)
-            if attempted is not None and call.is_over(attempted):
+            if attempted is not None:
                 receipt = call.receipt(attempted)
-                return receipt
+                if receipt is not None:
+                    return receipt
     except StillRunning as error:
         late = True
         raise error.blocked from None
@@ -184,13 +181,23 @@ class _Dispatch:
             self.session.say(action, row)
         return action
 
-    def is_over(self, attempted: Attempted) -> bool:
-        """Take note of an attempt. True: it has a receipt. A failure that is final is raised."""
+    def receipt(self, attempted: Attempted) -> Receipt[Any] | None:
+        """Take note of an attempt. None: it goes on. A failure that is final is raised."""
         row = self.row = attempted.row
-        self.error = attempted.outcome.error
+        outcome = attempted.outcome
+        self.error = outcome.error
         if row.status is CallStatus.FAILED and row.retry_at is None:
             raise failure_error(self.tool, row) from self.error
-        return row.status is CallStatus.DONE
+        if row.status is not CallStatus.DONE:
+            return None
+        return Receipt(
+            outcome.value,
+            not outcome.invoked,
+            row.call_id,
+            row.attempt,
+            self.tool.name,
+            row.settled_by,
+        )
 
     def expects_no_row(self) -> bool:
         """Whether to leave it to the commit of the intent to find out that the call is new.
@@ -343,9 +350,9 @@ class _Dispatch:
             return (yield from self._keyed_intent(self.request.key))
         steps.refuse_in_fork(scope, self.request.identity)
         if row.retry_at is not None:
-            # A clock that jumped back must not make anybody wait longer than the policy can.
-            longest = max(self.tool.retry.most_seconds, self.tool.retry.most_retry_after_seconds)
-            yield Pause(min(max(0.0, row.retry_at - session.clock.now()), longest))
+            # A clock that jumped back must not make the caller wait longer than the policy can.
+            left = max(0.0, row.retry_at - session.clock.now())
+            yield Pause(min(left, self.tool.retry.longest_seconds))
         return row.next_attempt(
             attempt_id=session.new_attempt_id(),
             holder_id=session.holder.holder_id,
@@ -442,19 +449,12 @@ class _Dispatch:
             failure = classify(
                 outcome.error, effectful=False, tool=tool, classifier=tool.classify, now=now
             )
-            delay = None
             # Nothing can be in doubt about a tool without effects: ambiguous is worth another try.
-            if failure.failure_class is not FailureClass.POISON:
-                delay = tool.retry.delay_seconds(
-                    failed_attempts=failed,
-                    random_unit=session.clock.random_unit(),
-                    retry_after_seconds=failure.retry_after_seconds,
-                )
-            if delay is None:
-                row = intent.failed(failure, now=now)
+            row = failed_once_more(session, tool, intent, failure, failed=failed, now=now)
+            if row.retry_at is None:
                 break
-            session.tell_attempt(intent.failed(failure, now=now, retry_at=now + delay))
-            yield Pause(delay)
+            session.tell_attempt(row)
+            yield Pause(row.retry_at - now)
             began = session.clock.now()
             intent = intent._replace(attempt=intent.attempt + 1, started_at=began)
         session.riding.add_call(CallWrite(row, before.state if before else None))
@@ -496,17 +496,6 @@ class _Dispatch:
                 seconds=max(0.0, seconds),
             ),
             self.session.store,
-        )
-
-    def receipt(self, attempted: Attempted) -> Receipt[Any]:
-        row, outcome = attempted.row, attempted.outcome
-        return Receipt(
-            value=outcome.value,
-            replayed=not outcome.invoked,
-            id=row.call_id,
-            attempts=row.attempt,
-            tool=self.tool.name,
-            settled_by=row.settled_by,
         )
 
 
@@ -553,12 +542,4 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
         error_type=failure.error_type,
         detail=failure.message,
         attempts=row.attempt,
-    )
-
-
-def _still_running(identity: CallIdentity) -> ReplayUnsafeError:
-    return ReplayUnsafeError(
-        f"Tool {identity.tool_name!r} passed its time limit and is still running in this process. "
-        "It was not started again. The run is held until it ends; its outcome will be recorded.",
-        call_id=identity.call_id,
     )

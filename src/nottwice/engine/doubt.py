@@ -17,7 +17,6 @@ from nottwice.engine.session import Session
 from nottwice.model.call import CallRow
 from nottwice.model.decision import Answer, Facts, Settle, Verdict
 from nottwice.model.decision import Attempt as AttemptLife
-from nottwice.model.failure import FailureClass
 from nottwice.model.printable import one_line
 from nottwice.model.replay_class import stricter
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
@@ -115,9 +114,9 @@ class Doubt:
             return 0.0
         self.rested_after = self.row.attempt_id
         delay = self.tool.retry.delay_seconds(
+            failure,
             failed_attempts=self.row.failed_attempts,
             random_unit=self.session.clock.random_unit(),
-            retry_after_seconds=failure.retry_after_seconds,
         )
         passed = self.session.clock.now() - (self.row.finished_at or self.row.started_at)
         return max(0.0, (delay or 0.0) - max(0.0, passed))
@@ -169,19 +168,10 @@ class Doubt:
 
     def _used_up(self) -> str:
         """Why no further attempt is made without a person (P131); empty: one may be made."""
-        row, retry = self.row, self.tool.retry
-        if row.lost_attempts > retry.reissues:
-            return f"its retry policy allows {retry.reissues} reissues after a crash"
-        if row.failed_attempts >= retry.attempts:
-            return f"its retry policy allows {retry.attempts} attempts that end with an error"
-        failure = row.failure
-        if failure is None:
-            return ""
-        if failure.failure_class is FailureClass.POISON:
-            return "its last error says that trying again cannot help"
-        if (failure.retry_after_seconds or 0.0) > retry.most_retry_after_seconds:
-            return "its upstream asks for a longer wait than its retry policy allows"
-        return ""
+        row = self.row
+        return self.tool.retry.why_not_again(
+            row.failure, failed_attempts=row.failed_attempts, lost_attempts=row.lost_attempts
+        )
 
     def _error_text(self) -> str:
         """The exception of the last attempt. It was recorded without the secrets we know."""

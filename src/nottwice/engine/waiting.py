@@ -15,10 +15,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from nottwice.engine import blocking, reconcile, stops
-from nottwice.engine.asks import Doing, Join, Read
+from nottwice.engine.alone import enter_alone
+from nottwice.engine.asks import Doing, Read
 from nottwice.engine.dispatch import Request, failure_error
 from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import Session, check_usable
+from nottwice.engine.session import Session
 from nottwice.engine.stops import is_wait as is_wait
 from nottwice.engine.stops import raise_if_stopped as raise_if_stopped
 from nottwice.errors import EventTimeout, NottwiceError, ReplayDriftError, RunWaits
@@ -79,18 +80,9 @@ def receive(
 
 
 def _alone(request: Request, parent: InFlight | None, work: Callable[[], Doing[T]]) -> Doing[T]:
-    """Of those in this process who ask for the very same thing, let one at a time do so."""
+    """Do it, one at a time."""
     session = request.scope.session
-    while True:
-        check_usable(session)
-        mine, ours = session.enter(request.identity, parent)
-        if ours:
-            break
-        assert mine.waits_for is not None
-        try:
-            yield Join(mine.waits_for, None)
-        finally:
-            session.stop_waiting(mine)
+    mine = yield from enter_alone(session, request.identity, parent)
     try:
         return (yield from work())
     finally:

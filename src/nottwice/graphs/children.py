@@ -16,10 +16,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from nottwice.engine import reconcile, steps, stops
-from nottwice.engine.asks import Doing, Join, Read
+from nottwice.engine.alone import enter_alone
+from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import Scope, check_usable, current_attempt
+from nottwice.engine.session import Scope, current_attempt
 from nottwice.errors import (
     ChildFailed,
     RunBusy,
@@ -101,16 +102,7 @@ def spawning(
     """
     session = scope.session
     identity, args = _identify(scope, graph, given, label)
-    while True:
-        check_usable(session)
-        mine, ours = session.enter(identity, current_attempt.get())
-        if ours:
-            break
-        assert mine.waits_for is not None
-        try:
-            yield Join(mine.waits_for, None)
-        finally:
-            session.stop_waiting(mine)
+    mine = yield from enter_alone(session, identity, current_attempt.get())
     asked = Asked(
         graph,
         child_run_id(session.run_id, identity),

@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 
 from nottwice.errors import InvalidTool
 from nottwice.model.call import Call, check_id
-from nottwice.model.failure import Classifier, RetryPolicy
+from nottwice.model.failure import Classifier
 from nottwice.model.replay_class import ReplayClass
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import Duration, Repeat, Verification, parse_duration
 
 __all__ = ["Declaration", "Duration", "VerifyHook", "read_declaration"]

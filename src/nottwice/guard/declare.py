@@ -26,8 +26,9 @@ from nottwice.guard.definition import Definition
 from nottwice.guard.frames import without_our_frames
 from nottwice.guard.request import Requests
 from nottwice.model.call import check_id
-from nottwice.model.failure import Classifier, RetryPolicy
+from nottwice.model.failure import Classifier
 from nottwice.model.replay_class import ReplayClass
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import OWN_PREFIX, Repeat, Tool, parse_duration
 
 P = ParamSpec("P")

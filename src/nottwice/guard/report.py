@@ -16,9 +16,9 @@ from nottwice.guard.annotations import read_signature
 from nottwice.guard.clients import SENDS_NOTHING, Opinion, Retries, form_opinion
 from nottwice.guard.references import References, find_function, is_own_module, read_references
 from nottwice.guard.scopes import current_call
-from nottwice.model.failure import RetryPolicy
 from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import Tool
 
 # What a verify hook can tell this very call by, or at least its time.
