@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from tests.tidy import asking, banned, direction, replay, shape, words
+from tests.tidy import asking, banned, direction, owners, replay, shape, words
 from tests.tidy.source import ROOT, Finding, Tree, read_tree
 
 # The suite for stores is tested as a whole: by stores that keep its claims and stores that do not.
@@ -86,6 +86,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/replay/sources.py": _RECORDING,
     "src/nottwice/testing/replay/judging.py": _GATE,
     "src/nottwice/testing/replay/problems.py": "tests/testing/replay/test_report.py: how they read",
+    "src/nottwice/engine/questions.py": "tests/engine/test_stops.py: what is asked stops a run",
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",
 }
 
@@ -317,6 +318,7 @@ RULES_FOR_SOURCE: dict[str, Rule] = {
     "no generator or coroutine reads the ledger itself": asking.reads_of_its_own,
     "no module patches another": banned.patches,
     "no module branches on a replay class": replay.comparisons,
+    "no module writes what a session holds": owners.writes_to_a_session,
     "no library module prints": banned.prints,
     "nothing is left unfinished": banned.unfinished_work,
     "names use the word table": words.synonyms,
@@ -362,6 +364,11 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (banned.patches, "from nottwice.engine import drivers\ndrivers.drive = x"),
     (banned.patches, "from nottwice.store.sqlite import SqliteStore as S\na, S.commit = 1, x"),
     (banned.patches, "from nottwice.guard import ledger\nsetattr(ledger, 'x', 1)"),
+    (owners.writes_to_a_session, "session.closed = True"),
+    (owners.writes_to_a_session, "self.session.depth += 1"),
+    (owners.writes_to_a_session, "del scope.session.unrecorded[identity]"),
+    (owners.writes_to_a_session, "a, session.stops.denied = 1, 2"),
+    (owners.writes_to_a_session, "session.stops.asked.pop(identity, None)"),
     (replay.comparisons, "if tool.replay_class is not ReplayClass.PURE: pass"),
     (replay.comparisons, "x = kind in (None, ReplayClass.UNSAFE_ON_REPLAY)"),
     (replay.comparisons, "match kind:\n    case ReplayClass.PURE: pass"),
@@ -413,6 +420,8 @@ INNOCENT: list[tuple[Rule, str, str]] = [
         "def f(seat) -> Doing[None]:\n    yield from take(Opening(store=seat.store))",
     ),
     (asking.reads_of_its_own, "graphs/a.py", "def f(ledger):\n    return ledger.store.runs()"),
+    (owners.writes_to_a_session, "engine/session.py", "session.closed = True"),
+    (owners.writes_to_a_session, "engine/a.py", "self.session = session.pending.add_call(x)"),
     (replay.comparisons, "model/replay_class.py", "x = kind is ReplayClass.PURE"),
     (replay.comparisons, "guard/a.py", "x = Tool(ReplayClass.PURE).replay_class.keyed"),
     (banned.prints, "cli/main.py", "print('hello')"),

@@ -28,11 +28,11 @@ def test_the_second_enters_when_the_first_has_left() -> None:
         ask = next(second)
         assert isinstance(ask, Join)
         assert ask.in_flight is first
-        session.leave(first)
+        session.in_flight.leave(first)
         with pytest.raises(StopIteration) as entered:
             second.send(True)
         assert entered.value.value is not first
-        session.leave(entered.value.value)
+        session.in_flight.leave(entered.value.value)
 
 
 def test_the_second_is_refused_when_the_first_passes_the_time_limit() -> None:
@@ -41,7 +41,7 @@ def test_the_second_is_refused_when_the_first_passes_the_time_limit() -> None:
         first = drive(enter_alone(session, SAME, None), session)
         with pytest.raises(nt.ReplayUnsafeError, match="is still running in this process"):
             drive(enter_alone(session, SAME, None, limit_seconds=0.0), session)
-        session.leave(first)
+        session.in_flight.leave(first)
 
 
 def test_nobody_enters_a_run_that_was_left() -> None:

@@ -118,7 +118,7 @@ def _ask_until_answered(
             if isinstance(error, FileChanged) and (yield from hearing.unheard(asking.scope)):
                 # The user has said something since: a file that is gone must not be the end.
                 continue
-            row = session.riding.find_call(request.identity)
+            row = session.pending.find_call(request.identity)
             # What was turned away took nothing, so its reservation is still there to use.
             reserved = row is not None and _was_turned_away(row)
             failed += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nottwice.engine.asks import Doing, Join
 from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import Session, check_usable
+from nottwice.engine.session import Session
 from nottwice.errors import ReplayUnsafeError
 from nottwice.model.call import CallIdentity
 
@@ -20,20 +20,20 @@ def enter_alone(
     *,
     limit_seconds: float | None = None,
 ) -> Doing[InFlight]:
-    """Register a call when no other is under way; ``session.leave`` ends it.
+    """Register a call when no other is under way; ``session.in_flight.leave`` ends it.
 
     ``limit_seconds``: how long to wait for the one that is under way; ReplayUnsafeError after it.
     """
     while True:
-        check_usable(session)
-        mine, ours = session.enter(identity, parent)
+        session.check_usable()
+        mine, ours = session.in_flight.enter(identity, parent)
         if ours:
             return mine
         assert mine.waits_for is not None
         try:
             over = yield Join(mine.waits_for, limit_seconds)
         finally:
-            session.stop_waiting(mine)
+            session.in_flight.stop_waiting(mine)
         if not over:
             raise _still_running(identity)
 

@@ -181,7 +181,7 @@ def _record(
         raise
     except BaseException:
         # Full disk, or an interrupt: what was seen is written later, at the latest on leaving.
-        session.unrecorded[row.identity] = write
+        session.keep_outcome(write)
         raise
 
 
@@ -196,7 +196,7 @@ def _record_late(
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
         session.tell_attempt(row)
     finally:
-        session.leave(mine)
+        session.in_flight.leave(mine)
 
 
 def _leave_evidence(session: Session, row: CallRow, outcome: Outcome) -> Doing[None]:

@@ -15,7 +15,6 @@ from nottwice.engine import (
     lost_results,
     reconcile,
     steps,
-    stops,
     tampered,
 )
 from nottwice.engine.alone import enter_alone
@@ -136,7 +135,7 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
         raise (yield from tampered.hold(session, found, release=False)) from None
     finally:
         if not late:
-            session.leave(mine)
+            session.in_flight.leave(mine)
         if began is not None:
             call.tell_listeners(receipt, began)
 
@@ -161,7 +160,7 @@ class _Dispatch:
         self.session = request.scope.session
         self.tool = request.tool
         self.mine = mine
-        self.row = self.session.riding.find_call(request.identity)
+        self.row = self.session.pending.find_call(request.identity)
         self.looked = False
         """Whether ``row`` is what the ledger shows; otherwise none is only expected."""
         self.retry = request.retry
@@ -334,7 +333,7 @@ class _Dispatch:
             return None
         except StoreError:
             # Whatever is wrong, what is on record may still be readable: look first next time.
-            session.expects_new = False
+            session.expect(new=False)
             raise
         self.retry = False
         return attempted
@@ -342,7 +341,7 @@ class _Dispatch:
     def _next_intent(self, row: CallRow | None) -> Doing[CallRow]:
         """The intent of the first attempt, or of another one when it is due."""
         session, scope = self.session, self.request.scope
-        stops.raise_if_stopped(scope, but=self.request.identity)
+        scope.session.stops.raise_if_stopped(scope.node_id, but=self.request.identity)
         if row is None:
             yield from steps.admit(scope, self.request.identity, self.request.args_json)
             if self.request.key is None:
@@ -457,7 +456,7 @@ class _Dispatch:
             yield Pause(row.retry_at - now)
             began = session.clock.now()
             intent = intent._replace(attempt=intent.attempt + 1, started_at=began)
-        session.riding.add_call(CallWrite(row, before.state if before else None))
+        session.pending.add_call(CallWrite(row, before.state if before else None))
         self.mine.row = row
         if row.failure is not None or events.listeners:
             session.tell_attempt(row)
@@ -474,7 +473,7 @@ class _Dispatch:
         self.row = yield Read(lambda store: store.load_call(identity))
         self.looked = True
         # What comes after a known call is probably known as well, and after a new one new.
-        self.session.expects_new = self.row is None
+        self.session.expect(new=self.row is None)
 
     def tell_listeners(self, receipt: Receipt[Any] | None, began: float) -> None:
         """Tell what the caller got; without a receipt it was an error."""

@@ -94,7 +94,7 @@ class Doubt:
     def note(self, source: str, text: str) -> None:
         row, now = self.row, self.session.clock.now()
         text = _kept_text(hide(text, self.tool))
-        self.session.riding.add_evidence(
+        self.session.pending.add_evidence(
             Evidence(self.session.run_id, row.call_id, row.attempt_id, now, source, text)
         )
 

@@ -120,7 +120,7 @@ def _record_what_is_known(session: Session, row: CallRow) -> Doing[CallRow]:
     """An outcome that this process saw but could not write: try again before doubting."""
     write = session.unrecorded[row.identity]
     yield from session.commit(calls=(write,))
-    del session.unrecorded[row.identity]
+    session.outcome_is_written(row.identity)
     session.say("record the outcome that could not be written before", write.row)
     return write.row
 
@@ -179,7 +179,7 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
     if tool is None:
         yield from _without_tool(session, row)
         return
-    mine, ours = session.enter(row.identity, None)
+    mine, ours = session.in_flight.enter(row.identity, None)
     if not ours:
         return
     # Calls that its body makes belong to where it was called, not to where it is resolved.
@@ -203,7 +203,7 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
         raise error.blocked from None
     finally:
         if not late:
-            session.leave(mine)
+            session.in_flight.leave(mine)
 
 
 def record_suffices(tool: Tool, row: CallRow) -> bool:
@@ -295,10 +295,10 @@ def _use_or_wait(session: Session, review: Review) -> Doing[None]:
     """Use one decision, or raise RunBlocked if this review holds the run."""
     decided = review.status is ReviewStatus.DECIDED
     if review.kind is ReviewKind.DRIFT and decided:
-        session.waivers[review.identity] = review
+        session.drift.accept(review)
     elif review.kind.asks_first:
         # It holds back only the code that asks for it; that code looks for itself.
-        session.asked[review.identity] = review
+        session.stops.ask(review)
     elif review.kind is ReviewKind.UNDEPLOYABLE:
         yield from _close_undeployable(session, review)
     elif review.kind is ReviewKind.CORRUPT:

@@ -15,7 +15,7 @@ import shlex
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nottwice.engine import reconcile, steps, stops
+from nottwice.engine import reconcile, steps
 from nottwice.engine.alone import enter_alone
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
@@ -123,7 +123,7 @@ def spawning(
             )
         )
     finally:
-        session.leave(mine)
+        session.in_flight.leave(mine)
 
 
 def _run_child(
@@ -138,18 +138,18 @@ def _run_child(
 ) -> Doing[Outcome[Any]]:
     session, graph, child_id = scope.session, asked.graph, asked.run_id
     identity = mine.identity
-    row = session.riding.find_call(identity)
+    row = session.pending.find_call(identity)
     if row is None:
         row = yield Read(lambda store: store.load_call(identity))
     steps.asked_again(scope, identity, row)
     if row is not None:
-        stops.lift(session, identity)
+        session.stops.lift(identity)
         return _recorded(graph, row, check=check)
     yield from _admit(scope, identity, args)
     if not restarts:
         known: RunRecord | None = yield Read(lambda store: store.load_run(child_id))
         if known is not None and _gave_up(known):
-            stops.lift(session, identity)
+            session.stops.lift(identity)
             return _failed(known)
     error: Exception | None = None
     asked = yield from _as_bound(asked)
@@ -172,7 +172,7 @@ def _run_child(
     if outcome.status in ("waiting", "running"):
         # Running: its driver was told to stop, and whoever takes it up will let its parent know.
         raise _stopped(scope, identity, child_id)
-    stops.lift(session, identity)
+    session.stops.lift(identity)
     if error is not None and check:
         # Not on record: whoever resumes the parent resumes the child, which may succeed then.
         raise ChildFailed(f"Child run {child_id!r} failed: {error}", run_id=child_id) from error
@@ -180,7 +180,7 @@ def _run_child(
         # Nor is this: an outage may be over by the time the child is asked for again.
         return outcome
     row = _row(scope, asked.graph, mine, args, outcome)
-    session.riding.add_call(CallWrite(row))
+    session.pending.add_call(CallWrite(row))
     yield from session.flush_if_heavy()
     return _recorded(graph, row, check=check)
 
@@ -214,7 +214,7 @@ def _gave_up(child: RunRecord) -> bool:
 
 def _admit(scope: Scope, identity: CallIdentity, args: str) -> Doing[None]:
     """Refuse a child where a new effect would be refused: it is there to make some."""
-    stops.raise_if_stopped(scope, but=identity)
+    scope.session.stops.raise_if_stopped(scope.node_id, but=identity)
     yield from reconcile.raise_if_blocked(scope.session)
     yield from steps.admit(scope, identity, args)
 
@@ -308,5 +308,5 @@ def _stopped(scope: Scope, identity: CallIdentity, child_id: str) -> RunWaits:
         f"nottwice show {shlex.quote(child_id)}",
         run_id=child_id,
     )
-    stops.note(scope.session, identity, waits, Wait(WaitKind.CHILD, child_id, scope.node_id))
+    scope.session.stops.note(identity, waits, Wait(WaitKind.CHILD, child_id, scope.node_id))
     return waits

@@ -327,12 +327,12 @@ async def call_async(request: Request) -> Receipt[Any]:
     session = request.scope.session
     loop = asyncio.get_running_loop()
     task = loop.create_task(drive_async(perform(request, parent), session))
-    session.tasks.add(task)
+    session.in_flight.keep(task)
     over: asyncio.Future[None] = loop.create_future()
 
     def end(task: asyncio.Future[Receipt[Any]]) -> None:
         # What asyncio.shield and a second callback would do, in one: this runs in every call.
-        session.tasks.discard(task)
+        session.in_flight.drop(task)
         if not over.done():
             over.set_result(None)
         elif not task.cancelled():
@@ -345,7 +345,7 @@ async def call_async(request: Request) -> Receipt[Any]:
         return task.result()
     except asyncio.CancelledError:
         if not task.done():
-            if _may_have_begun(session.in_flight.get(request.identity)):
+            if _may_have_begun(session.in_flight.find(request.identity)):
                 task.add_done_callback(_log_unseen_error)
             else:
                 # Nothing was recorded and nothing sent: it can simply not happen.
