@@ -23,6 +23,8 @@ _POSTGRES = "tests/postgres/test_conformance.py: on a real server, like all besi
 # What the gate finds is found by its parts together.
 _GATE = "tests/testing/replay/test_gate.py: regressions are named and harmless changes are not"
 _RECORDING = "tests/testing/replay/test_recording.py: no secret is left, and all still matches"
+# The parts of one call are tested by calls.
+_CALLS = "tests/engine/test_dispatch.py: as a part of every call"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 _SEALS = "tests/guard/test_seals.py: by attacks on whole ledgers"
 TESTED_ELSEWHERE: dict[str, str] = {
@@ -86,6 +88,11 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/replay/sources.py": _RECORDING,
     "src/nottwice/testing/replay/judging.py": _GATE,
     "src/nottwice/testing/replay/problems.py": "tests/testing/replay/test_report.py: how they read",
+    "src/nottwice/engine/aborting.py": "tests/engine/test_reconcile.py: wherever a run is aborted",
+    "src/nottwice/engine/failures.py": _CALLS,
+    "src/nottwice/engine/invocation.py": _CALLS,
+    "src/nottwice/engine/pure.py": _CALLS,
+    "src/nottwice/engine/requests.py": _CALLS,
     "src/nottwice/engine/questions.py": "tests/engine/test_stops.py: what is asked stops a run",
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",
 }

@@ -20,7 +20,7 @@ from nottwice.agent.files import File
 from nottwice.agent.provider import Price
 from nottwice.agent.scratchpad import Scratchpad
 from nottwice.agent.state import RunState
-from nottwice.engine.dispatch import Receipt
+from nottwice.engine.requests import Receipt
 from nottwice.engine.retention import Removed
 from nottwice.errors import (
     Ambiguous,

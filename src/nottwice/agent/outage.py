@@ -15,7 +15,7 @@ from nottwice.agent.raising import find_call
 from nottwice.agent.reserving import Asking, identity_of
 from nottwice.engine import waiting
 from nottwice.engine.asks import Doing
-from nottwice.engine.dispatch import Request
+from nottwice.engine.requests import Request
 from nottwice.errors import ToolFailure
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values

@@ -15,7 +15,7 @@ from typing import Any
 from nottwice.agent.budget import Overrun, raised_by
 from nottwice.engine import waiting
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.dispatch import Request
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope, Session
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values

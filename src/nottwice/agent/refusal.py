@@ -16,7 +16,7 @@ from nottwice.agent.provider import StopReason
 from nottwice.agent.raising import find_call
 from nottwice.engine import questions, waiting
 from nottwice.engine.asks import Doing
-from nottwice.engine.dispatch import Request
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope
 from nottwice.errors import QuestionOpen
 from nottwice.guard.recorded import own_tool, request_for

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import secrets
 
-from nottwice.engine import blocking, questions, reconcile, stops
+from nottwice.engine import blocking, questions, stops
+from nottwice.engine.aborting import abort_if_decided
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope
 from nottwice.errors import Rejected
@@ -48,7 +49,7 @@ def authorise(
         yield from _record_rejection(scope, intent, last, decision, before=before)
         return None
     if decision.verb is not Verb.APPROVE:
-        yield from reconcile.abort_if_decided(session)
+        yield from abort_if_decided(session)
         raise Outdated(f"review {last.review_id} was decided otherwise")
     if _is_void(decision, tool, now=session.clock.now()):
         raise (yield from _need(scope, tool, intent, expired=last, why=why))

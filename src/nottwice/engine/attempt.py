@@ -11,13 +11,13 @@ rides (steps, pure results) goes along with them and is durable before the effec
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 from nottwice.engine import blocking, events
 from nottwice.engine.asks import Doing, Fire, Outcome, Read, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify, hide, kept
 from nottwice.engine.in_flight import InFlight, living
+from nottwice.engine.invocation import Invocation
 from nottwice.engine.session import Session
 from nottwice.errors import Fenced, LedgerCorrupt
 from nottwice.model.call import CallRow, CallStatus
@@ -35,8 +35,6 @@ from nottwice.store.interface import (
     ReviewWrite,
     RunUpdate,
 )
-
-Invocation = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @light_record(frozen=True, slots=True)

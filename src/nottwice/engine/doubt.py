@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nottwice.engine.asks import Doing, Outcome, Read
-from nottwice.engine.attempt import Invocation
 from nottwice.engine.hiding import hide
 from nottwice.engine.in_flight import living
+from nottwice.engine.invocation import Invocation
 from nottwice.engine.session import Session
 from nottwice.model.call import CallRow
 from nottwice.model.decision import Answer, Facts, Settle, Verdict

@@ -14,11 +14,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nottwice.engine import blocking, questions, reconcile, stops
+from nottwice.engine import blocking, questions, stops
+from nottwice.engine.aborting import abort_if_decided
 from nottwice.engine.alone import enter_alone
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.dispatch import Request, failure_error
+from nottwice.engine.failures import failure_error
 from nottwice.engine.in_flight import InFlight
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Session
 from nottwice.engine.stops import is_wait as is_wait
 from nottwice.errors import EventTimeout, NottwiceError, ReplayDriftError, RunWaits
@@ -167,7 +169,7 @@ def _use(
     session, decision, now = request.scope.session, review.decision, request.scope.session.clock
     assert decision is not None
     if decision.verb is not question.verb:
-        yield from reconcile.abort_if_decided(session)
+        yield from abort_if_decided(session)
         raise Outdated(f"review {review.review_id} was decided otherwise")
     plain = values.decode(decision.result.json) if decision.result else None
     try:

@@ -18,8 +18,9 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
 
 from nottwice.engine.clock import Clock
-from nottwice.engine.dispatch import Request, perform
+from nottwice.engine.dispatch import perform
 from nottwice.engine.drivers import drive
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope, current_attempt
 from nottwice.errors import NotPlainData, ResultNotKept, UsageError
 from nottwice.guard.binding import Signature
