@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from tests.tidy import asking, banned, direction, rings, rooms, shape, words
+from tests.tidy import asking, banned, direction, owners, replay, rings, rooms, shape, words
 from tests.tidy.source import ROOT, Finding, Tree, read_tree
 
 # The suite for stores is tested as a whole: by stores that keep its claims and stores that do not.
@@ -23,6 +23,8 @@ _POSTGRES = "tests/postgres/test_conformance.py: on a real server, like all besi
 # What the gate finds is found by its parts together.
 _GATE = "tests/testing/replay/test_gate.py: regressions are named and harmless changes are not"
 _RECORDING = "tests/testing/replay/test_recording.py: no secret is left, and all still matches"
+# The parts of one call are tested by calls.
+_CALLS = "tests/engine/test_dispatch.py: as a part of every call"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 _SEALS = "tests/guard/test_seals.py: by attacks on whole ledgers"
 TESTED_ELSEWHERE: dict[str, str] = {
@@ -86,6 +88,12 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/replay/sources.py": _RECORDING,
     "src/nottwice/testing/replay/judging.py": _GATE,
     "src/nottwice/testing/replay/problems.py": "tests/testing/replay/test_report.py: how they read",
+    "src/nottwice/engine/aborting.py": "tests/engine/test_reconcile.py: wherever a run is aborted",
+    "src/nottwice/engine/failures.py": _CALLS,
+    "src/nottwice/engine/invocation.py": _CALLS,
+    "src/nottwice/engine/pure.py": _CALLS,
+    "src/nottwice/engine/requests.py": _CALLS,
+    "src/nottwice/engine/questions.py": "tests/engine/test_stops.py: what is asked stops a run",
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",
 }
 
@@ -411,6 +419,8 @@ RULES_FOR_SOURCE: dict[str, Rule] = {
     "no clock but engine/clock.py": banned.clock_reads,
     "no generator or coroutine reads the ledger itself": asking.reads_of_its_own,
     "no module patches another": banned.patches,
+    "no module branches on a replay class": replay.comparisons,
+    "no module writes what a session holds": owners.writes_to_a_session,
     "no library module prints": banned.prints,
     "nothing is left unfinished": banned.unfinished_work,
     "names use the word table": words.synonyms,
@@ -456,6 +466,16 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (banned.patches, "from nottwice.engine import drivers\ndrivers.drive = x"),
     (banned.patches, "from nottwice.store.sqlite import SqliteStore as S\na, S.commit = 1, x"),
     (banned.patches, "from nottwice.guard import ledger\nsetattr(ledger, 'x', 1)"),
+    (owners.writes_to_a_session, "session.closed = True"),
+    (owners.writes_to_a_session, "self.session.depth += 1"),
+    (owners.writes_to_a_session, "del scope.session.unrecorded[identity]"),
+    (owners.writes_to_a_session, "a, session.stops.denied = 1, 2"),
+    (owners.writes_to_a_session, "session.stops.asked.pop(identity, None)"),
+    (replay.comparisons, "if tool.replay_class is not ReplayClass.PURE: pass"),
+    (replay.comparisons, "x = kind in (None, ReplayClass.UNSAFE_ON_REPLAY)"),
+    (replay.comparisons, "match kind:\n    case ReplayClass.PURE: pass"),
+    (replay.comparisons, "x = {ReplayClass.PURE: 1}"),
+    (replay.comparisons, "x = row.replay_class.value == 'pure'"),
     (banned.prints, "print('hello')"),
     (banned.unfinished_work, "# TODO: finish"),
     (banned.unfinished_work, "raise NotImplementedError"),
@@ -502,6 +522,10 @@ INNOCENT: list[tuple[Rule, str, str]] = [
         "def f(seat) -> Doing[None]:\n    yield from take(Opening(store=seat.store))",
     ),
     (asking.reads_of_its_own, "graphs/a.py", "def f(ledger):\n    return ledger.store.runs()"),
+    (owners.writes_to_a_session, "engine/session.py", "session.closed = True"),
+    (owners.writes_to_a_session, "engine/a.py", "self.session = session.pending.add_call(x)"),
+    (replay.comparisons, "model/replay_class.py", "x = kind is ReplayClass.PURE"),
+    (replay.comparisons, "guard/a.py", "x = Tool(ReplayClass.PURE).replay_class.keyed"),
     (banned.prints, "cli/main.py", "print('hello')"),
     (words.synonyms, "model/a.py", "tool_call_results = x.tool_calls"),
     (words.synonyms, "adapters/a.py", "tool_calls = 1"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nottwice.model.call import CallStatus, ReplayClass
+from nottwice.model.call import CallStatus
 from nottwice.model.decision import Answer, Attempt, Facts, Settle, Verdict, decide
+from nottwice.model.replay_class import ReplayClass
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "decision-table.md"
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"

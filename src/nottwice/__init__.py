@@ -57,9 +57,10 @@ if TYPE_CHECKING:
     from nottwice.guard.secrets import Secret
     from nottwice.guard.waiting import ask, receive, sleep
     from nottwice.model.call import Call
-    from nottwice.model.failure import RetryPolicy, single_request
+    from nottwice.model.failure import single_request
     from nottwice.model.graph import END
     from nottwice.model.retention import Retention
+    from nottwice.model.retry import RetryPolicy
     from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown
     from nottwice.reviews.inbox import Reviews
     from nottwice.worker.worker import Worker
@@ -225,7 +226,8 @@ _NAMES = {
     "nottwice.guard.secrets": ("Secret",),
     "nottwice.guard.waiting": ("ask", "receive", "sleep"),
     "nottwice.model.call": ("Call",),
-    "nottwice.model.failure": ("RetryPolicy", "single_request"),
+    "nottwice.model.failure": ("single_request",),
+    "nottwice.model.retry": ("RetryPolicy",),
     "nottwice.model.graph": ("END",),
     "nottwice.model.retention": ("Retention",),
     "nottwice.model.tool": (

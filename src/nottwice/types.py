@@ -7,7 +7,7 @@ You make none of them yourself. The three that a ``verify`` and a node name most
 from __future__ import annotations
 
 from nottwice.engine.clock import Clock
-from nottwice.engine.dispatch import Receipt
+from nottwice.engine.requests import Receipt
 from nottwice.engine.retention import Removed
 from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.guard.declare import AsyncTool, SyncTool

@@ -9,7 +9,8 @@ import pytest
 
 import nottwice as nt
 from nottwice.agent.messages import Text, ToolCall, ToolResult
-from nottwice.model.call import CallRow, CallStatus, ReplayClass
+from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.replay_class import ReplayClass
 from tests.agent.workshop import Workshop
 
 MAIL = {"to": "ann", "text": "hello"}

@@ -26,6 +26,9 @@ class Watched:
     def now(self) -> float:
         return self.at
 
+    def look_for_word(self, now: float, words: int) -> None:
+        self.looked_for_word = (now, words)
+
     def looks(self, *found: EventRecord) -> bool:
         doing = stop_if_cancelled(_as_session(self))
         asked = list(_first(doing))

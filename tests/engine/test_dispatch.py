@@ -10,7 +10,8 @@ import pytest
 
 import nottwice as nt
 from nottwice.engine.session import current_scope
-from nottwice.model.call import CallIdentity, CallRow, CallStatus, ReplayClass
+from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Verb
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore

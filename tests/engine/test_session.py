@@ -1,4 +1,4 @@
-"""What the holder knows on top of the store: riding records, and when they are durable."""
+"""What the holder knows on top of the store: pending writes, and when they are durable."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from nottwice.engine.session import MOST_RIDING, Riding
+from nottwice.engine.session import MOST_PENDING
 from nottwice.model.call import CallStatus
-from nottwice.model.run import CheckpointRecord, Fence
-from nottwice.store.interface import CallWrite, Commit
+from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
 from tests.fakes import Host
-from tests.store.samples import NOW, RESULT, pending
 
 FORKED_IN_A_TOOL = """
 import os, sys
@@ -237,7 +235,7 @@ def test_a_model_is_not_asked_again_for_a_step_that_has_its_reply(host: Host) ->
     assert [row.identity.tool_name for row in host.calls] == ["ask_model", "act"]
 
 
-def test_riding_records_are_durable_when_the_block_ends(host: Host) -> None:
+def test_pending_writes_are_durable_when_the_block_ends(host: Host) -> None:
     @nt.tool("pure")
     def look(x: int) -> int:
         return x
@@ -262,15 +260,15 @@ def test_a_crash_loses_only_what_rides(host: Host) -> None:
     assert runs == [1, 1]
 
 
-def test_riding_is_bounded(host: Host) -> None:
+def test_pending_writes_are_bounded(host: Host) -> None:
     @nt.tool("pure")
     def look(x: int) -> int:
         return x
 
     with host.process() as ledger, ledger.run("r"):
-        for number in range(MOST_RIDING + 1):
+        for number in range(MOST_PENDING + 1):
             look(number)
-        assert len(host.calls) == MOST_RIDING
+        assert len(host.calls) == MOST_PENDING
 
 
 def test_one_log_line_a_decision_and_no_id_can_forge_one(
@@ -291,20 +289,6 @@ def test_one_log_line_a_decision_and_no_id_can_forge_one(
         "'leave the run completed'",
     ]
     assert all("\n" not in line for line in lines)
-
-
-def test_what_is_packed_rides_only_while_no_commit_is_under_way_with_what_it_was() -> None:
-    plain, packed = (CheckpointRecord("r", 1, snapshot, "/", "[]", 0.0) for snapshot in (0, 2))
-    riding = Riding()
-    riding.add_checkpoint(plain)
-    assert riding.leave().checkpoints == (plain,)
-    assert riding.leave().checkpoints == (plain,)
-    riding.back()
-    # The other one may arrive after the commit that carries what is packed, and undo it.
-    assert not riding.rewrite([packed])
-    riding.back()
-    assert riding.rewrite([packed])
-    assert riding.leave().checkpoints == (packed,)
 
 
 def test_a_forked_child_cannot_commit_as_its_parent(tmp_path: Path) -> None:
@@ -329,18 +313,3 @@ def test_a_forked_child_cannot_commit_as_its_parent(tmp_path: Path) -> None:
         assert not store.evidence("r")
     finally:
         store.close()
-
-
-def test_what_changes_while_a_commit_carries_it_goes_with_the_next_one_and_follows_the_first() -> (
-    None
-):
-    riding = Riding()
-    first = pending()
-    riding.add_call(CallWrite(first))
-    carried = Commit("run", Fence("holder", 1), calls=riding.leave().calls)
-    second = first.done(RESULT, now=NOW + 1)
-    riding.add_call(CallWrite(second))
-    riding.arrived(carried)
-    riding.back()
-    (left,) = riding.leave().calls
-    assert (left.row, left.after) == (second, first.state)

@@ -13,6 +13,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.engine import steps
+from nottwice.engine.drift import Drift
 from nottwice.model.review import ReviewKind, Verb
 from nottwice.model.run import RunStatus, StepStatus
 from tests.fakes import Host
@@ -289,7 +290,8 @@ def test_branches_that_get_their_receipts_meanwhile_do_not_disturb_each_other(
         return False
 
     monkeypatch.setattr(steps, "is_inside", while_another_branch_asks)
-    session = SimpleNamespace(run_id="r", run=SimpleNamespace(origin=None), is_first_drive=True)
+    drift = Drift(is_first_drive=True)
+    session = SimpleNamespace(run_id="r", run=SimpleNamespace(origin=None), drift=drift)
     scope: Any = SimpleNamespace(steps=(state,), node_id="/[7]", session=session)
     assert list(steps.admit(scope, identity("r", node="/[7]", tool="other"))) == []
     assert state.outstanding == {}

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.engine import stops
-from nottwice.engine.session import Scope, current_scope
+from nottwice.engine.session import current_scope
 from nottwice.model.call import CallIdentity
 from nottwice.model.review import ReviewStatus, Verb
 from nottwice.model.run import RunStatus, StepStatus, Wait, WaitKind
@@ -307,14 +306,13 @@ def test_only_other_branches_are_not_behind_a_wait(
         session = root.session
         identity = CallIdentity("r", waits_at, "start", "nottwice.sleep", "00")
         error = nt.RunWaits("it waits")
-        stops.note(session, identity, error, Wait(WaitKind.TIMER, "t", waits_at, 1.0))
-        scope = Scope(session, works_at)
-        stops.raise_if_stopped(scope, but=identity)
+        session.stops.note(identity, error, Wait(WaitKind.TIMER, "t", waits_at, 1.0))
+        session.stops.raise_if_stopped(works_at, but=identity)
         if is_behind:
             with pytest.raises(nt.RunWaits) as caught:
-                stops.raise_if_stopped(scope)
+                session.stops.raise_if_stopped(works_at)
             assert caught.value is error
         else:
-            stops.raise_if_stopped(scope)
-        stops.lift(session, identity)
-        stops.raise_if_stopped(scope)
+            session.stops.raise_if_stopped(works_at)
+        session.stops.lift(identity)
+        session.stops.raise_if_stopped(works_at)

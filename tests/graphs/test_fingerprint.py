@@ -12,7 +12,7 @@ import pytest
 import nottwice as nt
 from nottwice.errors import UnclassifiedTool
 from nottwice.graphs.fingerprint import hash_of_function
-from nottwice.model.call import ReplayClass
+from nottwice.model.replay_class import ReplayClass
 from tests.graphs import helpers_of_nodes
 from tests.graphs.effects import graph
 from tests.graphs.helpers_of_nodes import fingerprinted_mail, pay_and_mail

@@ -15,7 +15,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.engine import advance, steps
-from nottwice.engine.session import Riding
+from nottwice.engine.pending import PendingWrites
 from nottwice.graphs import children
 from nottwice.graphs import fork as forking
 from nottwice.model import position
@@ -35,22 +35,26 @@ def test_killed_at_every_commit_a_graph_ends_as_if_nothing_had_happened() -> Non
 
 
 def the_end_of_a_step_is_left_behind(patch: pytest.MonkeyPatch) -> None:
-    whole = Riding.add_checkpoint
+    whole = PendingWrites.add_checkpoint
 
-    def broken(self: Riding, one: CheckpointRecord, *, ends: StepRecord | None = None) -> None:
+    def broken(
+        self: PendingWrites, one: CheckpointRecord, *, ends: StepRecord | None = None
+    ) -> None:
         whole(self, one)
 
-    patch.setattr(Riding, "add_checkpoint", broken)
+    patch.setattr(PendingWrites, "add_checkpoint", broken)
 
 
 def the_checkpoint_is_left_behind(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Riding, one: CheckpointRecord, *, ends: StepRecord | None = None) -> None:
+    def broken(
+        self: PendingWrites, one: CheckpointRecord, *, ends: StepRecord | None = None
+    ) -> None:
         if ends is not None:
             self.add_step(ends)
         elif one.version == 0:
             self._checkpoints[0] = one
 
-    patch.setattr(Riding, "add_checkpoint", broken)
+    patch.setattr(PendingWrites, "add_checkpoint", broken)
 
 
 def the_checkpoint_has_the_state_before(patch: pytest.MonkeyPatch) -> None:
@@ -115,13 +119,13 @@ def a_child_has_another_id_each_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def how_a_child_ended_is_not_kept(patch: pytest.MonkeyPatch) -> None:
-    whole = Riding.add_call
+    whole = PendingWrites.add_call
 
-    def broken(self: Riding, write: CallWrite) -> None:
+    def broken(self: PendingWrites, write: CallWrite) -> None:
         if write.row.identity.tool_name != "nottwice.spawn":
             whole(self, write)
 
-    patch.setattr(Riding, "add_call", broken)
+    patch.setattr(PendingWrites, "add_call", broken)
 
 
 BUGS: list[Patch] = [

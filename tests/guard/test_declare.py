@@ -21,7 +21,8 @@ import nottwice as nt
 from nottwice.engine.session import current_scope
 from nottwice.guard import declare as declare_module
 from nottwice.guard import registry
-from nottwice.model.call import CallIdentity, CallStatus, ReplayClass
+from nottwice.model.call import CallIdentity, CallStatus
+from nottwice.model.replay_class import ReplayClass
 from tests.fakes import Host
 
 declare: Any = nt.tool
@@ -432,17 +433,17 @@ def test_two_waits_of_one_call_at_once_are_both_remembered() -> None:
         assert scope is not None
         session = scope.session
         waits, slow, quick = (
-            session.enter(CallIdentity("r", "/", "start", name, "0"), None)[0]
+            session.in_flight.enter(CallIdentity("r", "/", "start", name, "0"), None)[0]
             for name in ("waits", "slow", "quick")
         )
-        session.enter(slow.identity, waits)
-        over, _ = session.enter(quick.identity, waits)
-        session.stop_waiting(over)
+        session.in_flight.enter(slow.identity, waits)
+        over, _ = session.in_flight.enter(quick.identity, waits)
+        session.in_flight.stop_waiting(over)
         with pytest.raises(nt.SelfWait):
-            session.enter(waits.identity, slow)
-        session.enter(waits.identity, quick)
+            session.in_flight.enter(waits.identity, slow)
+        session.in_flight.enter(waits.identity, quick)
         for each in (waits, slow, quick):
-            session.leave(each)
+            session.in_flight.leave(each)
 
 
 UNKNOWN_CLASS = "import nottwice as nt\n\n@nt.tool('unsafe')\ndef pay(x: int) -> None: ...\n"

@@ -17,7 +17,7 @@ import nottwice as nt
 from nottwice.guard import registry
 from nottwice.guard.clients import Retries
 from nottwice.guard.report import Finding, Level, ToolReport, duration_text, report_on
-from nottwice.model.call import ReplayClass
+from nottwice.model.replay_class import ReplayClass
 from nottwice.testing import forget_tools
 
 session = requests.Session()

@@ -15,9 +15,9 @@ from nottwice.model.bump import (
     says_enough,
     what_bump,
 )
-from nottwice.model.call import ReplayClass
 from nottwice.model.fingerprint import Fingerprint, ToolPrint
 from nottwice.model.graph import DeclaredNode, Version, define
+from nottwice.model.replay_class import ReplayClass
 
 FIELDS = {"order_id": {"type": "integer"}, "note": {"type": "string"}}
 STATE = {"type": "object", "properties": FIELDS, "required": ["order_id"]}

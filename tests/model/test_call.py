@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import itertools
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,6 @@ from nottwice.model.call import (
     CallRow,
     CallStatus,
     PastAttempt,
-    ReplayClass,
     ResultKind,
     StoredResult,
     branch_node,
@@ -26,9 +24,9 @@ from nottwice.model.call import (
     check_id,
     child_checkpoint,
     child_node,
-    stricter,
 )
 from nottwice.model.failure import Failure, FailureClass
+from nottwice.model.replay_class import ReplayClass
 
 PURE, KEYED, UNSAFE = ReplayClass
 IDENTITY = CallIdentity("ticket-7", "tell", "start/", "send", "00ff")
@@ -55,19 +53,6 @@ def pending() -> CallRow:
         key_since=90.0,
         window_seconds=60.0,
     )
-
-
-# Classes
-
-
-def test_the_stricter_of_two_classes_counts_in_either_order() -> None:
-    for one, other in itertools.combinations([PURE, KEYED, UNSAFE], 2):
-        assert stricter(one, other) is stricter(other, one) is other
-    assert [stricter(kind, kind) for kind in ReplayClass] == [PURE, KEYED, UNSAFE]
-
-
-def test_all_but_pure_tools_have_effects() -> None:
-    assert [kind.effectful for kind in (PURE, KEYED, UNSAFE)] == [False, True, True]
 
 
 # Identity

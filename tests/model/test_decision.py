@@ -7,8 +7,9 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
-from nottwice.model.call import CallStatus, ReplayClass
+from nottwice.model.call import CallStatus
 from nottwice.model.decision import Action, Answer, Attempt, Facts, Settle, Verdict, decide
+from nottwice.model.replay_class import ReplayClass
 
 ROOT = Path(__file__).parents[2]
 FIRES = {Action.RUN, Action.RECORD_AND_RUN, Action.REISSUE, Action.NEW_ATTEMPT}

@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 
 import nottwice.errors as nt
 from nottwice.model.failure import (
-    NO_RETRY,
     Classifier,
     Failure,
     FailureClass,
-    RetryPolicy,
     classify,
     is_interruption,
     parse_retry_after,
@@ -445,129 +443,6 @@ GOOD = Failure(POISON, "ValueError", "bad").to_plain()
 def test_a_record_that_we_cannot_have_written_is_corrupt(plain: object) -> None:
     with pytest.raises(nt.LedgerCorrupt, match="Restore the ledger from a backup"):
         Failure.from_plain(plain)
-
-
-# Backoff
-
-
-def delays(policy: RetryPolicy, random_unit: float) -> list[float | None]:
-    return [
-        policy.delay_seconds(
-            failed_attempts=failed, random_unit=random_unit, retry_after_seconds=None
-        )
-        for failed in range(1, policy.attempts + 1)
-    ]
-
-
-def test_delays_double_up_to_the_cap_and_then_end() -> None:
-    policy = RetryPolicy(6, first_seconds=1, factor=2, most_seconds=5)
-    assert delays(policy, 1.0) == [1, 2, 4, 5, 5, None]
-
-
-def test_jitter_takes_any_part_of_the_delay() -> None:
-    policy = RetryPolicy(4, first_seconds=1, factor=3, most_seconds=100)
-    assert delays(policy, 0.0) == [0, 0, 0, None]
-    assert delays(policy, 0.5) == [0.5, 1.5, 4.5, None]
-
-
-def test_the_default_policy_makes_four_attempts_within_two_seconds_of_waiting() -> None:
-    assert delays(RetryPolicy(), 1.0) == [0.5, 1.0, 2.0, None]
-
-
-def test_no_retry_gives_up_after_the_first_attempt() -> None:
-    assert delays(NO_RETRY, 0.0) == [None]
-
-
-@pytest.mark.parametrize(("first", "expected"), [(1.0, 30.0), (0.0, 0.0)])
-def test_a_delay_that_no_float_holds_is_the_cap(first: float, expected: float) -> None:
-    policy = RetryPolicy(10**6, first_seconds=first, factor=10)
-    delay = policy.delay_seconds(failed_attempts=10**5, random_unit=1.0, retry_after_seconds=None)
-    assert delay == expected
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        (0.0, 0.5),
-        (0.4, 0.5),
-        (7.0, 7.0),
-        (300.0, 300.0),
-        (300.5, None),
-        (math.inf, None),
-        (math.nan, 0.5),
-        (-1.0, 0.5),
-    ],
-)
-def test_retry_after_is_a_floor_and_too_long_a_one_ends_it(
-    asked: float, expected: float | None
-) -> None:
-    delay = RetryPolicy().delay_seconds(
-        failed_attempts=1, random_unit=1.0, retry_after_seconds=asked
-    )
-    assert delay == expected
-
-
-def test_retry_after_does_not_buy_more_attempts() -> None:
-    delay = RetryPolicy(2).delay_seconds(
-        failed_attempts=2, random_unit=1.0, retry_after_seconds=1.0
-    )
-    assert delay is None
-
-
-@given(
-    failed=st.integers(1, 5_000),
-    unit=st.floats(0, 1),
-    asked=st.none() | st.floats(),
-    factor=st.floats(1, 1e300),
-)
-def test_every_delay_is_within_its_bounds(
-    failed: int, unit: float, asked: float | None, factor: float
-) -> None:
-    policy = RetryPolicy(4_000, factor=factor)
-    delay = policy.delay_seconds(
-        failed_attempts=failed, random_unit=unit, retry_after_seconds=asked
-    )
-    if delay is None:
-        assert failed >= 4_000 or (asked is not None and asked > 300)
-    else:
-        assert 0 <= delay <= 300
-        assert delay >= (asked or 0) or asked is None or math.isnan(asked)
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"attempts": 0},
-        {"attempts": -1},
-        {"attempts": 2.0},
-        {"attempts": True},
-        {"attempts": "3"},
-        {"first_seconds": -0.1},
-        {"first_seconds": math.nan},
-        {"first_seconds": True},
-        {"first_seconds": 31},
-        {"most_seconds": math.inf},
-        {"most_seconds": None},
-        {"factor": 0.9},
-        {"factor": math.inf},
-        {"factor": "2"},
-        {"most_retry_after_seconds": -1},
-        {"most_retry_after_seconds": 10**400},
-    ],
-    ids=str,
-)
-def test_a_policy_that_makes_no_sense_is_refused_with_the_rule(choice: dict[str, Any]) -> None:
-    name = next(iter(choice))
-    with pytest.raises(nt.InvalidTool, match=rf"RetryPolicy\({name}=.*Make {name} "):
-        RetryPolicy(**choice)
-
-
-@pytest.mark.parametrize(("failed", "unit"), [(0, 0.5), (1, -0.1), (1, 1.1), (1, math.nan)])
-def test_a_delay_is_not_computed_from_nonsense(failed: int, unit: float) -> None:
-    with pytest.raises(nt.UsageError, match="nothing was scheduled"):
-        RetryPolicy().delay_seconds(
-            failed_attempts=failed, random_unit=unit, retry_after_seconds=None
-        )
 
 
 # Retry-After

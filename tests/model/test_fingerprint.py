@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nottwice.model import values
-from nottwice.model.call import ReplayClass
 from nottwice.model.fingerprint import Fingerprint, ToolPrint
 from nottwice.model.graph import DeclaredNode, Version, define
+from nottwice.model.replay_class import ReplayClass
 
 GRAPH = define(
     "refund",

@@ -8,7 +8,8 @@ import pytest
 
 from nottwice.errors import UsageError
 from nottwice.guard.declare import tool as declare
-from nottwice.model.call import CallStatus, ReplayClass
+from nottwice.model.call import CallStatus
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.retention import Retention
 from nottwice.model.tool import Tool
 from tests.store.samples import NOW, pending

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from nottwice.errors import InvalidTool
-from nottwice.model.call import ReplayClass, ResultKind, StoredResult
+from nottwice.model.call import ResultKind, StoredResult
 from nottwice.model.decision import Answer
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import (
     Tool,
     did_not_happen,

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from nottwice.model.call import CallStatus, ReplayClass
+from nottwice.model.call import CallStatus
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.run import Fence, RunStatus
 from nottwice.store.interface import (
     CallWrite,

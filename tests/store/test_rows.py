@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nottwice.errors import LedgerCorrupt
-from nottwice.model.call import CallStatus, ReplayClass, ResultKind, StoredResult
+from nottwice.model.call import CallStatus, ResultKind, StoredResult
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import HolderRecord, RunStatus, StepStatus
 from nottwice.store import rows

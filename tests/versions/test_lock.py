@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from nottwice.errors import UsageError
-from nottwice.model.call import ReplayClass
 from nottwice.model.fingerprint import Fingerprint, ToolPrint
 from nottwice.model.graph import DeclaredNode, Version, define
+from nottwice.model.replay_class import ReplayClass
 from nottwice.versions.lock import compare, read_lock, write_lock
 
 PAY = ToolPrint(name="pay", replay_class=ReplayClass.UNSAFE_ON_REPLAY, result={"type": "string"})

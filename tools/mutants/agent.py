@@ -50,9 +50,9 @@ AGENT: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a repeat that a person must approve is taken for new without a look",
-        file="engine/dispatch.py",
-        old="        if tool.approve or self.request.ask is not None or held:\n",
-        new="        if tool.approve or held:\n",
+        file="engine/expected.py",
+        old="    if tool.approve or request.ask is not None or held:\n",
+        new="    if tool.approve or held:\n",
         tests=(
             "tests/agent/test_toolbox.py"
             "::test_an_approved_repeat_that_is_asked_for_once_more_is_answered_by_its_receipt",
@@ -83,9 +83,9 @@ AGENT: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="another attempt sends other words than the record says",
-        file="engine/dispatch.py",
-        old="        if tool.volatile and (tool.once_per is None or not",
-        new="        if tool.volatile and (True or not",
+        file="engine/invocation.py",
+        old="    if tool.volatile and (tool.once_per is None or not",
+        new="    if tool.volatile and (True or not",
         tests=(
             "tests/guard/test_once_per.py"
             "::test_wherever_a_run_dies_the_words_on_record_are_the_words_that_were_sent",

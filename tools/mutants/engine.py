@@ -95,7 +95,7 @@ ENGINE: tuple[Mutant, ...] = (
     Mutant(
         name="an outcome that could not be written is dropped",
         file="engine/attempt.py",
-        old=("        session.unrecorded[row.identity] = write\n        raise\n"),
+        old=("        session.keep_outcome(write)\n        raise\n"),
         new="        raise\n",
         tests=(
             "tests/engine/test_attacks.py"
@@ -142,7 +142,7 @@ ENGINE: tuple[Mutant, ...] = (
     Mutant(
         name="a policy that does not ask any more overrules an open question",
         file="engine/gate.py",
-        old="    if must_ask or identity in session.asked:\n",
+        old="    if must_ask or identity in session.stops.asked:\n",
         new="    if must_ask:\n",
         tests=(
             "tests/engine/test_gate.py"
@@ -173,11 +173,11 @@ ENGINE: tuple[Mutant, ...] = (
         name="a run that a policy has stopped continues",
         file="engine/stops.py",
         old=(
-            "    if session.denied is not None:\n"
-            "        raise session.denied.with_traceback(None)\n"
-            "    if not session.stops:\n"
+            "        if self.denied is not None:\n"
+            "            raise self.denied.with_traceback(None)\n"
+            "        if not self._stops:\n"
         ),
-        new="    if not session.stops:\n",
+        new="        if not self._stops:\n",
         tests=("tests/engine/test_gate.py::test_no_step_finishes_in_a_run_that_was_stopped",),
         why="Effects behind the refused call would be made.",
     ),
@@ -291,14 +291,14 @@ ENGINE: tuple[Mutant, ...] = (
         why="The run would take a way that was not offered.",
     ),
     Mutant(
-        name="what rode in a commit and has changed since is forgotten",
-        file="engine/session.py",
-        old="                if aboard is write:\n",
-        new="                if aboard is not None:\n",
+        name="what was written by a commit and has changed since is forgotten",
+        file="engine/pending.py",
+        old="                if pending is write:\n",
+        new="                if pending is not None:\n",
         tests=(
-            "tests/engine/test_session.py"
-            "::test_what_changes_while_a_commit_carries_it_goes_with_the_next_one_and_follows_the_first",
+            "tests/engine/test_pending.py"
+            "::test_what_changes_while_a_commit_writes_it_is_written_by_the_next_one",
         ),
-        why="A result would be lost that another commit was to carry.",
+        why="A result would be lost that another commit was to write.",
     ),
 )

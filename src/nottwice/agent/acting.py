@@ -28,8 +28,9 @@ from nottwice.engine import steps, stops
 from nottwice.engine.asks import Doing, Read, Together
 from nottwice.engine.asks import Outcome as Invoked
 from nottwice.engine.blocking import written_call
-from nottwice.engine.dispatch import Receipt, perform
+from nottwice.engine.dispatch import perform
 from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.requests import Receipt
 from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import Denied, Rejected, Retryable, ToolFailure
 from nottwice.graphs.children import child_identity, may_be_resumed, spawning

@@ -19,7 +19,8 @@ from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage,
 from nottwice.agent.raising import find_call, raises_on_record
 from nottwice.agent.reserving import Asking, give_back, identity_of, lose, reserve, settle
 from nottwice.engine.asks import Doing, Pause
-from nottwice.engine.dispatch import Request, perform
+from nottwice.engine.dispatch import perform
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope
 from nottwice.errors import (
     Ambiguous,
@@ -32,8 +33,9 @@ from nottwice.errors import (
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.failure import NO_RETRY, FailureClass
+from nottwice.model.failure import FailureClass
 from nottwice.model.records import frozen_record
+from nottwice.model.retry import NO_RETRY
 from nottwice.model.shapes import checked, not_believed
 from nottwice.model.tool import Tool
 
@@ -117,7 +119,7 @@ def _ask_until_answered(
             if isinstance(error, FileChanged) and (yield from hearing.unheard(asking.scope)):
                 # The user has said something since: a file that is gone must not be the end.
                 continue
-            row = session.riding.find_call(request.identity)
+            row = session.pending.find_call(request.identity)
             # What was turned away took nothing, so its reservation is still there to use.
             reserved = row is not None and _was_turned_away(row)
             failed += 1
@@ -147,11 +149,10 @@ def _delay(asking: Asking, error: ToolFailure, row: CallRow | None, failed: int)
     """How long to wait before the model is asked once more; None: that would not help."""
     if not isinstance(error, Retryable | Ambiguous):
         return None
-    failure = row.failure if row is not None else None
     return asking.retry.delay_seconds(
+        row.failure if row is not None else None,
         failed_attempts=failed,
         random_unit=asking.session.clock.random_unit(),
-        retry_after_seconds=failure.retry_after_seconds if failure is not None else None,
     )
 
 

@@ -133,7 +133,7 @@ def reopen(seat: Host, graph: Runnable, run_id: str, *, wait_seconds: float) -> 
         if moves:
             yield from _move(session, graph, record)
             return
-        session.riding.add_checkpoint(record)
+        session.pending.add_checkpoint(record)
     elif position.node is None:
         # Another process was faster: the message was heard, and answered.
         status = RunStatus.COMPLETED

@@ -43,9 +43,9 @@ from nottwice.guard.policies import Policies, read_policies
 from nottwice.model.body import OWN, hash_of_bytes
 from nottwice.model.cadence import Checkpoints
 from nottwice.model.call import check_id
-from nottwice.model.failure import RetryPolicy
 from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import GraphDefinition
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.run import RunRecord
 from nottwice.model.tool import Duration, parse_duration
 

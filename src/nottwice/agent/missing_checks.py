@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from nottwice.engine import stops, waiting
+from nottwice.engine import waiting
 from nottwice.engine.session import Scope
 from nottwice.errors import ConditionUnknown, RunWaits
 from nottwice.guard.recorded import own_tool, request_for
@@ -33,7 +33,7 @@ def wait_for_check(scope: Scope, unknown: ConditionUnknown, event: str) -> RunWa
     due = session.clock.now() + AGAIN_SECONDS
     error = waiting.until(request_for(scope, _CHECK, {"of": unknown.condition}), due, what)
     other = request_for(scope, _CHECK, {"or": event}).identity
-    stops.note(session, other, error, Wait(WaitKind.EVENT, event, scope.node_id))
+    session.stops.note(other, error, Wait(WaitKind.EVENT, event, scope.node_id))
     return error
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from nottwice.agent.raising import find_call
 from nottwice.agent.reserving import Asking, identity_of
-from nottwice.engine import stops, waiting
+from nottwice.engine import waiting
 from nottwice.engine.asks import Doing
-from nottwice.engine.dispatch import Request
+from nottwice.engine.requests import Request
 from nottwice.errors import ToolFailure
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values
@@ -53,7 +53,7 @@ def under_way(asking: Asking) -> Doing[bool]:
         return False
     if asking.session.clock.now() < known.due:
         raise waiting.until(request, known.due, _what(known))
-    stops.lift(asking.session, request.identity)
+    asking.session.stops.lift(request.identity)
     return True
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from nottwice.agent.budget import Overrun, raised_by
 from nottwice.engine import waiting
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.dispatch import Request
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope, Session
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values
@@ -102,7 +102,7 @@ def raises_on_record(scope: Scope, raised: dict[str, float]) -> Doing[dict[str, 
 
 def find_call(session: Session, identity: CallIdentity) -> Doing[CallRow | None]:
     """The row of a call, also if it is not durable yet."""
-    row = session.riding.find_call(identity)
+    row = session.pending.find_call(identity)
     if row is None:
         row = yield Read(lambda store: store.load_call(identity))
     return row

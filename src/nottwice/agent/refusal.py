@@ -14,9 +14,9 @@ from typing import Any
 from nottwice.agent.messages import Message, Reasoning, Role, Text
 from nottwice.agent.provider import StopReason
 from nottwice.agent.raising import find_call
-from nottwice.engine import stops, waiting
+from nottwice.engine import questions, waiting
 from nottwice.engine.asks import Doing
-from nottwice.engine.dispatch import Request
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope
 from nottwice.errors import QuestionOpen
 from nottwice.guard.recorded import own_tool, request_for
@@ -77,7 +77,7 @@ def is_decided(scope: Scope, plain: Mapping[str, Any]) -> Doing[bool]:
     row = yield from find_call(session, identity)
     if row is not None:
         return True
-    review = yield from stops.pending_review(session, identity)
+    review = yield from questions.pending_review(session, identity)
     return review is not None and review.status is ReviewStatus.DECIDED
 
 
@@ -107,7 +107,7 @@ def decide(scope: Scope, plain: Mapping[str, Any], message: Message, event: str)
         said: str = yield from waiting.ask(request, question, None)
     except QuestionOpen as error:
         other = request_for(scope, _REFUSAL, {"turn": plain["turn"], "or": event}).identity
-        stops.note(session, other, error, Wait(WaitKind.EVENT, event, scope.node_id))
+        session.stops.note(other, error, Wait(WaitKind.EVENT, event, scope.node_id))
         raise
     return said
 

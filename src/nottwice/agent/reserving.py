@@ -27,8 +27,8 @@ from nottwice.errors import UsageError
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow, ResultKind, StoredResult, child_checkpoint
-from nottwice.model.failure import RetryPolicy
 from nottwice.model.records import frozen_record
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite, ChargeWrite, Outdated, Store
 

@@ -22,7 +22,7 @@ from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import declare
 from nottwice.guard.request import key_per_call
 from nottwice.guard.scopes import current_call
-from nottwice.model.failure import RetryPolicy
+from nottwice.model.retry import RetryPolicy
 from nottwice.store import confined_files
 
 MOST_CHARACTERS = 1_000_000

@@ -26,7 +26,7 @@ from nottwice.agent.raising import (
 from nottwice.agent.state import Cost, RunState, cost_of, is_state
 from nottwice.engine import waiting
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.dispatch import Request
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope, Session
 from nottwice.graphs.children import child_run_id
 from nottwice.graphs.outcome import Outcome

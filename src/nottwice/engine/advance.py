@@ -10,7 +10,7 @@ Promises kept here: P28, P175.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from nottwice.engine import ownership, steps, stops, tampered
@@ -73,8 +73,6 @@ class Plan:
     """As the run was bound to it: the version may be an earlier patch than the graph's."""
     code: Mapping[str, NodeCode]
     first_state: Mapping[str, Any]
-    told_to_stop: Callable[[], bool] | None = None
-    """Asked between two nodes: whether to hand the run back, so that somebody else goes on."""
 
 
 class HandedBack(Exception):
@@ -105,8 +103,6 @@ def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
     except RunBlocked as blocked:
         # A doubt that only a person can end, or somebody aborted it: nothing else has happened.
         return Landing(blocked)
-    if plan.told_to_stop is not None:
-        session.told_to_stop = plan.told_to_stop
     lost: InvalidGraph | None = None
     try:
         flight = yield from _board(session, plan)
@@ -168,7 +164,7 @@ def _leave(
     *,
     status: RunStatus | None = None,
 ) -> Doing[None]:
-    for one in session.under_way():
+    for one in session.in_flight.under_way():
         yield Join(one, ownership.DRAIN_SECONDS)
     yield from ownership.leave(session, error, failure, status=status)
 
@@ -207,13 +203,13 @@ class Flight:
         be compared with itself then.
         """
         image = {"state": self.state, "position": self.position.to_plain()}
-        riding = self.session.riding
+        pending = self.session.pending
         if changed is not None and self._image is not None:
             moved = diff(self._image["position"], image["position"])
             changed = of_keys({"state": changed, "position": moved})
         alone = not self.position.branches
         if self.session.cadence.is_on_exit and self.saved is not None:
-            if alone and riding.has_checkpoint(self.saved.version):
+            if alone and pending.has_checkpoint(self.saved.version):
                 # Nobody needs the one before any more, and it takes its seat. Not while there are
                 # branches: another one's commit may be on its way with the one before in it.
                 self.saved, self._image = self._base
@@ -230,11 +226,11 @@ class Flight:
             now=self.session.clock.now(),
         )
         self._image = image
-        riding.add_checkpoint(record, ends=ends)
+        pending.add_checkpoint(record, ends=ends)
         # On exit, what rides may still give its seat to another version, and is no foundation.
-        may_pack = not self.session.cadence.is_on_exit and not riding.is_under_way
+        may_pack = not self.session.cadence.is_on_exit and not pending.is_under_way
         packed = pack(self.saved) if may_pack else None
-        if packed is not None and riding.rewrite(packed[0]):
+        if packed is not None and pending.rewrite(packed[0]):
             self.saved = packed[1]
 
 
@@ -301,7 +297,7 @@ def _visit(
     handed = code.hand_out(seen)
     outcome: Outcome = yield Visit(code.function, code.is_async, handed, opened)
     try:
-        stops.raise_if_stopped(opened)
+        opened.session.stops.raise_if_stopped(opened.node_id)
         if outcome.error is not None:
             raise outcome.error
         return opened, code.read(handed, outcome.value, seen)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import secrets
 
-from nottwice.engine import blocking, reconcile, stops
+from nottwice.engine import blocking, questions, stops
+from nottwice.engine.aborting import abort_if_decided
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope
 from nottwice.errors import Rejected
@@ -36,7 +37,7 @@ def authorise(
     at this very moment, and Blocked while the run waits for something that may have happened.
     """
     session, identity = scope.session, intent.identity
-    last = yield from stops.pending_review(session, identity)
+    last = yield from questions.pending_review(session, identity)
     if last is None and (yield from _is_covered(scope, before)):
         return ()
     if last is None:
@@ -48,14 +49,14 @@ def authorise(
         yield from _record_rejection(scope, intent, last, decision, before=before)
         return None
     if decision.verb is not Verb.APPROVE:
-        yield from reconcile.abort_if_decided(session)
+        yield from abort_if_decided(session)
         raise Outdated(f"review {last.review_id} was decided otherwise")
     if _is_void(decision, tool, now=session.clock.now()):
         raise (yield from _need(scope, tool, intent, expired=last, why=why))
     if _is_for_other_words(last, tool, intent):
         how = "was for other words"
         raise (yield from _need(scope, tool, intent, expired=last, why=why, how=how))
-    stops.go_on(session, identity)
+    session.stops.go_on(identity)
     session.say("use the approval", intent, f"review={last.review_id}")
     return (ReviewWrite(last.used(now=session.clock.now()), last.version),)
 
@@ -141,8 +142,8 @@ def _still_open(scope: Scope, review: Review) -> BaseException:
     """The exception of a call that nobody has approved yet, noted before it is raised."""
     session = scope.session
     error = blocking.blocked_by(session, review)
-    session.asked[review.identity] = review
-    stops.note(session, review.identity, error, stops.wait_for(review))
+    session.stops.ask(review)
+    session.stops.note(review.identity, error, stops.wait_for(review))
     return error
 
 
@@ -158,5 +159,5 @@ def _record_rejection(
         reviews=(ReviewWrite(review.used(now=now), review.version),),
         run=RunUpdate(RunStatus.RUNNING, now),
     )
-    stops.lift(session, intent.identity)
+    session.stops.lift(intent.identity)
     session.say("record the rejection", row, f"review={review.review_id}")

@@ -11,18 +11,18 @@ rides (steps, pure results) goes along with them and is durable before the effec
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 from nottwice.engine import blocking, events
 from nottwice.engine.asks import Doing, Fire, Outcome, Read, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify, hide, kept
 from nottwice.engine.in_flight import InFlight, living
+from nottwice.engine.invocation import Invocation
 from nottwice.engine.session import Session
 from nottwice.errors import Fenced, LedgerCorrupt
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.decision import Action
-from nottwice.model.failure import FailureClass, is_interruption
+from nottwice.model.failure import Failure, FailureClass, is_interruption
 from nottwice.model.records import light_record
 from nottwice.model.review import Evidence, ReviewKind
 from nottwice.model.run import RunStatus
@@ -35,8 +35,6 @@ from nottwice.store.interface import (
     ReviewWrite,
     RunUpdate,
 )
-
-Invocation = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @light_record(frozen=True, slots=True)
@@ -130,15 +128,19 @@ def _after(
     if intent.ambiguous or failure.failure_class is FailureClass.AMBIGUOUS:
         # After one ambiguous attempt only success, verify or a person ends the call (D4).
         return intent.unknown(failure, now=now, over=not outcome.stopped)
-    if failure.failure_class is FailureClass.POISON:
+    if late:
         return intent.failed(failure, now=now)
-    delay = None
-    if not late:
-        delay = tool.retry.delay_seconds(
-            failed_attempts=intent.failed_attempts + 1,
-            random_unit=session.clock.random_unit(),
-            retry_after_seconds=failure.retry_after_seconds,
-        )
+    failed = intent.failed_attempts + 1
+    return failed_once_more(session, tool, intent, failure, failed=failed, now=now)
+
+
+def failed_once_more(
+    session: Session, tool: Tool, intent: CallRow, failure: Failure, *, failed: int, now: float
+) -> CallRow:
+    """The row of an attempt that took no effect: with the time of the next one, if one is due."""
+    delay = tool.retry.delay_seconds(
+        failure, failed_attempts=failed, random_unit=session.clock.random_unit()
+    )
     return intent.failed(failure, now=now, retry_at=None if delay is None else now + delay)
 
 
@@ -177,7 +179,7 @@ def _record(
         raise
     except BaseException:
         # Full disk, or an interrupt: what was seen is written later, at the latest on leaving.
-        session.unrecorded[row.identity] = write
+        session.keep_outcome(write)
         raise
 
 
@@ -192,7 +194,7 @@ def _record_late(
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
         session.tell_attempt(row)
     finally:
-        session.leave(mine)
+        session.in_flight.leave(mine)
 
 
 def _leave_evidence(session: Session, row: CallRow, outcome: Outcome) -> Doing[None]:

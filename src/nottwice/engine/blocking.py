@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nottwice.engine import stops
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Session
 from nottwice.errors import (
@@ -57,7 +56,7 @@ def open_review(
     if not any((item.attempt_id, item.text) == (row.attempt_id, reason) for item in known):
         # Said once is enough, however often the run is opened while it waits.
         evidence = (Evidence(session.run_id, row.call_id, row.attempt_id, now, "engine", reason),)
-    waits = stops.waits_of(session, [review])
+    waits = session.stops.waits([review])
     yield from session.commit(
         reviews=writes, evidence=evidence, run=RunUpdate(RunStatus.WAITING, now, waits=waits)
     )

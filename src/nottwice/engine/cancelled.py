@@ -42,7 +42,7 @@ def stop_if_cancelled(session: Session) -> Doing[None]:
     if words == heard and 0 <= now - looked_at < LOOK_SECONDS:
         return
     told: list[EventRecord] = yield Read(lambda store: store.events(session.run_id, CANCEL))
-    session.looked_for_word = (now, words)
+    session.look_for_word(now, words)
     if told:
         why = values.decode(told[0].json)
         raise RunAborted(

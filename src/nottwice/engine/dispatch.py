@@ -1,12 +1,8 @@
-"""How one call happens: look it up, decide, do what was decided, return its receipt (D1).
-
-A run that makes new effects, one after the other, need not look each of them up: the commit of an
-intent writes nothing if there is a row already, and says so. The look is then taken after it.
-"""
+"""How one call happens: look it up, decide, do what was decided, return its receipt (D1)."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from nottwice.engine import (
     blocking,
@@ -15,119 +11,43 @@ from nottwice.engine import (
     lost_results,
     reconcile,
     steps,
-    stops,
     tampered,
 )
-from nottwice.engine.asks import Doing, Fire, Join, Outcome, Pause, Read
-from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
-from nottwice.engine.hiding import classify, kept
+from nottwice.engine.alone import enter_alone
+from nottwice.engine.asks import Doing, Outcome, Pause, Read
+from nottwice.engine.attempt import Attempted, StillRunning, attempt
+from nottwice.engine.expected import WITHOUT_ROW, expects_no_row
+from nottwice.engine.failures import failure_error
 from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import Scope, check_usable
+from nottwice.engine.invocation import Invocation, invocation_for
+from nottwice.engine.pure import run_pure
+from nottwice.engine.requests import Receipt, Request
+from nottwice.engine.telling import tell_listeners
 from nottwice.errors import (
-    Ambiguous,
-    ChildFailed,
-    ContextTooLong,
-    Denied,
-    EventTimeout,
-    FileChanged,
     LedgerTampered,
-    Poison,
-    Refused,
-    Rejected,
-    ReplayUnsafeError,
     ResultNotKept,
-    Retryable,
     RunBlocked,
-    RunBusy,
-    RunWaits,
     StoreError,
-    ToolFailure,
     UsageError,
 )
-from nottwice.model import values
-from nottwice.model.call import (
-    CallIdentity,
-    CallRow,
-    CallStatus,
-    ReplayClass,
-    ResultKind,
-    stricter,
-)
+from nottwice.model.call import CallRow, CallStatus, ResultKind
 from nottwice.model.decision import Action, Facts, decide
-from nottwice.model.failure import FailureClass, is_interruption, is_ledger_trouble
-from nottwice.model.records import light_record
+from nottwice.model.replay_class import stricter
 from nottwice.model.review import Review
-from nottwice.model.secrets import Known
-from nottwice.model.tool import Tool
-from nottwice.store.interface import Blocked, CallWrite, Outdated
-
-T = TypeVar("T")
-# What the table says of a call that is not on record: the same for all calls of a class.
-_WITHOUT_ROW = {kind: decide(Facts(replay_class=kind, status=None)) for kind in ReplayClass}
-
-
-@light_record(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a caller wants: one call, with everything its record needs."""
-
-    tool: Tool
-    scope: Scope
-    identity: CallIdentity
-    args_json: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    key: str | None = None
-    label: str | None = None
-    retry: bool = False
-    ask: str | None = None
-    """Why a person must approve this very call, whatever its tool says; None: nothing does."""
-    trace_id: str | None = None
-    clear_json: str | None = None
-    """The arguments with their secrets, if they have any; never written anywhere."""
-    secrets: Known | None = None
-
-
-@light_record(frozen=True, slots=True)
-class Receipt(Generic[T]):
-    """The proof that a call happened, and what it returned (L6)."""
-
-    value: T
-    replayed: bool
-    """False: it was produced just now. True: it is an earlier receipt."""
-    id: str
-    """The call's id, the same live and replayed; ingest by it, once."""
-    attempts: int
-    tool: str
-    settled_by: str | None = None
-    """What ended a doubt about it: ``verify`` or a decision; None if there was none."""
-
-    def __repr__(self) -> str:
-        # Without its value: that may be large, or secret, and receipts end up in logs (P227).
-        how = "replayed" if self.replayed else f"attempt {self.attempts}"
-        return f"<Receipt of {self.tool!r}, call {self.id}, {how}>"
+from nottwice.store.interface import Blocked, Outdated
 
 
 def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
     """Make one call happen, once, and return its receipt."""
     session = request.scope.session
-    while True:
-        check_usable(session)
-        mine, ours = session.enter(request.identity, parent)
-        if ours:
-            break
-        assert mine.waits_for is not None
-        try:
-            over = yield Join(mine.waits_for, request.tool.time_limit_seconds)
-        finally:
-            session.stop_waiting(mine)
-        if not over:
-            raise _still_running(request.identity)
+    limit = request.tool.time_limit_seconds
+    mine = yield from enter_alone(session, request.identity, parent, limit_seconds=limit)
     late, receipt = False, None
     began = session.clock.now() if events.listeners else None
     mine.secrets = request.secrets
     call = _Dispatch(request, mine)
     try:
-        if call.row is None and not call.expects_no_row():
+        if call.row is None and not expects_no_row(request):
             yield from call.load()
         while True:
             if request.scope.steps:
@@ -138,9 +58,10 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
                 attempted = yield from call.record_and_run()
             else:
                 attempted = yield from call.do(action)
-            if attempted is not None and call.is_over(attempted):
+            if attempted is not None:
                 receipt = call.receipt(attempted)
-                return receipt
+                if receipt is not None:
+                    return receipt
     except StillRunning as error:
         late = True
         raise error.blocked from None
@@ -150,9 +71,9 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
         raise (yield from tampered.hold(session, found, release=False)) from None
     finally:
         if not late:
-            session.leave(mine)
+            session.in_flight.leave(mine)
         if began is not None:
-            call.tell_listeners(receipt, began)
+            tell_listeners(request, call.row, mine.row, receipt, began)
 
 
 class _Dispatch:
@@ -175,7 +96,7 @@ class _Dispatch:
         self.session = request.scope.session
         self.tool = request.tool
         self.mine = mine
-        self.row = self.session.riding.find_call(request.identity)
+        self.row = self.session.pending.find_call(request.identity)
         self.looked = False
         """Whether ``row`` is what the ledger shows; otherwise none is only expected."""
         self.retry = request.retry
@@ -185,7 +106,7 @@ class _Dispatch:
     def decide(self) -> Action:
         row = self.row
         if row is None:
-            action = _WITHOUT_ROW[self.tool.replay_class]
+            action = WITHOUT_ROW[self.tool.replay_class]
             # What is only expected is not decided before the intent is durable.
             if self.looked:
                 self.session.say(action, self.request.identity)
@@ -195,29 +116,23 @@ class _Dispatch:
             self.session.say(action, row)
         return action
 
-    def is_over(self, attempted: Attempted) -> bool:
-        """Take note of an attempt. True: it has a receipt. A failure that is final is raised."""
+    def receipt(self, attempted: Attempted) -> Receipt[Any] | None:
+        """Take note of an attempt. None: it goes on. A failure that is final is raised."""
         row = self.row = attempted.row
-        self.error = attempted.outcome.error
+        outcome = attempted.outcome
+        self.error = outcome.error
         if row.status is CallStatus.FAILED and row.retry_at is None:
             raise failure_error(self.tool, row) from self.error
-        return row.status is CallStatus.DONE
-
-    def expects_no_row(self) -> bool:
-        """Whether to leave it to the commit of the intent to find out that the call is new.
-
-        Only for effects, whose intent is committed at once, and only where the answer matters to
-        nobody else: what a resumed step still holds must be known before a new effect is admitted.
-        """
-        session, tool = self.session, self.tool
-        if not session.expects_new or self.retry or not tool.replay_class.effectful:
-            return False
-        held = session.policies or session.stops or session.run.origin is not None
-        if tool.approve or self.request.ask is not None or held:
-            # A new effect may be refused, or a person asked about it; a receipt is handed out.
-            return False
-        open_steps = self.request.scope.steps
-        return not open_steps or not any(state.may_refuse for state in open_steps)
+        if row.status is not CallStatus.DONE:
+            return None
+        return Receipt(
+            outcome.value,
+            not outcome.invoked,
+            row.call_id,
+            row.attempt,
+            self.tool.name,
+            row.settled_by,
+        )
 
     def _facts(self, row: CallRow) -> Facts:
         tool = self.tool
@@ -260,30 +175,15 @@ class _Dispatch:
         except ResultNotKept:
             if self.tool.only_answers:
                 raise
-            if row.replay_class.effectful or self.tool.replay_class.effectful:
+            if not stricter(row.replay_class, self.tool.replay_class).may_rerun:
                 return (yield from lost_results.supply(self.session, self.tool, row))
         return (yield from self._run_pure())
-
-    def _invocation(self, row: CallRow | None) -> Invocation:
-        """How to call the tool: for another attempt, with what the first one recorded.
-
-        The tool or its caller may have changed the objects since, and new code its defaults. Of a
-        secret the record has only a fingerprint, so there it is what this caller gave. A volatile
-        argument may be as fresh as its caller's; but the words of an effect that is done once for
-        something are those on record, which is what people are shown (P202).
-        """
-        tool, live = self.tool, (self.request.args, self.request.kwargs)
-        if row is None or tool.rebuild is None:
-            return live
-        if tool.volatile and (tool.once_per is None or not reconcile.record_suffices(tool, row)):
-            return live
-        return tool.rebuild(values.decode_object(self.request.clear_json or row.args_json))
 
     def _resolve(self, row: CallRow) -> Doing[Attempted | None]:
         invocation: Invocation | None = None
         unfit = ""
         try:
-            invocation = self._invocation(row)
+            invocation = invocation_for(self.request, row)
         except UsageError as error:
             unfit = str(error)
         try:
@@ -316,7 +216,7 @@ class _Dispatch:
                 intent,
                 self.mine,
                 before=row,
-                invocation=self._invocation(row),
+                invocation=invocation_for(self.request, row),
                 reviews=permit.reviews,
                 charges=permit.charges,
                 expected=not self.looked and row is None,
@@ -338,7 +238,7 @@ class _Dispatch:
             return None
         except StoreError:
             # Whatever is wrong, what is on record may still be readable: look first next time.
-            session.expects_new = False
+            session.expect(new=False)
             raise
         self.retry = False
         return attempted
@@ -346,7 +246,7 @@ class _Dispatch:
     def _next_intent(self, row: CallRow | None) -> Doing[CallRow]:
         """The intent of the first attempt, or of another one when it is due."""
         session, scope = self.session, self.request.scope
-        stops.raise_if_stopped(scope, but=self.request.identity)
+        scope.session.stops.raise_if_stopped(scope.node_id, but=self.request.identity)
         if row is None:
             yield from steps.admit(scope, self.request.identity, self.request.args_json)
             if self.request.key is None:
@@ -354,9 +254,9 @@ class _Dispatch:
             return (yield from self._keyed_intent(self.request.key))
         steps.refuse_in_fork(scope, self.request.identity)
         if row.retry_at is not None:
-            # A clock that jumped back must not make anybody wait longer than the policy can.
-            longest = max(self.tool.retry.most_seconds, self.tool.retry.most_retry_after_seconds)
-            yield Pause(min(max(0.0, row.retry_at - session.clock.now()), longest))
+            # A clock that jumped back must not make the caller wait longer than the policy can.
+            left = max(0.0, row.retry_at - session.clock.now())
+            yield Pause(min(left, self.tool.retry.longest_seconds))
         return row.next_attempt(
             attempt_id=session.new_attempt_id(),
             holder_id=session.holder.holder_id,
@@ -420,64 +320,10 @@ class _Dispatch:
         return False
 
     def _run_pure(self) -> Doing[Attempted]:
-        """Run a pure tool; its result rides in the next commit, of whatever kind.
-
-        Durable: the result of a tool that says so, when it returns.
-        """
-        session, tool, request, before = self.session, self.tool, self.request, self.row
-        intent = self._blank_row(session.clock.now())
-        failed = 0
-        while True:
-            self.mine.row = intent
-            outcome: Outcome = yield Fire(
-                tool,
-                request.args,
-                request.kwargs,
-                self.mine,
-                lambda late: None,
-            )
-            if outcome.interrupt is not None:
-                raise outcome.interrupt
-            if outcome.still_running:
-                # Nobody needs to wait for it: whatever it still does, it changes nothing.
-                limit = f"it passed its time limit of {tool.time_limit_seconds:g} s"
-                outcome = Outcome(error=TimeoutError(limit))
-            if outcome.error is not None and (tool.only_answers or _is_no_failure(outcome.error)):
-                raise outcome.error
-            now = session.clock.now()
-            if outcome.error is None:
-                result = kept(tool, outcome.value, self.mine.secrets)
-                row = intent.done(result, now=now)
-                break
-            failed += 1
-            failure = classify(
-                outcome.error, effectful=False, tool=tool, classifier=tool.classify, now=now
-            )
-            delay = None
-            # Nothing can be in doubt about a tool without effects: ambiguous is worth another try.
-            if failure.failure_class is not FailureClass.POISON:
-                delay = tool.retry.delay_seconds(
-                    failed_attempts=failed,
-                    random_unit=session.clock.random_unit(),
-                    retry_after_seconds=failure.retry_after_seconds,
-                )
-            if delay is None:
-                row = intent.failed(failure, now=now)
-                break
-            session.tell_attempt(intent.failed(failure, now=now, retry_at=now + delay))
-            yield Pause(delay)
-            began = session.clock.now()
-            intent = intent._replace(attempt=intent.attempt + 1, started_at=began)
-        session.riding.add_call(CallWrite(row, before.state if before else None))
-        self.mine.row = row
-        if row.failure is not None or events.listeners:
-            session.tell_attempt(row)
-        if tool.durable:
-            yield from session.commit()
-        else:
-            yield from session.flush_if_heavy()
+        intent = self._blank_row(self.session.clock.now())
+        attempted = yield from run_pure(self.request, self.mine, intent, before=self.row)
         self.retry = False
-        return Attempted(row, outcome)
+        return attempted
 
     def load(self) -> Doing[None]:
         """Look the call up."""
@@ -485,91 +331,4 @@ class _Dispatch:
         self.row = yield Read(lambda store: store.load_call(identity))
         self.looked = True
         # What comes after a known call is probably known as well, and after a new one new.
-        self.session.expects_new = self.row is None
-
-    def tell_listeners(self, receipt: Receipt[Any] | None, began: float) -> None:
-        """Tell what the caller got; without a receipt it was an error."""
-        identity, row = self.request.identity, self.row
-        if receipt is None and self.mine.row is not None:
-            # An attempt was made here that has not ended, or that a waiter was torn away from.
-            row = self.mine.row
-        seconds = self.session.clock.now() - began
-        events.tell(
-            events.CallEnded(
-                ledger=self.session.store.location,
-                run_id=identity.workflow_id,
-                step=identity.node_id,
-                tool=identity.tool_name,
-                call_id=identity.call_id if row is None else row.call_id,
-                attempts=0 if row is None else row.attempt,
-                outcome="failed" if row is None else events.ending(row),
-                replayed=receipt is not None and receipt.replayed,
-                seconds=max(0.0, seconds),
-            ),
-            self.session.store,
-        )
-
-    def receipt(self, attempted: Attempted) -> Receipt[Any]:
-        row, outcome = attempted.row, attempted.outcome
-        return Receipt(
-            value=outcome.value,
-            replayed=not outcome.invoked,
-            id=row.call_id,
-            attempts=row.attempt,
-            tool=self.tool.name,
-            settled_by=row.settled_by,
-        )
-
-
-def _is_no_failure(error: BaseException) -> bool:
-    """Whether a pure tool was only in the way of something that concerns the run or the code.
-
-    Recorded as its failure, it would be handed out for ever, whatever a person decides meanwhile.
-    """
-    waits = isinstance(error, RunBlocked | RunWaits | RunBusy)
-    outside = is_interruption(error) or is_ledger_trouble(error)
-    return waits or outside or isinstance(error, UsageError)
-
-
-_OWN_FAILURES: dict[str, type[ToolFailure]] = {
-    f"{kind.__module__}.{kind.__qualname__}": kind
-    for kind in (
-        ChildFailed,
-        ContextTooLong,
-        Denied,
-        EventTimeout,
-        FileChanged,
-        Refused,
-        Rejected,
-    )
-}
-
-
-def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
-    """The recorded failure as an exception: the same live and on replay."""
-    failure = row.kept_failure()
-    kinds: dict[FailureClass, type[ToolFailure]] = {
-        FailureClass.RETRYABLE: Retryable,
-        FailureClass.POISON: Poison,
-        FailureClass.AMBIGUOUS: Ambiguous,
-    }
-    tried = f" after {row.attempt} attempts" if row.attempt > 1 else ""
-    own_words = failure.error_type.startswith("nottwice.errors.")
-    kind = _OWN_FAILURES.get(failure.error_type, kinds[failure.failure_class])
-    what = failure.message if own_words else f"{failure.error_type}: {failure.message}"
-    effect = " and took no effect" if tool.replay_class.effectful else ""
-    return kind(
-        f"{tool.name} failed{tried}{effect}: {what}",
-        call_id=row.call_id,
-        error_type=failure.error_type,
-        detail=failure.message,
-        attempts=row.attempt,
-    )
-
-
-def _still_running(identity: CallIdentity) -> ReplayUnsafeError:
-    return ReplayUnsafeError(
-        f"Tool {identity.tool_name!r} passed its time limit and is still running in this process. "
-        "It was not started again. The run is held until it ends; its outcome will be recorded.",
-        call_id=identity.call_id,
-    )
+        self.session.expect(new=self.row is None)

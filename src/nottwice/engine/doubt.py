@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nottwice.engine.asks import Doing, Outcome, Read
-from nottwice.engine.attempt import Invocation
 from nottwice.engine.hiding import hide
 from nottwice.engine.in_flight import living
+from nottwice.engine.invocation import Invocation
 from nottwice.engine.session import Session
-from nottwice.model.call import CallRow, ReplayClass, stricter
+from nottwice.model.call import CallRow
 from nottwice.model.decision import Answer, Facts, Settle, Verdict
 from nottwice.model.decision import Attempt as AttemptLife
-from nottwice.model.failure import FailureClass
 from nottwice.model.printable import one_line
+from nottwice.model.replay_class import stricter
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import Life
 from nottwice.model.tool import Tool, Verification
@@ -94,7 +94,7 @@ class Doubt:
     def note(self, source: str, text: str) -> None:
         row, now = self.row, self.session.clock.now()
         text = _kept_text(hide(text, self.tool))
-        self.session.riding.add_evidence(
+        self.session.pending.add_evidence(
             Evidence(self.session.run_id, row.call_id, row.attempt_id, now, source, text)
         )
 
@@ -114,9 +114,9 @@ class Doubt:
             return 0.0
         self.rested_after = self.row.attempt_id
         delay = self.tool.retry.delay_seconds(
+            failure,
             failed_attempts=self.row.failed_attempts,
             random_unit=self.session.clock.random_unit(),
-            retry_after_seconds=failure.retry_after_seconds,
         )
         passed = self.session.clock.now() - (self.row.finished_at or self.row.started_at)
         return max(0.0, (delay or 0.0) - max(0.0, passed))
@@ -159,7 +159,7 @@ class Doubt:
         kind = stricter(self.row.replay_class, self.tool.replay_class)
         if self.unfit:
             return f"its recorded arguments no longer fit the tool ({self.unfit.rstrip('.')})"
-        if kind is not ReplayClass.IDEMPOTENT_WITH_KEY or self.row.key is None:
+        if not kind.keyed or self.row.key is None:
             return ""
         used_up = self._used_up()
         if used_up:
@@ -168,19 +168,10 @@ class Doubt:
 
     def _used_up(self) -> str:
         """Why no further attempt is made without a person (P131); empty: one may be made."""
-        row, retry = self.row, self.tool.retry
-        if row.lost_attempts > retry.reissues:
-            return f"its retry policy allows {retry.reissues} reissues after a crash"
-        if row.failed_attempts >= retry.attempts:
-            return f"its retry policy allows {retry.attempts} attempts that end with an error"
-        failure = row.failure
-        if failure is None:
-            return ""
-        if failure.failure_class is FailureClass.POISON:
-            return "its last error says that trying again cannot help"
-        if (failure.retry_after_seconds or 0.0) > retry.most_retry_after_seconds:
-            return "its upstream asks for a longer wait than its retry policy allows"
-        return ""
+        row = self.row
+        return self.tool.retry.why_not_again(
+            row.failure, failed_attempts=row.failed_attempts, lost_attempts=row.lost_attempts
+        )
 
     def _error_text(self) -> str:
         """The exception of the last attempt. It was recorded without the secrets we know."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nottwice.engine import approvals, blocking, stops
+from nottwice.engine import approvals, blocking, questions
 from nottwice.engine.asks import Doing, Outcome, Read, Rule
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Policy
@@ -80,7 +80,7 @@ def admit(
         return None
     reviews: tuple[ReviewWrite, ...] = ()
     must_ask = tool.approve or ask is not None or kind is RulingKind.ASK
-    if must_ask or identity in session.asked:
+    if must_ask or identity in session.stops.asked:
         # A person who was asked once is not overruled by a policy that would not ask any more.
         said_by_policies = [one.ruling.why for one in reasons] if kind is RulingKind.ASK else []
         why = "; ".join(filter(None, [ask, *said_by_policies]))
@@ -111,8 +111,8 @@ def _is_allowed_before(tool: Tool, before: CallRow | None) -> bool:
 
 def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_Said]]:
     """What each policy says; those after one that refuses are not asked any more."""
-    if session.denied is not None:
-        raise session.denied.with_traceback(None)
+    if session.stops.denied is not None:
+        raise session.stops.denied.with_traceback(None)
     said: list[_Said] = []
     for policy in session.policies:
         by = policy_name(policy)
@@ -234,7 +234,7 @@ def _record_denial(
     now = session.clock.now()
     text = f"policy {said.by} does not allow it: {_reason(said)}"
     row = intent.failed(Failure(FailureClass.POISON, _DENIED, text), now=now)
-    asked = yield from stops.pending_review(session, intent.identity)
+    asked = yield from questions.pending_review(session, intent.identity)
     closing: tuple[ReviewWrite, ...] = ()
     if asked is not None:
         # A person is not left with a question whose answer would change nothing.
@@ -244,7 +244,7 @@ def _record_denial(
         reviews=closing,
         audit=(_entry(session, intent, "deny", by=said.by, why=_reason(said)),),
     )
-    stops.lift(session, intent.identity)
+    session.stops.lift(intent.identity)
     session.say("record the denial", row, f"policy={said.by!r}")
 
 
@@ -253,14 +253,15 @@ def _stop(session: Session, intent: CallRow, said: _Said) -> Doing[RunDenied]:
     entry = _entry(session, intent, "stop the run", by=said.by, why=_reason(said))
     yield from session.commit(audit=(entry,))
     session.say("stop the run", intent, f"policy={said.by!r}")
-    session.denied = RunDenied(
+    denied = RunDenied(
         f"Policy {said.by} stopped run {session.run_id!r} at {blocking.call_text(intent)}: "
         f"{_reason(said)}. It was not sent, and nothing else is. Open the run again when the "
         "policy lets it pass.",
         run_id=session.run_id,
         call_id=intent.call_id,
     )
-    return session.denied
+    session.stops.deny(denied)
+    return denied
 
 
 def _fail_closed(

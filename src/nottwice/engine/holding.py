@@ -17,9 +17,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 
-from nottwice.engine import stops
 from nottwice.engine.asks import Doing, Pause
-from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Scope, Session, was_left
 from nottwice.model.call import CallIdentity, CallRow
 
@@ -44,9 +42,9 @@ def hold_back(scope: Scope, identity: CallIdentity, in_the_way: InTheWay) -> Doi
     session = scope.session
     if not _others_may_ask(session):
         return
-    mine = session.in_flight.get(identity)
+    mine = session.in_flight.find(identity)
     session.say("hold back until other tasks have asked", identity)
-    with _Held(session, mine):
+    with session.in_flight.held_back(mine):
         quiet = total = 0.0
         look, left = _FIRST_LOOK_SECONDS, _count(scope)
         while quiet < QUIET_SECONDS and total < LONGEST_SECONDS:
@@ -54,34 +52,17 @@ def hold_back(scope: Scope, identity: CallIdentity, in_the_way: InTheWay) -> Doi
                 break
             yield Pause(look)
             # The run may have been left, or have come to wait for a person, in the meantime.
-            if session.closed or not session.depth:
+            if session.was_left:
                 raise was_left(session)
-            stops.raise_if_stopped(scope, but=identity)
+            scope.session.stops.raise_if_stopped(scope.node_id, but=identity)
             total += look
             now = _count(scope)
-            quiet = 0.0 if now < left or _others_are_busy(session, mine) else quiet + look
+            quiet = 0.0 if now < left or session.in_flight.others_are_busy(mine) else quiet + look
             look, left = min(look * 2, _LAST_LOOK_SECONDS), now
 
 
-class _Held:
-    """Marks a call as held while it is, so that two of them do not wait for each other."""
-
-    def __init__(self, session: Session, mine: InFlight | None) -> None:
-        self._session, self._mine = session, mine
-
-    def __enter__(self) -> None:
-        if self._mine is not None:
-            with self._session.guard:
-                self._session.held.add(self._mine)
-
-    def __exit__(self, *raised: object) -> None:
-        if self._mine is not None:
-            with self._session.guard:
-                self._session.held.discard(self._mine)
-
-
 def _count(scope: Scope) -> int:
-    return sum(len(state.outstanding) for state in scope.steps) - len(scope.session.asked_for)
+    return sum(len(state.outstanding) for state in scope.steps) - len(scope.session.drift.asked_for)
 
 
 def _others_may_ask(session: Session) -> bool:
@@ -99,14 +80,6 @@ def _others_may_ask(session: Session) -> bool:
     except RuntimeError:
         return False
     # Each call is a task of its own, and somebody awaits this one.
-    waiters = [task for task in tasks if task not in session.tasks]
-    return len(waiters) > 1 or len(session.tasks) > 1
-
-
-def _others_are_busy(session: Session, mine: InFlight | None) -> bool:
-    """Whether a tool runs that does not itself wait for something that is held."""
-    with session.guard:
-        stuck = {one for held in session.held for one in held.chain()}
-        if mine is not None:
-            stuck.update(mine.chain())
-        return any(one not in stuck for one in session.in_flight.values())
+    calls = session.in_flight.tasks
+    waiters = [task for task in tasks if task not in calls]
+    return len(waiters) > 1 or len(calls) > 1

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nottwice.engine import cancelled, reconcile, restored, said, stops, tampered
@@ -99,6 +99,8 @@ class Opening:
     would be taken for the end of the graph."""
     version: Version | None = None
     """The version of that block of code, if it says one."""
+    told_to_stop: Callable[[], bool] | None = None
+    """Asked between two nodes: whether to hand the run back, so that another process continues."""
     bound: str | None = None
     """The graph that whoever opens it has the code of; a run of another one is not touched."""
     as_it_is: bool = False
@@ -161,15 +163,15 @@ def take(opening: Opening) -> Doing[Session]:
     while (driving := driving or _drive_here(holder, opening.run_id)) is None:
         yield from _wait_or_give_up(opening, deadline, holder, since=None, here=True)
     try:
-        session = yield from _claim_in_store(opening, holder, deadline)
-        session.driving = driving
-        return session
+        return (yield from _claim_in_store(opening, holder, deadline, driving))
     except BaseException:
         _stop_driving_here(holder, opening.run_id)
         raise
 
 
-def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> Doing[Session]:
+def _claim_in_store(
+    opening: Opening, holder: HolderRecord, deadline: float, driving: Driving
+) -> Doing[Session]:
     run_id = opening.run_id
     while True:
         run: RunRecord | None = yield Read(lambda store: store.load_run(run_id))
@@ -214,6 +216,8 @@ def _claim_in_store(opening: Opening, holder: HolderRecord, deadline: float) -> 
             policies=opening.policies,
             cadence=opening.cadence,
             lists_tools=opening.lists_tools,
+            told_to_stop=opening.told_to_stop,
+            driving=driving,
         )
 
 
@@ -312,11 +316,8 @@ def leave(
     def give_up() -> Doing[None]:
         return release(session, error, status=status, failure=failure)
 
-    session.closed = True
-    with session.guard:
-        stragglers = list(session.in_flight.values())
-        if stragglers:
-            session.when_idle = lambda: drive(give_up(), session)
+    session.close()
+    stragglers = session.in_flight.call_when_idle(lambda: drive(give_up(), session))
     if not stragglers:
         yield from give_up()
         return
@@ -336,7 +337,7 @@ def release(
 
     Durable: when it returns.
     """
-    session.closed = True
+    session.close()
     try:
         if status is not None and not isinstance(error, RunAborted):
             yield from _give_up(session, status, failure)
@@ -362,7 +363,7 @@ def put_back(session: Session) -> Doing[None]:
 
 def let_go(session: Session) -> None:
     """This process drives the run no longer; what the ledger says of that is written already."""
-    session.closed = True
+    session.close()
     _stop_driving_here(session.holder, session.run_id)
 
 
@@ -388,9 +389,9 @@ def _give_up_as_it_is(
     reviews: list[Review] = []
     if session.may_have_reviews:
         reviews = yield Read(lambda store: store.open_reviews(session.run_id))
-    if error is None and session.denied is not None:
+    if error is None and session.stops.denied is not None:
         # A policy stopped the run, whoever swallowed that.
-        error = session.denied
+        error = session.stops.denied
         failure = classify(error, effectful=False, now=session.clock.now())
     waits = _last_waits(session, reviews, error)
     interrupted = was_interrupted(error)
@@ -426,7 +427,7 @@ def _last_waits(
     """
     blocking = [review for review in reviews if review.blocks]
     if error is not None and not stops.is_wait(error):
-        return stops.waits_of(session, blocking) if blocking else ()
+        return session.stops.waits(blocking) if blocking else ()
     if session.run.graph_id is None:
         # Code that resumes midway need not have asked for what another turn of it asked.
         blocking += [
@@ -434,7 +435,7 @@ def _last_waits(
             for review in reviews
             if review.kind.asks_first and review.status is ReviewStatus.OPEN
         ]
-    return stops.waits_of(session, blocking)
+    return session.stops.waits(blocking)
 
 
 def _last_status(waits: Sequence[Wait], failure: Failure | None, *, interrupted: bool) -> RunStatus:

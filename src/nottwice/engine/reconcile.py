@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nottwice.engine import blocking, lost_results, restored
+from nottwice.engine.aborting import abort_if_decided
 from nottwice.engine.asks import CanInvoke, Doing, Pause, Read, Verify
-from nottwice.engine.attempt import Attempted, Invocation, StillRunning, attempt
+from nottwice.engine.attempt import Attempted, StillRunning, attempt
 from nottwice.engine.doubt import Doubt, look_into, reviews_of
 from nottwice.engine.hiding import kept
 from nottwice.engine.in_flight import InFlight
+from nottwice.engine.invocation import Invocation, record_suffices
 from nottwice.engine.session import Scope, Session
-from nottwice.errors import LedgerCorrupt, NottwiceError, RunAborted, RunBlocked
+from nottwice.errors import NottwiceError, RunAborted, RunBlocked
 from nottwice.model import values
 from nottwice.model.call import CallRow, ResultKind, call_from_row
 from nottwice.model.decision import Action, Answer, decide
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
-from nottwice.model.run import RunStatus
-from nottwice.model.secrets import holds_fingerprint
 from nottwice.model.tool import Tool
-from nottwice.store.interface import Outdated, ReviewWrite, RunUpdate
+from nottwice.store.interface import Outdated, ReviewWrite
 
 
 def resolve(
@@ -120,7 +120,7 @@ def _record_what_is_known(session: Session, row: CallRow) -> Doing[CallRow]:
     """An outcome that this process saw but could not write: try again before doubting."""
     write = session.unrecorded[row.identity]
     yield from session.commit(calls=(write,))
-    del session.unrecorded[row.identity]
+    session.outcome_is_written(row.identity)
     session.say("record the outcome that could not be written before", write.row)
     return write.row
 
@@ -179,7 +179,7 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
     if tool is None:
         yield from _without_tool(session, row)
         return
-    mine, ours = session.enter(row.identity, None)
+    mine, ours = session.in_flight.enter(row.identity, None)
     if not ours:
         return
     # Calls that its body makes belong to where it was called, not to where it is resolved.
@@ -203,23 +203,7 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
         raise error.blocked from None
     finally:
         if not late:
-            session.leave(mine)
-
-
-def record_suffices(tool: Tool, row: CallRow) -> bool:
-    """Whether the record holds every argument of the call (P132).
-
-    It does not hold a secret, or a volatile argument that is not plain data: that may be the very
-    body of the tool, and its default is not what the caller gave.
-    """
-    if _has_secrets(row):
-        return False
-    if not tool.volatile:
-        return True
-    record = values.decode_object(row.args_json)
-    # What ``**rest`` collected is in the record under the name of ``rest``.
-    collected = [value.keys() for value in record.values() if isinstance(value, dict)]
-    return set(tool.volatile) <= record.keys() | set().union(*collected)
+            session.in_flight.leave(mine)
 
 
 def _without_caller(session: Session, tool: Tool, row: CallRow) -> Doing[None]:
@@ -263,14 +247,6 @@ def _without_tool(session: Session, row: CallRow) -> Doing[None]:
     raise (yield from blocking.open_review(session, row, reason))
 
 
-def _has_secrets(row: CallRow) -> bool:
-    """Whether its record holds a fingerprint, with which nobody can make the call (P103)."""
-    try:
-        return holds_fingerprint(values.decode(row.args_json))
-    except LedgerCorrupt:
-        return False
-
-
 def raise_if_blocked(
     session: Session, *, known: Sequence[RunBlocked] = (), refused: CallRow | None = None
 ) -> Doing[None]:
@@ -299,10 +275,10 @@ def _use_or_wait(session: Session, review: Review) -> Doing[None]:
     """Use one decision, or raise RunBlocked if this review holds the run."""
     decided = review.status is ReviewStatus.DECIDED
     if review.kind is ReviewKind.DRIFT and decided:
-        session.waivers[review.identity] = review
+        session.drift.accept(review)
     elif review.kind.asks_first:
         # It holds back only the code that asks for it; that code looks for itself.
-        session.asked[review.identity] = review
+        session.stops.ask(review)
     elif review.kind is ReviewKind.UNDEPLOYABLE:
         yield from _close_undeployable(session, review)
     elif review.kind is ReviewKind.CORRUPT:
@@ -353,33 +329,3 @@ def _ended_by_itself(row: CallRow, review: Review) -> bool:
 
 def _reviewed_call(review: Review) -> Read:
     return Read(lambda store: store.load_call(review.identity))
-
-
-def abort_if_decided(session: Session) -> Doing[list[Review]]:
-    """Raise RunAborted if a person has decided so, whatever the review is about.
-
-    Otherwise, what reviews there are. Durable: that the run is aborted, before it is raised.
-    """
-    while True:
-        reviews: list[Review] = yield Read(lambda store: store.open_reviews(session.run_id))
-        review = next(filter(_aborts, reviews), None)
-        if review is None or review.decision is None:
-            return reviews
-        decision, now = review.decision, session.clock.now()
-        try:
-            yield from session.commit(
-                reviews=(ReviewWrite(review.used(now=now), review.version),),
-                run=RunUpdate(RunStatus.ABORTED, now),
-            )
-        except Outdated:
-            # It was taken back at this very moment, and is an open review again.
-            continue
-        raise RunAborted(
-            f"Run {session.run_id!r} was aborted by {decision.by}: {decision.why}. Nothing more "
-            "was sent. Start a run with another id if it should be done after all.",
-            review_id=review.review_id,
-        )
-
-
-def _aborts(review: Review) -> bool:
-    return review.decision is not None and review.decision.verb is Verb.ABORT

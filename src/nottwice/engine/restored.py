@@ -9,7 +9,7 @@ Promise kept here: P91.
 
 from __future__ import annotations
 
-from nottwice.engine import blocking, stops
+from nottwice.engine import blocking
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Session
 from nottwice.model import values
@@ -64,7 +64,7 @@ def hold_if_copied(session: Session) -> Doing[None]:
     known: Review | None = yield Read(lambda store: store.load_review(wanted.review_id))
     if known is None:
         update = RunUpdate(
-            RunStatus.WAITING, wanted.opened_at, waits=stops.waits_of(session, [wanted])
+            RunStatus.WAITING, wanted.opened_at, waits=session.stops.waits([wanted])
         )
         audit = _as_found(session, mark)
         yield from session.commit(reviews=(ReviewWrite(wanted),), run=update, audit=audit)

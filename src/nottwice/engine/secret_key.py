@@ -18,11 +18,11 @@ from nottwice.model.call import (
     CallIdentity,
     CallRow,
     CallStatus,
-    ReplayClass,
     ResultKind,
     StoredResult,
 )
 from nottwice.model.keyring import Key, Keyring
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.store.interface import CallWrite
 
@@ -39,11 +39,11 @@ def key_of_run(session: Session, ring: Keyring) -> Doing[Key]:
     identity = CallIdentity(
         session.run_id, ROOT_NODE, FIRST_CHECKPOINT, KEY_IN_USE, values.hash_of({})
     )
-    row = session.riding.find_call(identity)
+    row = session.pending.find_call(identity)
     if row is None:
         row = yield Read(lambda store: store.load_call(identity))
     if row is None:
-        session.riding.add_call(CallWrite(_chosen(session, identity, ring.current), None))
+        session.pending.add_call(CallWrite(_chosen(session, identity, ring.current), None))
         return ring.current
     key_id = _recorded(row)
     found = ring.find(key_id)

@@ -1,27 +1,27 @@
-"""One run while this process drives it: who holds it, what rides, what is in flight.
+"""One run while this process drives it: who holds it, and how it writes.
 
 Nothing here is trusted after a crash; it is only what the holder knows on top of the store.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
 
 from nottwice.engine import events, said
 from nottwice.engine.asks import Ask, Doing, Write
+from nottwice.engine.drift import Drift, StepState
 from nottwice.engine.hiding import hide
 from nottwice.engine.host import Host, Policy
-from nottwice.engine.in_flight import InFlight, check_no_circle
-from nottwice.errors import Fenced, NotInRun, NottwiceError, RunDenied
+from nottwice.engine.in_flight import InFlight, InFlightCalls
+from nottwice.engine.pending import PendingWrites
+from nottwice.engine.stops import Stops
+from nottwice.errors import Fenced, NotInRun
 from nottwice.model.cadence import AT_EFFECTS, Cadence
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
@@ -32,17 +32,13 @@ from nottwice.model.call import (
 from nottwice.model.decision import Action
 from nottwice.model.keyring import Key
 from nottwice.model.records import frozen_record
-from nottwice.model.review import AuditEntry, Evidence, Review
+from nottwice.model.review import AuditEntry, Evidence
 from nottwice.model.run import (
-    CheckpointRecord,
     Fence,
     HolderRecord,
     RunRecord,
     RunStatus,
     Standing,
-    StepRecord,
-    StepStatus,
-    Wait,
 )
 from nottwice.model.tool import Tool
 from nottwice.store.interface import (
@@ -54,36 +50,8 @@ from nottwice.store.interface import (
     RunUpdate,
 )
 
-MOST_RIDING = 200
+MOST_PENDING = 200
 FindTool = Callable[[str], Tool | None]
-
-
-@dataclass(slots=True, eq=False)
-class StepState:
-    """An open step: what the ledger held when it was opened, and what was asked for since."""
-
-    record: StepRecord
-    resumed: bool = False
-    outstanding: dict[CallIdentity, CallRow] = field(default_factory=dict)
-    later: dict[CallIdentity, CallRow] = field(default_factory=dict)
-    inner: dict[str, list[CallIdentity]] = field(default_factory=dict)
-    """What of the outstanding the body of a call made, by the id of that call."""
-    around: dict[CallIdentity, tuple[str, ...]] = field(default_factory=dict)
-    """The ids of the calls in whose bodies a later one was made."""
-    abandoned: dict[str, tuple[CallRow, ...]] = field(default_factory=dict)
-    """Effects of other visits of this step that earlier processes left in progress, by visit. All
-    visits of the step share it, and each takes itself out when it is over."""
-    counts: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many timers, values and so on each of its branches has asked for since it was opened."""
-
-    @property
-    def finished(self) -> bool:
-        return self.record.status is StepStatus.DONE
-
-    @property
-    def may_refuse(self) -> bool:
-        """Whether a new effect in it needs a closer look."""
-        return bool(self.finished or self.outstanding or self.later or self.abandoned)
 
 
 @frozen_record(frozen=True, slots=True, eq=False)
@@ -105,160 +73,21 @@ current_attempt: contextvars.ContextVar[InFlight | None] = contextvars.ContextVa
 )
 
 
-@frozen_record(frozen=True, slots=True)
-class Stop:
-    """A wait that somebody in this process ran into: nothing new happens behind it."""
+class Session:
+    """One claimed run in this process.
 
-    wait: Wait
-    error: NottwiceError
-
-
-class Riding:
-    """Records that are not durable yet and go with the next commit of the run, of whatever kind.
-
-    They leave only after COMMIT. Two commits at once may both carry them: repeating is harmless.
+    Its own attributes are written here alone. What belongs together has an owner: ``pending``
+    (``pending.py``), ``in_flight`` (``in_flight.py``), ``stops`` (``stops.py``) and ``drift``
+    (``drift.py``). A house rule checks it.
     """
 
-    def __init__(self, when_boarded: Callable[[], None] = lambda: None) -> None:
-        """``when_boarded`` is called after something came aboard where nothing was."""
-        self._when_boarded = when_boarded
-        self._guard = threading.Lock()
-        self._calls: dict[CallIdentity, CallWrite] = {}
-        self._steps: dict[tuple[str, str], StepRecord] = {}
-        self._evidence: dict[Evidence, None] = {}
-        self._checkpoints: dict[int, CheckpointRecord] = {}
-        self._under_way = 0
-
-    def add_call(self, write: CallWrite) -> None:
-        """Take a row aboard; one that is aboard already gives up its seat, not what it follows."""
-        identity = write.row.identity
-        with self._guard:
-            was_empty = not self
-            aboard = self._calls.get(identity)
-            self._calls[identity] = replace(write, after=aboard.after) if aboard else write
-        if was_empty:
-            self._when_boarded()
-
-    def add_step(self, step: StepRecord) -> None:
-        with self._guard:
-            was_empty = not self
-            self._steps[(step.node_id, step.checkpoint_id)] = step
-        if was_empty:
-            self._when_boarded()
-
-    def add_evidence(self, item: Evidence) -> None:
-        with self._guard:
-            was_empty = not self
-            self._evidence[item] = None
-        if was_empty:
-            self._when_boarded()
-
-    def add_checkpoint(
-        self, checkpoint: CheckpointRecord, *, ends: StepRecord | None = None
-    ) -> None:
-        """Take a checkpoint aboard together with the step that it ends, never one without it."""
-        with self._guard:
-            was_empty = not self
-            self._checkpoints[checkpoint.version] = checkpoint
-            if ends is not None:
-                self._steps[(ends.node_id, ends.checkpoint_id)] = ends
-        if was_empty:
-            self._when_boarded()
-
-    def rewrite(self, checkpoints: Iterable[CheckpointRecord]) -> bool:
-        """Take checkpoints aboard that are written anew, all or none.
-
-        None while a commit is under way: it may carry them as they were, and arrive after this.
-        """
-        with self._guard:
-            if self._under_way:
-                return False
-            self._checkpoints.update((one.version, one) for one in checkpoints)
-            return True
-
-    def has_checkpoint(self, version: int) -> bool:
-        return version in self._checkpoints
-
-    def find_call(self, identity: CallIdentity) -> CallRow | None:
-        write = self._calls.get(identity)
-        return write.row if write else None
-
-    def find_step(self, node_id: str, checkpoint_id: str) -> StepRecord | None:
-        return self._steps.get((node_id, checkpoint_id))
-
-    def __bool__(self) -> bool:
-        return bool(self._calls or self._steps or self._evidence or self._checkpoints)
-
-    def __len__(self) -> int:
-        alone = len(self._evidence) + len(self._checkpoints)
-        return len(self._calls) + len(self._steps) + alone
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether a commit carries what was aboard when it left."""
-        return self._under_way > 0
-
-    def leave(self) -> Aboard:
-        """What goes with a commit that leaves now; ``back`` when it is over, in whatever way."""
-        with self._guard:
-            self._under_way += 1
-            return Aboard(
-                tuple(self._calls.values()),
-                tuple(self._steps.values()),
-                tuple(self._evidence),
-                tuple(self._checkpoints.values()),
-            )
-
-    def back(self) -> None:
-        with self._guard:
-            self._under_way -= 1
-
-    def arrived(self, commit: Commit) -> None:
-        """Forget what this commit made durable."""
-        with self._guard:
-            for write in commit.calls:
-                identity = write.row.identity
-                aboard = self._calls.get(identity)
-                if aboard is write:
-                    del self._calls[identity]
-                elif aboard is not None:
-                    self._calls[identity] = replace(aboard, after=write.row.state)
-            for step in commit.steps:
-                where = (step.node_id, step.checkpoint_id)
-                if self._steps.get(where) is step:
-                    del self._steps[where]
-            for item in commit.evidence:
-                self._evidence.pop(item, None)
-            for checkpoint in commit.checkpoints:
-                if self._checkpoints.get(checkpoint.version) is checkpoint:
-                    del self._checkpoints[checkpoint.version]
-
-
-class Aboard(NamedTuple):
-    """Everything that rides at one moment."""
-
-    calls: tuple[CallWrite, ...]
-    steps: tuple[StepRecord, ...]
-    evidence: tuple[Evidence, ...]
-    checkpoints: tuple[CheckpointRecord, ...]
-
-
-class Session:
-    """One claimed run in this process."""
-
-    # Not there before somebody has looked: whoever only takes a run does not go on with it.
+    # Not there before ``stands``: code that only claims a run does not drive it.
     standing: Standing
     """What there was to look at when it was claimed."""
-    ordinals: Iterator[int]
-    """For the steps that begin here."""
-    trouble: Exception | None = None
-    """Why a commit of what rode failed; the next call raises it."""
-    driving: object | None = None
-    """What keeps other drivers of this process from the run; see ``ownership.py``."""
-    when_idle: Callable[[], None] | None = None
     looked_for_word: tuple[float, int] | None
-    """When it was last looked for word of somebody who cancelled the run, and how many words were
-    left in this process by then; see cancelled.py."""
+    """When it was last looked whether the run was cancelled, and how often a run had been cancelled
+    in this process by then; see cancelled.py."""
+    _ordinals: Iterator[int]
 
     def __init__(
         self,
@@ -272,6 +101,8 @@ class Session:
         policies: tuple[Policy, ...] | None = None,
         cadence: Cadence = AT_EFFECTS,
         lists_tools: bool = False,
+        told_to_stop: Callable[[], bool] | None = None,
+        driving: object | None = None,
     ) -> None:
         self.store = host.store
         self.clock = host.clock
@@ -281,8 +112,6 @@ class Session:
         self.run = run
         self.found = found
         """The run as it was before it was claimed; None: it was not there."""
-        self.may_have_reviews = found is not None
-        """Whether people may have been asked something: before this claim, or since."""
         self.run_id = run.workflow_id
         self.holder = holder
         self.fence = Fence(holder.holder_id, run.epoch)
@@ -291,108 +120,97 @@ class Session:
         """Whether a tool that is not declared is gone, and not only unknown to this process."""
         self.patience_seconds = patience_seconds
         self.cadence = cadence
-        """When what rides gets a commit of its own."""
-        self.steps_entered = itertools.count(1)
-        self.secret_key: Key | None = None
-        """The key of this run, once it has needed one; see ``secret_key.py``."""
-        self.denied: RunDenied | None = None
-        """What a policy stopped the whole run with: nothing new happens behind it."""
-        self.riding = Riding(self._flush_soon)
+        """When pending writes get a commit of their own."""
+        self.told_to_stop = told_to_stop or _never
+        """Whether its driver wants to hand the run back between two nodes."""
+        self.pending = PendingWrites(self._flush_soon)
+        self.in_flight = InFlightCalls()
+        self.stops = Stops()
+        self.drift = Drift(is_first_drive=found is None or found.epoch == 0)
         self.unrecorded: dict[CallIdentity, CallWrite] = {}
         """Outcomes that are known here but could not be written; tried again before doubting."""
-        self.waivers: dict[CallIdentity, Review] = {}
-        """Decisions that let effects stay unasked for; each is used once."""
-        self.stops: dict[CallIdentity, Stop] = {}
-        """What has stopped a part of the run, by what was asked for there; see ``stops.py``."""
-        self.stopped: dict[tuple[str, bool], dict[CallIdentity, None]] = {}
-        """The same by the branches that are behind it; written under ``guard``."""
-        self.asked: dict[CallIdentity, Review] = {}
-        """Questions and approvals that are not used yet, as this process last saw them."""
-        self.guard = threading.Lock()
-        self.in_flight: dict[CallIdentity, InFlight] = {}
-        self.waiting: set[InFlight] = set()
-        self.tasks: set[asyncio.Future[Any]] = set()
-        """Calls of an event loop; the loop itself would not keep them alive."""
+        self.may_have_reviews = found is not None
+        """Whether people may have been asked something: before this claim, or since."""
         self.expects_new = False
         """Whether the last call that was looked up was new: then the next one will be, too."""
-        self.held: set[InFlight] = set()
-        """New effects that wait for other tasks to ask for what is outstanding; see holding.py."""
-        self.asked_for: set[str] = set()
-        """Calls of steps that were asked for since a run was resumed, by their ids."""
-        self.abandoned: dict[str, dict[str, tuple[CallRow, ...]]] = {}
-        """What each step's visits in progress held when the run was resumed; see ``StepState``."""
-        self._visited: set[tuple[str, str]] = set()
-        self.told_to_stop: Callable[[], bool] = _never
-        """Whether its driver wants to hand the run back between two nodes."""
-        self._lot = os.urandom(12).hex()
-        self._attempts = itertools.count()
-        self.depth = 1
+        self.secret_key: Key | None = None
+        """The key of this run, once it has needed one; see ``secret_key.py``."""
+        self.closed = False
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
-        self.closed = False
+        self._trouble: Exception | None = None
+        self._blocks = 1
+        self._steps_entered = itertools.count(1)
+        self._lot = os.urandom(12).hex()
+        self._attempts = itertools.count()
+        # What keeps other drivers of this process from the run lives as long as the session.
+        self._driving = driving
 
     def stands(self, standing: Standing, *, looked_for_word: tuple[float, int] | None) -> None:
-        """Take note of what there is to look at; then the run can go on."""
+        """Take note of what there is to look at; then the run can continue."""
         self.standing = standing
-        self.ordinals = itertools.count(standing.last_ordinal + 1)
+        self._ordinals = itertools.count(standing.last_ordinal + 1)
         self.looked_for_word = looked_for_word
 
+    def next_ordinal(self) -> int:
+        """The place of a step that begins now among the steps of the run."""
+        return next(self._ordinals)
+
+    def look_for_word(self, now: float, words: int) -> None:
+        """It was looked whether the run was cancelled."""
+        self.looked_for_word = (now, words)
+
+    def expect(self, *, new: bool) -> None:
+        """What a call is, the next one will probably be, too."""
+        self.expects_new = new
+
+    def note_review(self) -> None:
+        """A person is being asked something."""
+        self.may_have_reviews = True
+
+    def keep_outcome(self, write: CallWrite) -> None:
+        """An outcome could not be written, and is known here alone."""
+        self.unrecorded[write.row.identity] = write
+
+    def outcome_is_written(self, identity: CallIdentity) -> None:
+        """It could be written after all."""
+        del self.unrecorded[identity]
+
+    def keep_secret_key(self, key: Key) -> None:
+        """The key of this run was read or made."""
+        self.secret_key = key
+
+    def close(self) -> None:
+        """Nothing new is done in it."""
+        self.closed = True
+
+    # Blocks of code: a run may be entered again inside of itself.
+
+    def enter_block(self) -> None:
+        """One more block of code is inside the run."""
+        self._blocks += 1
+
+    def leave_block(self) -> bool:
+        """Whether the last block of code has left the run."""
+        self._blocks -= 1
+        return self._blocks == 0
+
     @property
-    def is_first_drive(self) -> bool:
-        """Whether nobody but this session has ever driven the run."""
-        return self.found is None or self.found.epoch == 0
+    def was_left(self) -> bool:
+        """Whether no block of code is inside any more."""
+        return self.closed or not self._blocks
 
-    def is_first_visit(self, node_id: str, checkpoint_id: str) -> bool:
-        """Whether a step cannot be on record."""
-        if not self.is_first_drive:
-            return False
-        visit = (node_id, checkpoint_id)
-        seen = visit in self._visited
-        self._visited.add(visit)
-        return not seen
-
-    # Attempts in flight
-
-    def enter(self, identity: CallIdentity, parent: InFlight | None) -> tuple[InFlight, bool]:
-        """Register a call. False: it is under way already, and a waiter for it is returned."""
-        with self.guard:
-            existing = self.in_flight.get(identity)
-            if existing is None:
-                mine = InFlight(identity, parent)
-                self.in_flight[identity] = mine
-                return mine, True
-            if existing.over is None:
-                existing.over = Future()
-            check_no_circle(existing, parent, self.waiting)
-            waiter = InFlight(identity, parent, waits_for=existing)
-            if parent is not None:
-                self.waiting.add(waiter)
-            return waiter, False
-
-    def stop_waiting(self, waiter: InFlight) -> None:
-        """A waiter goes on, whether what it waited for is over or not."""
-        with self.guard:
-            self.waiting.discard(waiter)
-
-    def leave(self, mine: InFlight) -> None:
-        """A call is over in this process, whatever became of it."""
-        with self.guard:
-            if self.in_flight.get(mine.identity) is mine:
-                del self.in_flight[mine.identity]
-            over = mine.over
-            idle = not self.in_flight
-        if over is not None:
-            over.set_result(None)
-        if idle and self.when_idle is not None:
-            self.when_idle()
-
-    def under_way(self) -> list[InFlight]:
-        """What is in flight, each with a future to wait for."""
-        with self.guard:
-            for one in self.in_flight.values():
-                if one.over is None:
-                    one.over = Future()
-            return list(self.in_flight.values())
+    def check_usable(self) -> None:
+        """Refuse a session that was left, or that belongs to the parent of a forked process."""
+        if self.pid != os.getpid():
+            raise forked(self)
+        if self.closed:
+            raise was_left(self)
+        if self._trouble is not None:
+            trouble = self._trouble
+            # A disk may have room again. A run that another process took does not come back.
+            self._trouble = trouble if isinstance(trouble, Fenced) else None
+            raise trouble
 
     # Commits
 
@@ -408,7 +226,7 @@ class Session:
         events: tuple[EventWrite, ...] = (),
         charges: tuple[ChargeWrite, ...] = (),
     ) -> Iterable[Ask]:
-        """Write as the holder, with everything that rides: ``yield from session.commit(...)``.
+        """Write as the holder, with all pending writes: ``yield from session.commit(...)``.
 
         Durable: when that returns.
         """
@@ -429,26 +247,26 @@ class Session:
             events=events,
             charges=charges,
         )
-        if not self.riding:
+        if not self.pending.has_any:
             # The usual case, twice in every call: nothing is left to do once it is durable, so the
             # ask goes without a generator around it.
             return (Write(commit),)
-        return self._commit_riding(commit)
+        return self._commit_pending(commit)
 
-    def _commit_riding(self, alone: Commit) -> Doing[None]:
-        aboard = self.riding.leave()
+    def _commit_pending(self, alone: Commit) -> Doing[None]:
+        pending = self.pending.take()
         try:
             commit = replace(
                 alone,
-                calls=aboard.calls + alone.calls,
-                steps=aboard.steps,
-                evidence=aboard.evidence + alone.evidence,
-                checkpoints=aboard.checkpoints,
+                calls=pending.calls + alone.calls,
+                steps=pending.steps,
+                evidence=pending.evidence + alone.evidence,
+                checkpoints=pending.checkpoints,
             )
             yield Write(commit)
-            self.riding.arrived(commit)
+            self.pending.written(commit)
         finally:
-            self.riding.back()
+            self.pending.over()
 
     def commit_row(
         self, row: CallRow, *, after: CallRow, reviews: tuple[ReviewWrite, ...]
@@ -458,17 +276,17 @@ class Session:
         yield from self.commit(calls=(CallWrite(row, after.state),), reviews=reviews, run=update)
 
     def flush_if_heavy(self) -> Doing[None]:
-        """Bound what a crash can cost, and what riding records cost in memory."""
-        if len(self.riding) >= MOST_RIDING:
+        """Bound what a crash can cost, and what pending writes cost in memory."""
+        if len(self.pending) >= MOST_PENDING:
             yield from self.commit()
 
     def flush_at_step(self) -> Doing[None]:
-        """A step was entered: write what rides if that is what was asked for (P152).
+        """A step was entered: write what is pending if that is what was asked for (P152).
 
-        Durable: what rode, when it returns, if it was.
+        Durable: what was pending, when it returns, if it was.
         """
         every = self.cadence.steps
-        if every is not None and next(self.steps_entered) % every == 0 and self.riding:
+        if every is not None and next(self._steps_entered) % every == 0 and self.pending:
             yield from self.commit()
 
     def _flush_soon(self) -> None:
@@ -477,29 +295,29 @@ class Session:
             self.clock.later(seconds, self._flush)
 
     def _flush(self) -> None:
-        """Give what still rides a commit of its own; in another thread, and never run a tool.
+        """Give what is still pending a commit of its own; in another thread, never running a tool.
 
-        Durable: what rode, when it returns without trouble.
+        Durable: what was pending, when it returns without trouble.
         """
         if self.closed or self.pid != os.getpid():
             return
-        if self.riding.is_under_way:
+        if self.pending.is_under_way:
             # A commit is about to take it along, or most of it.
             self._flush_soon()
             return
-        if not self.riding:
+        if not self.pending:
             return
         try:
-            with contextlib.closing(self._commit_riding(Commit(self.run_id, self.fence))) as asks:
+            with contextlib.closing(self._commit_pending(Commit(self.run_id, self.fence))) as asks:
                 for ask in asks:
                     assert isinstance(ask, Write)
                     self.store.commit(ask.commit)
         except Exception as error:
             # An overtaken holder hears of it before it asks for anything more. What it had is not
             # evidence: it says nothing about the world, and the new holder asks for itself (P153).
-            self.trouble = error
+            self._trouble = error
             return
-        if self.riding:
+        if self.pending:
             self._flush_soon()
 
     def new_attempt_id(self) -> str:
@@ -537,19 +355,6 @@ def forked(session: Session) -> NotInRun:
         f"Run {session.run_id!r} was opened by process {session.pid}, and this is process "
         f"{os.getpid()}, forked from it. Nothing was sent. Open a run of its own in the child."
     )
-
-
-def check_usable(session: Session) -> None:
-    """Refuse a session that was left, or that belongs to the parent of a forked process."""
-    if session.pid != os.getpid():
-        raise forked(session)
-    if session.closed:
-        raise was_left(session)
-    trouble = session.trouble
-    if trouble is not None:
-        # A disk may have room again. A run that another process took does not come back.
-        session.trouble = trouble if isinstance(trouble, Fenced) else None
-        raise trouble
 
 
 def was_left(session: Session) -> NotInRun:

@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from nottwice.engine import blocking, events, holding, said, stops
+from nottwice.engine import blocking, events, holding, questions, said
 from nottwice.engine.asks import Ask, Doing, Read
-from nottwice.engine.session import Scope, Session, StepState
+from nottwice.engine.drift import StepState
+from nottwice.engine.session import Scope, Session
 from nottwice.errors import NewEffectInFork, ReplayDriftError
 from nottwice.model import values
 from nottwice.model.call import (
@@ -52,8 +53,8 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
     session = scope.session
     node_id = child_node(scope.node_id, name)
     checkpoint_id = child_checkpoint(scope.checkpoint_id, at)
-    is_first = session.is_first_visit(node_id, checkpoint_id)
-    record = session.riding.find_step(node_id, checkpoint_id)
+    is_first = session.drift.is_first_visit(node_id, checkpoint_id)
+    record = session.pending.find_step(node_id, checkpoint_id)
     if record is None and not is_first:
         record = yield Read(lambda store: store.load_step(session.run_id, node_id, checkpoint_id))
     if record is None:
@@ -62,16 +63,16 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
             node_id=node_id,
             checkpoint_id=checkpoint_id,
             status=StepStatus.IN_PROGRESS,
-            ordinal=next(session.ordinals),
+            ordinal=session.next_ordinal(),
             started_at=session.clock.now(),
         )
-        session.riding.add_step(record)
+        session.pending.add_step(record)
         state = StepState(record)
     elif record.status is StepStatus.DONE:
         state = StepState(record, resumed=True)
     else:
         record = replace(record, status=StepStatus.IN_PROGRESS, failure=None, finished_at=None)
-        session.riding.add_step(record)
+        session.pending.add_step(record)
         state = StepState(record, resumed=True)
         yield from _load_outstanding(session, state)
     if not state.finished and not is_first:
@@ -88,7 +89,7 @@ def close_step(scope: Scope, failure: Failure | None) -> Doing[None]:
     session, state = scope.session, scope.steps[0]
     if state.finished:
         return
-    session.riding.add_step((yield from ended(scope, failure)))
+    session.pending.add_step((yield from ended(scope, failure)))
     yield from session.flush_if_heavy()
 
 
@@ -98,8 +99,8 @@ def ended(
     """The mark of a step that is over, not yet aboard: a graph sends its checkpoint along."""
     session, state = scope.session, scope.steps[0]
     if failure is None:
-        stops.raise_if_stopped(scope)
-        yield from stops.close_unasked(scope)
+        scope.session.stops.raise_if_stopped(scope.node_id)
+        yield from questions.close_unasked(scope)
     if failure is None and state.outstanding:
         yield from _refuse(scope, list(state.outstanding.values()), "the step would finish")
         state.outstanding.clear()
@@ -148,9 +149,9 @@ def asked_again(scope: Scope, identity: CallIdentity, row: CallRow | None) -> No
             for inner in state.inner.get(row.call_id, ()):
                 covered = state.outstanding.pop(inner, None)
                 if covered is not None:
-                    session.asked_for.add(covered.call_id)
-    if row is not None and not session.is_first_drive:
-        session.asked_for.add(row.call_id)
+                    session.drift.ask_for(covered.call_id)
+    if row is not None and not session.drift.is_first_drive:
+        session.drift.ask_for(row.call_id)
 
 
 def _is_answer(row: CallRow) -> bool:
@@ -186,8 +187,8 @@ def _admit_into_step(scope: Scope, identity: CallIdentity, args_json: str | None
                 if rows:
                     wants = f"the code asks for a new effect, {_written(identity, args_json)},"
                     yield from _refuse(scope, rows, wants)
-    if not session.is_first_drive:
-        session.asked_for.add(identity.call_id)
+    if not session.drift.is_first_drive:
+        session.drift.ask_for(identity.call_id)
 
 
 def _written(identity: CallIdentity, args_json: str | None) -> str:
@@ -208,7 +209,7 @@ def _outstanding(scope: Scope, identity: CallIdentity) -> Iterator[CallRow]:
             if not branches_differ(row.identity.node_id, scope.node_id):
                 # Steps may be open at the same time, in tasks of their own.
                 ids = (row.call_id, *state.around.get(row.identity, ()))
-                if scope.session.asked_for.isdisjoint(ids):
+                if scope.session.drift.asked_for.isdisjoint(ids):
                     yield row
 
 
@@ -218,7 +219,7 @@ def _abandoned(scope: Scope, identity: CallIdentity) -> Iterator[CallRow]:
         for visit, rows in list(state.abandoned.items()):
             if visit != state.record.checkpoint_id:
                 for row in rows:
-                    if _is_twin(row, identity) and row.call_id not in scope.session.asked_for:
+                    if _is_twin(row, identity) and row.call_id not in scope.session.drift.asked_for:
                         yield row
 
 
@@ -246,7 +247,7 @@ def _is_twin(row: CallRow, identity: CallIdentity) -> bool:
 def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]:
     """Stop for drift, unless a person has accepted it; the acceptance is used up."""
     session, first = scope.session, outstanding[0]
-    waiver = session.waivers.pop(first.identity, None)
+    waiver = session.drift.use_waiver(first.identity)
     if waiver is not None:
         used = waiver.used(now=session.clock.now())
         try:
@@ -258,7 +259,7 @@ def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]
             for state in scope.steps:
                 state.outstanding.clear()
                 state.later.clear()
-            session.asked_for.update(row.call_id for row in outstanding)
+            session.drift.ask_for(*(row.call_id for row in outstanding))
             return
     names = ", ".join(blocking.call_text(row) for row in outstanding[:3])
     more = f" and {len(outstanding) - 3} more" if len(outstanding) > 3 else ""
@@ -313,18 +314,18 @@ def _abandoned_visits(
 
     Looked up once for each step, however many visits it has.
     """
-    found = session.abandoned.get(record.node_id)
+    found = session.drift.abandoned(record.node_id)
     if found is not None:
         return found
-    if session.is_first_drive or not session.standing.last_ordinal:
-        return session.abandoned.setdefault(record.node_id, {})
+    if session.drift.is_first_drive or not session.standing.last_ordinal:
+        return session.drift.found_abandoned(record.node_id, {})
     visits = yield Read(lambda store: store.steps(session.run_id, in_progress_at=record.node_id))
     left: dict[str, tuple[CallRow, ...]] = {}
     for visit in visits:
         if visit.ordinal <= session.standing.last_ordinal:
             rows = yield _calls_of(visit)
             left[visit.checkpoint_id] = tuple(filter(_is_effect, rows))
-    return session.abandoned.setdefault(record.node_id, left)
+    return session.drift.found_abandoned(record.node_id, left)
 
 
 def _calls_of(step: StepRecord) -> Read:

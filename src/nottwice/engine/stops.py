@@ -8,24 +8,24 @@ No step finishes with a wait in it. Promise kept here: P23.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 
-from nottwice.engine.asks import Doing, Read
-from nottwice.engine.session import Scope, Session, Stop
 from nottwice.errors import (
     ApprovalNeeded,
     BudgetSpent,
     NottwiceError,
     QuestionOpen,
     RunBlocked,
+    RunDenied,
     RunWaits,
 )
 from nottwice.model.call import CallIdentity
 from nottwice.model.failure import is_ledger_trouble
-from nottwice.model.places import branch_path, is_inside, is_visit_of
-from nottwice.model.review import Review, ReviewStatus
+from nottwice.model.places import branch_path
+from nottwice.model.records import frozen_record
+from nottwice.model.review import Review
 from nottwice.model.run import Wait, WaitKind
-from nottwice.store.interface import Outdated, ReviewWrite
 
 
 def is_wait(error: BaseException | None) -> bool:
@@ -46,45 +46,93 @@ def urgency(error: BaseException) -> int:
     return 3 if isinstance(error, RunWaits) else 2
 
 
-def note(session: Session, identity: CallIdentity, error: NottwiceError, wait: Wait) -> None:
-    """Stop the part of the run that asked for this, until it asks again and gets it."""
-    with session.guard:
-        session.stops[identity] = Stop(wait, error)
-        for path in _reach(identity.node_id):
-            session.stopped.setdefault(path, {})[identity] = None
+@frozen_record(frozen=True, slots=True)
+class Stop:
+    """A wait that code of this process ran into: nothing new happens behind it."""
+
+    wait: Wait
+    error: NottwiceError
 
 
-def lift(session: Session, identity: CallIdentity) -> None:
-    """What was waited for is there."""
-    session.asked.pop(identity, None)
-    go_on(session, identity)
+class Stops:
+    """What has stopped parts of one run, and what people were asked for it."""
 
+    def __init__(self) -> None:
+        self.denied: RunDenied | None = None
+        """What a policy stopped the whole run with: nothing new happens behind it."""
+        self.asked: dict[CallIdentity, Review] = {}
+        """Questions and approvals that are not used yet, as this process last saw them."""
+        self._guard = threading.Lock()
+        self._stops: dict[CallIdentity, Stop] = {}
+        self._places: dict[tuple[str, bool], dict[CallIdentity, None]] = {}
 
-def go_on(session: Session, identity: CallIdentity) -> None:
-    """What was waited for is there, though not used yet."""
-    if identity not in session.stops:
-        return
-    with session.guard:
-        del session.stops[identity]
-        for path in _reach(identity.node_id):
-            session.stopped[path].pop(identity, None)
+    def __bool__(self) -> bool:
+        return bool(self._stops)
 
+    def __contains__(self, identity: object) -> bool:
+        return identity in self._stops
 
-def raise_if_stopped(scope: Scope, *, but: CallIdentity | None = None) -> None:
-    """Refuse to go on behind a wait, or in a run that a policy has stopped.
+    def note(self, identity: CallIdentity, error: NottwiceError, wait: Wait) -> None:
+        """Stop the part of the run that asked for this, until it asks again and gets it."""
+        with self._guard:
+            self._stops[identity] = Stop(wait, error)
+            for path in _reach(identity.node_id):
+                self._places.setdefault(path, {})[identity] = None
 
-    ``but`` is who asks, and is not stopped by its own wait.
-    """
-    session = scope.session
-    if session.denied is not None:
-        raise session.denied.with_traceback(None)
-    if not session.stops:
-        return
-    with session.guard:
-        found = next((one for one in _stopping(session, scope.node_id) if one != but), None)
-        stop = None if found is None else session.stops[found]
-    if stop is not None:
-        raise stop.error.with_traceback(None)
+    def lift(self, identity: CallIdentity) -> None:
+        """What was waited for is there, and used."""
+        self.forget(identity)
+        self.go_on(identity)
+
+    def go_on(self, identity: CallIdentity) -> None:
+        """What was waited for is there, though not used yet."""
+        if identity not in self._stops:
+            return
+        with self._guard:
+            del self._stops[identity]
+            for path in _reach(identity.node_id):
+                self._places[path].pop(identity, None)
+
+    def deny(self, error: RunDenied) -> None:
+        """A policy stops the whole run."""
+        self.denied = error
+
+    def ask(self, review: Review) -> None:
+        """A person was asked, or what was asked has changed."""
+        self.asked[review.identity] = review
+
+    def forget(self, identity: CallIdentity) -> None:
+        """What a person was asked about this call is used or closed."""
+        self.asked.pop(identity, None)
+
+    def raise_if_stopped(self, node_id: str, *, but: CallIdentity | None = None) -> None:
+        """Refuse to go on behind a wait, or in a run that a policy has stopped.
+
+        ``but`` is who asks, and is not stopped by its own wait.
+        """
+        if self.denied is not None:
+            raise self.denied.with_traceback(None)
+        if not self._stops:
+            return
+        with self._guard:
+            found = next((one for one in self._stopping(node_id) if one != but), None)
+            stop = None if found is None else self._stops[found]
+        if stop is not None:
+            raise stop.error.with_traceback(None)
+
+    def waits(self, reviews: Iterable[Review] = ()) -> tuple[Wait, ...]:
+        """Every reason why the run waits, each once: what stopped it here, and these reviews."""
+        waits = [stop.wait for stop in list(self._stops.values())]
+        known = {wait.subject for wait in waits if wait.kind is WaitKind.REVIEW}
+        waits += [wait_for(review) for review in reviews if review.review_id not in known]
+        return tuple(waits)
+
+    def _stopping(self, node_id: str) -> Iterator[CallIdentity]:
+        """What stops the code at a node: waits in its branch, inside of it, and in those around."""
+        path = branch_path(node_id)
+        yield from self._places.get((path[-1], False), ())
+        for outer in path:
+            yield from self._places.get((outer, True), ())
 
 
 # A thousand branches may wait, and every effect of every branch looks here. So a stop is found by
@@ -100,72 +148,6 @@ def _reach(node_id: str) -> Iterator[tuple[str, bool]]:
         yield outer, False
 
 
-def _stopping(session: Session, node_id: str) -> Iterator[CallIdentity]:
-    """What stops the code at a node: waits in its branch, inside of it, and in those around."""
-    path = branch_path(node_id)
-    yield from session.stopped.get((path[-1], False), ())
-    for outer in path:
-        yield from session.stopped.get((outer, True), ())
-
-
-def waits_of(session: Session, reviews: Iterable[Review] = ()) -> tuple[Wait, ...]:
-    """Every reason why the run waits, each once: what stopped it here, and these reviews."""
-    waits = [stop.wait for stop in list(session.stops.values())]
-    known = {wait.subject for wait in waits if wait.kind is WaitKind.REVIEW}
-    waits += [wait_for(review) for review in reviews if review.review_id not in known]
-    return tuple(waits)
-
-
 def wait_for(review: Review) -> Wait:
     """A review as a reason to wait."""
     return Wait(WaitKind.REVIEW, review.review_id, review.identity.node_id)
-
-
-def pending_review(session: Session, identity: CallIdentity) -> Doing[Review | None]:
-    """The question or approval about this call that nobody has used yet, as it is now.
-
-    Only the holder asks, and it knows what was open when it claimed the run; what people decide
-    since is looked up, for this one alone.
-    """
-    known = session.asked.get(identity)
-    if known is None:
-        return None
-    now: Review | None = yield _stored(known)
-    if now is None or now.status not in (ReviewStatus.OPEN, ReviewStatus.DECIDED):
-        session.asked.pop(identity, None)
-        return None
-    session.asked[identity] = now
-    return now
-
-
-def close_unasked(scope: Scope) -> Doing[None]:
-    """Close the questions and approvals of a step that finishes without asking for them.
-
-    The code has changed, or took another way. A person must not be left with a question whose
-    answer nobody waits for. Durable: when it returns.
-    """
-    session = scope.session
-    visit = scope.steps[0].record
-    for identity, review in list(session.asked.items()):
-        inside = is_inside(identity.node_id, visit.node_id)
-        if inside and is_visit_of(identity.checkpoint_id, visit.checkpoint_id):
-            yield from _close(session, review, by=f"step {visit.node_id!r}, which did not ask")
-            session.asked.pop(identity, None)
-
-
-def _close(session: Session, review: Review, *, by: str) -> Doing[None]:
-    while True:
-        now: Review | None = yield _stored(review)
-        if now is None or now.status not in (ReviewStatus.OPEN, ReviewStatus.DECIDED):
-            return
-        closed = now.closed(by, now=session.clock.now())
-        try:
-            yield from session.commit(reviews=(ReviewWrite(closed, now.version),))
-        except Outdated:
-            # Somebody decides at this very moment. It is kept, and closed all the same.
-            continue
-        return
-
-
-def _stored(review: Review) -> Read:
-    return Read(lambda store: store.load_review(review.review_id))

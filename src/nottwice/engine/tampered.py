@@ -65,7 +65,7 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
         writes = (ReviewWrite(again, known.version),)
     waits = (stops.wait_for(wanted),)
     update = RunUpdate(RunStatus.WAITING, now, waits=waits, release=release)
-    session.may_have_reviews = True
+    session.note_review()
     # Nothing rides along: it would be built upon what is not believed.
     run_id, fence = session.run_id, session.fence
     yield Write(Commit(workflow_id=run_id, fence=fence, reviews=writes, run=update))

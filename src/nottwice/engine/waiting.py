@@ -14,26 +14,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nottwice.engine import blocking, reconcile, stops
-from nottwice.engine.asks import Doing, Join, Read
-from nottwice.engine.dispatch import Request, failure_error
+from nottwice.engine import blocking, questions, stops
+from nottwice.engine.aborting import abort_if_decided
+from nottwice.engine.alone import enter_alone
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.failures import failure_error
 from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import Session, check_usable
+from nottwice.engine.requests import Request
+from nottwice.engine.session import Session
 from nottwice.engine.stops import is_wait as is_wait
-from nottwice.engine.stops import raise_if_stopped as raise_if_stopped
 from nottwice.errors import EventTimeout, NottwiceError, ReplayDriftError, RunWaits
 from nottwice.model import values
 from nottwice.model.asked import Question
 from nottwice.model.calendar import utc
-from nottwice.model.call import (
-    CallIdentity,
-    CallRow,
-    CallStatus,
-    ReplayClass,
-    ResultKind,
-    StoredResult,
-)
+from nottwice.model.call import CallIdentity, CallRow, CallStatus, ResultKind, StoredResult
 from nottwice.model.failure import Failure, FailureClass
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import EventRecord, RunStatus, Wait, WaitKind
 from nottwice.model.shapes import not_believed
@@ -85,22 +81,13 @@ def receive(
 
 
 def _alone(request: Request, parent: InFlight | None, work: Callable[[], Doing[T]]) -> Doing[T]:
-    """Of those in this process who ask for the very same thing, let one at a time do so."""
+    """Do it, one at a time."""
     session = request.scope.session
-    while True:
-        check_usable(session)
-        mine, ours = session.enter(request.identity, parent)
-        if ours:
-            break
-        assert mine.waits_for is not None
-        try:
-            yield Join(mine.waits_for, None)
-        finally:
-            session.stop_waiting(mine)
+    mine = yield from enter_alone(session, request.identity, parent)
     try:
         return (yield from work())
     finally:
-        session.leave(mine)
+        session.in_flight.leave(mine)
 
 
 # Questions
@@ -113,7 +100,7 @@ def _ask(request: Request, question: Question, charges: _Charges) -> Doing[Any]:
         row = yield from _find(session, identity)
         if row is not None:
             return _hand_out(request, row)
-        review = yield from stops.pending_review(session, identity)
+        review = yield from questions.pending_review(session, identity)
         try:
             if review is None:
                 _check_may_begin(request, "asks a new question")
@@ -124,9 +111,9 @@ def _ask(request: Request, question: Question, charges: _Charges) -> Doing[Any]:
         except Outdated:
             # A person decided, or took a decision back, at this very moment: look again.
             continue
-        stops.raise_if_stopped(request.scope, but=identity)
+        request.scope.session.stops.raise_if_stopped(request.scope.node_id, but=identity)
         error = blocking.blocked_by(session, review)
-        stops.note(session, identity, error, stops.wait_for(review))
+        session.stops.note(identity, error, stops.wait_for(review))
         raise error from unfit
 
 
@@ -151,7 +138,7 @@ def _open_question(request: Request, question: Question) -> Doing[Review]:
     yield from session.commit(
         reviews=(*outdone, ReviewWrite(review)), run=waiting_update(session, stops.wait_for(review))
     )
-    session.asked[identity] = review
+    session.stops.ask(review)
     session.say("ask a person", identity, f"review={review.review_id}")
     return review
 
@@ -167,9 +154,9 @@ def _outdone(request: Request, review: Review) -> Doing[tuple[ReviewWrite, ...]]
         return ()
     by, now = f"another question in its place: {review.review_id}", session.clock.now()
     writes: list[ReviewWrite] = []
-    for identity, known in list(session.asked.items()):
+    for identity, known in list(session.stops.asked.items()):
         if known.kind is not ReviewKind.APPROVAL and identity[:3] == here:
-            found = yield from stops.pending_review(session, identity)
+            found = yield from questions.pending_review(session, identity)
             if found is not None and found.status is ReviewStatus.OPEN:
                 writes.append(ReviewWrite(found.closed(by, now=now), found.version))
     return tuple(writes)
@@ -182,7 +169,7 @@ def _use(
     session, decision, now = request.scope.session, review.decision, request.scope.session.clock
     assert decision is not None
     if decision.verb is not question.verb:
-        yield from reconcile.abort_if_decided(session)
+        yield from abort_if_decided(session)
         raise Outdated(f"review {review.review_id} was decided otherwise")
     plain = values.decode(decision.result.json) if decision.result else None
     try:
@@ -202,7 +189,7 @@ def _use(
         run=waiting_update(session, None),
         charges=charges(plain),
     )
-    stops.lift(session, request.identity)
+    session.stops.lift(request.identity)
     session.say("use the answer", row, f"review={review.review_id}")
     return None
 
@@ -228,7 +215,7 @@ def _sleep(request: Request, seconds: float) -> Doing[None]:
         )
     due = _due(row)
     if clock.now() >= due:
-        stops.lift(session, request.identity)
+        session.stops.lift(request.identity)
         return
     raise _stopped(request, _timer(request, due), f"the timer {_label(request)}")
 
@@ -352,14 +339,14 @@ def waiting_update(session: Session, wait: Wait | None) -> RunUpdate:
 
 
 def _find(session: Session, identity: CallIdentity) -> Doing[CallRow | None]:
-    row = session.riding.find_call(identity)
+    row = session.pending.find_call(identity)
     if row is None:
         row = yield Read(lambda store: store.load_call(identity))
     return row
 
 
 def _hand_out(request: Request, row: CallRow) -> Any:
-    stops.lift(request.scope.session, request.identity)
+    request.scope.session.stops.lift(request.identity)
     if row.status is CallStatus.FAILED:
         raise failure_error(request.tool, row)
     return request.tool.decode_result(row.kept_result())
@@ -368,7 +355,7 @@ def _hand_out(request: Request, row: CallRow) -> Any:
 def _check_may_begin(request: Request, wants: str) -> None:
     """Refuse a new wait behind another one, and in a step that only replays."""
     scope = request.scope
-    stops.raise_if_stopped(scope, but=request.identity)
+    scope.session.stops.raise_if_stopped(scope.node_id, but=request.identity)
     if scope.steps and scope.steps[0].finished:
         raise ReplayDriftError(
             f"Step {scope.node_id!r} of run {scope.session.run_id!r} is finished and only replays, "
@@ -381,7 +368,7 @@ def _check_may_begin(request: Request, wants: str) -> None:
 def _stopped(request: Request, wait: Wait, what: str) -> RunWaits:
     """The exception of a run that waits for time or an event, noted before it is raised."""
     session = request.scope.session
-    stops.raise_if_stopped(request.scope, but=request.identity)
+    request.scope.session.stops.raise_if_stopped(request.scope.node_id, but=request.identity)
     ends = ""
     if wait.until is not None:
         ends = f", at most until {utc(wait.until):%Y-%m-%d %H:%M:%S} UTC"
@@ -392,7 +379,7 @@ def _stopped(request: Request, wait: Wait, what: str) -> RunWaits:
         until=wait.until,
         wait=wait,
     )
-    stops.note(session, request.identity, error, wait)
+    session.stops.note(request.identity, error, wait)
     return error
 
 

@@ -15,11 +15,12 @@ import shlex
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nottwice.engine import reconcile, steps, stops
-from nottwice.engine.asks import Doing, Join, Read
+from nottwice.engine import reconcile, steps
+from nottwice.engine.alone import enter_alone
+from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.in_flight import InFlight
-from nottwice.engine.session import Scope, check_usable, current_attempt
+from nottwice.engine.session import Scope, current_attempt
 from nottwice.errors import (
     ChildFailed,
     RunBusy,
@@ -38,13 +39,13 @@ from nottwice.model.call import (
     CallIdentity,
     CallRow,
     CallStatus,
-    ReplayClass,
     ResultKind,
     StoredResult,
     check_id,
 )
 from nottwice.model.failure import Failure, FailureClass, is_ledger_trouble
 from nottwice.model.graph import split_graph_id
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.model.shapes import checked, not_believed
 from nottwice.store.interface import CallWrite
@@ -101,16 +102,7 @@ def spawning(
     """
     session = scope.session
     identity, args = _identify(scope, graph, given, label)
-    while True:
-        check_usable(session)
-        mine, ours = session.enter(identity, current_attempt.get())
-        if ours:
-            break
-        assert mine.waits_for is not None
-        try:
-            yield Join(mine.waits_for, None)
-        finally:
-            session.stop_waiting(mine)
+    mine = yield from enter_alone(session, identity, current_attempt.get())
     asked = Asked(
         graph,
         child_run_id(session.run_id, identity),
@@ -131,7 +123,7 @@ def spawning(
             )
         )
     finally:
-        session.leave(mine)
+        session.in_flight.leave(mine)
 
 
 def _run_child(
@@ -146,18 +138,18 @@ def _run_child(
 ) -> Doing[Outcome[Any]]:
     session, graph, child_id = scope.session, asked.graph, asked.run_id
     identity = mine.identity
-    row = session.riding.find_call(identity)
+    row = session.pending.find_call(identity)
     if row is None:
         row = yield Read(lambda store: store.load_call(identity))
     steps.asked_again(scope, identity, row)
     if row is not None:
-        stops.lift(session, identity)
+        session.stops.lift(identity)
         return _recorded(graph, row, check=check)
     yield from _admit(scope, identity, args)
     if not restarts:
         known: RunRecord | None = yield Read(lambda store: store.load_run(child_id))
         if known is not None and _failed_for_now(known):
-            stops.lift(session, identity)
+            session.stops.lift(identity)
             return _failed(known)
     error: Exception | None = None
     asked = yield from _as_bound(asked)
@@ -180,7 +172,7 @@ def _run_child(
     if outcome.status in ("waiting", "running"):
         # "running": its driver was asked to stop. The child's next holder will wake the parent.
         raise _stopped(scope, identity, child_id)
-    stops.lift(session, identity)
+    session.stops.lift(identity)
     if error is not None and check:
         # Not recorded: resuming the parent resumes the child, which may then succeed.
         raise ChildFailed(f"Child run {child_id!r} failed: {error}", run_id=child_id) from error
@@ -188,7 +180,7 @@ def _run_child(
         # Not recorded either: the outage may be over when the child is spawned again.
         return outcome
     row = _row(scope, asked.graph, mine, args, outcome)
-    session.riding.add_call(CallWrite(row))
+    session.pending.add_call(CallWrite(row))
     yield from session.flush_if_heavy()
     return _recorded(graph, row, check=check)
 
@@ -221,7 +213,7 @@ def lost_child(scope: Scope, identity: CallIdentity, child: RunRecord) -> Doing[
     now: RunRecord | None = yield load(child.workflow_id)
     if now is None or not (now.status.is_final or now.status is RunStatus.FAILED):
         raise _stopped(scope, identity, child.workflow_id)
-    stops.lift(scope.session, identity)
+    scope.session.stops.lift(identity)
     return now
 
 
@@ -236,7 +228,7 @@ def _failed_for_now(child: RunRecord) -> bool:
 
 def _admit(scope: Scope, identity: CallIdentity, args: str) -> Doing[None]:
     """Refuse a child where a new effect would be refused, because a child may have effects."""
-    stops.raise_if_stopped(scope, but=identity)
+    scope.session.stops.raise_if_stopped(scope.node_id, but=identity)
     yield from reconcile.raise_if_blocked(scope.session)
     yield from steps.admit(scope, identity, args)
 
@@ -337,5 +329,5 @@ def _stopped(scope: Scope, identity: CallIdentity, child_id: str) -> RunWaits:
         f"See: nottwice show {shlex.quote(child_id)}",
         run_id=child_id,
     )
-    stops.note(scope.session, identity, waits, Wait(WaitKind.CHILD, child_id, scope.node_id))
+    scope.session.stops.note(identity, waits, Wait(WaitKind.CHILD, child_id, scope.node_id))
     return waits

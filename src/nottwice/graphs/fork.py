@@ -93,7 +93,7 @@ def _fork(ledger: Ledger, graph: Runnable, origin: RunRecord, to: str, image: An
     _check_certain(rows)
     session: Session = yield from ownership.take(opening)
     record, _ = save(None, workflow_id=to, node_id="/", old=None, new=image, now=now)
-    session.riding.add_checkpoint(record)
+    session.pending.add_checkpoint(record)
     yield from session.commit(calls=tuple(_copies(rows, to)))
     yield from ownership.release(session, None, status=RunStatus.RUNNING)
 

@@ -241,13 +241,13 @@ def _advance(
         cadence=graph.cadence,
         begins=begins,
         bound=bound,
+        told_to_stop=asked.told_to_stop,
     )
     plan = Plan(
         graph=graph.definition(),
         graph_id=bound,
         code=graph.code,
         first_state=values.decode_object(begins.input_json),
-        told_to_stop=asked.told_to_stop,
     )
     return (yield from conduct(opening, plan))
 

@@ -110,7 +110,8 @@ def _key(session: Session, tool: str) -> Key:
                 "key. Put it into NOTTWICE_KEY, or into a file that NOTTWICE_KEY_FILE names.",
                 tool=tool,
             )
-        session.secret_key = drive(key_of_run(session, ring), session)
+        session.keep_secret_key(drive(key_of_run(session, ring), session))
+    assert session.secret_key is not None
     return session.secret_key
 
 

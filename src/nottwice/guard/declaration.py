@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from nottwice.errors import InvalidTool
-from nottwice.model.call import Call, ReplayClass, check_id
-from nottwice.model.failure import Classifier, RetryPolicy
+from nottwice.model.call import Call, check_id
+from nottwice.model.failure import Classifier
+from nottwice.model.replay_class import ReplayClass
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import Duration, Repeat, Verification, parse_duration
 
 __all__ = ["Declaration", "Duration", "VerifyHook", "read_declaration"]
@@ -75,24 +77,23 @@ class Declaration:
         """T2: key and window belong to one class, and verify to effects."""
         self._check_hooks(name)
         self._check_keep(name)
-        keyed = kind is ReplayClass.IDEMPOTENT_WITH_KEY
         for what, value in (("key", self.key), ("window", self.window)):
-            if keyed and value is None:
+            if kind.keyed and value is None:
                 raise InvalidTool(
                     f"Tool {name!r} was not declared: {kind.value} needs {what}=... "
                     + _NEEDED[what]
                 )
-            if not keyed and value is not None:
+            if not kind.keyed and value is not None:
                 raise InvalidTool(
                     f"Tool {name!r} was not declared: {what}= belongs to idempotent_with_key, and "
                     f"this tool is {kind.value}. Change the class or leave {what} out."
                 )
-        if kind is ReplayClass.PURE and self.approve:
+        if self.approve and not kind.effectful:
             raise InvalidTool(
                 f"Tool {name!r} was not declared: a pure tool changes nothing, so there is nothing "
                 "to approve. Leave approve= out, or choose another class."
             )
-        if kind is ReplayClass.PURE and (self.verify or self.settles is not None):
+        if kind.may_rerun and (self.verify or self.settles is not None):
             raise InvalidTool(
                 f"Tool {name!r} was not declared: a pure tool is simply run again, so verify= and "
                 "settles= mean nothing for it. Leave them out, or choose another class."

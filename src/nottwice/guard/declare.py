@@ -15,9 +15,10 @@ import operator
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
 
-from nottwice.engine.dispatch import Receipt, Request, perform
+from nottwice.engine.dispatch import perform
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.in_flight import InFlight
+from nottwice.engine.requests import Receipt, Request
 from nottwice.engine.session import current_attempt
 from nottwice.errors import InvalidTool, RunBlocked, UnclassifiedTool, UsageError
 from nottwice.guard import registry
@@ -25,8 +26,10 @@ from nottwice.guard.declaration import Declaration, Duration, VerifyHook, read_d
 from nottwice.guard.definition import Definition
 from nottwice.guard.frames import without_our_frames
 from nottwice.guard.request import Requests
-from nottwice.model.call import ReplayClass, check_id
-from nottwice.model.failure import Classifier, RetryPolicy
+from nottwice.model.call import check_id
+from nottwice.model.failure import Classifier
+from nottwice.model.replay_class import ReplayClass
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import OWN_PREFIX, Repeat, Tool, parse_duration
 
 P = ParamSpec("P")
@@ -384,12 +387,12 @@ async def call_async(request: Request) -> Receipt[Any]:
     session = request.scope.session
     loop = asyncio.get_running_loop()
     task = loop.create_task(drive_async(perform(request, parent), session))
-    session.tasks.add(task)
+    session.in_flight.keep(task)
     over: asyncio.Future[None] = loop.create_future()
 
     def end(task: asyncio.Future[Receipt[Any]]) -> None:
         # What asyncio.shield and a second callback would do, in one: this runs in every call.
-        session.tasks.discard(task)
+        session.in_flight.drop(task)
         if not over.done():
             over.set_result(None)
         elif not task.cancelled():
@@ -402,7 +405,7 @@ async def call_async(request: Request) -> Receipt[Any]:
         return task.result()
     except asyncio.CancelledError:
         if not task.done():
-            if _may_have_begun(session.in_flight.get(request.identity)):
+            if _may_have_begun(session.in_flight.find(request.identity)):
                 task.add_done_callback(_log_unseen_error)
             else:
                 # Nothing was recorded and nothing sent: it can simply not happen.

@@ -18,8 +18,9 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
 
 from nottwice.engine.clock import Clock
-from nottwice.engine.dispatch import Request, perform
+from nottwice.engine.dispatch import perform
 from nottwice.engine.drivers import drive
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope, current_attempt
 from nottwice.errors import NotPlainData, ResultNotKept, UsageError
 from nottwice.guard.binding import Signature
@@ -28,8 +29,9 @@ from nottwice.guard.declare import call_async
 from nottwice.guard.results import MAX_RESULT_CHARACTERS
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
-from nottwice.model.call import CallIdentity, ReplayClass, ResultKind, StoredResult, check_id
+from nottwice.model.call import CallIdentity, ResultKind, StoredResult, check_id
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import OWN_PREFIX, Tool
 
 T = TypeVar("T")

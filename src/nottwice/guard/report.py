@@ -16,9 +16,9 @@ from nottwice.guard.annotations import read_signature
 from nottwice.guard.clients import SENDS_NOTHING, Opinion, Retries, form_opinion
 from nottwice.guard.references import References, find_function, is_own_module, read_references
 from nottwice.guard.scopes import current_call
-from nottwice.model.call import ReplayClass
-from nottwice.model.failure import RetryPolicy
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import ReplayClass
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import Tool
 
 # What a verify hook can tell this very call by, or at least its time.
@@ -138,24 +138,16 @@ def report_on(protected: Callable[..., Any]) -> ToolReport:
 
 
 def _second_run(tool: Tool) -> str:
-    match tool.replay_class:
-        case ReplayClass.PURE:
-            return "no: it only reads"
-        case ReplayClass.IDEMPOTENT_WITH_KEY:
-            window = duration_text(tool.window_seconds or 0.0)
-            return f"no, as long as the upstream gets the same key within {window}"
-        case ReplayClass.UNSAFE_ON_REPLAY:
-            return "yes: it would happen again"
-        case _:
-            assert_never(tool.replay_class)
+    window = duration_text(tool.window_seconds or 0.0)
+    return tool.replay_class.second_run.format(window=window)
 
 
 def _detection(tool: Tool) -> str:
     first = "by its receipt in the ledger"
-    if tool.replay_class is ReplayClass.PURE:
+    if tool.replay_class.may_rerun:
         return f"{first}; without one it is simply run again"
     by_verify = f"verify {_name(tool.verify)} is asked, then a person" if tool.verify else None
-    if tool.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY:
+    if tool.replay_class.keyed:
         window = duration_text(tool.window_seconds or 0.0)
         after = by_verify or "a person is asked"
         return (
@@ -269,7 +261,7 @@ def _findings(
     effectful = tool.replay_class.effectful
     if hook is not None:
         yield from _findings_about_verify(tool, hook)
-    if tool.replay_class is ReplayClass.UNSAFE_ON_REPLAY:
+    if tool.replay_class.needs_proof:
         if tool.verify is None:
             yield Finding(
                 Level.WARNING,
@@ -277,7 +269,7 @@ def _findings(
                 "give it verify=..., a function that looks in the upstream whether it happened",
             )
         yield from _findings_about_retries(opinions)
-    if tool.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY and not _reads_current_call(body):
+    if tool.replay_class.keyed and not _reads_current_call(body):
         yield Finding(
             Level.WARNING,
             "its code never reads nt.current_call(), so the key does not reach the upstream",

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nottwice.engine.dispatch import Request
+from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import InvalidArguments, InvalidTool, NotInRun
 from nottwice.guard.binding import BoundArguments, Signature

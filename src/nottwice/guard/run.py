@@ -83,7 +83,7 @@ class Run:
         session = self._left()
         if session is None:
             return
-        futures = [one.over for one in session.under_way() if one.over is not None]
+        futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
         try:
             if futures and not loop_is_running():
                 wait(futures, timeout=ownership.DRAIN_SECONDS)
@@ -110,8 +110,8 @@ class Run:
             return
         # A task of its own: a block that is cancelled while it drains still gives the run up.
         leaving = asyncio.ensure_future(_leave_async(session, error))
-        session.tasks.add(leaving)
-        leaving.add_done_callback(session.tasks.discard)
+        session.in_flight.keep(leaving)
+        leaving.add_done_callback(session.in_flight.drop)
         await asyncio.shield(leaving)
 
     async def _claim_async(self) -> Session:
@@ -151,7 +151,7 @@ class Run:
                 location = self._opening.host.store.location
                 check_version(session.run, self._opening.version, location=location)
             self._check_cadence(session)
-            session.depth += 1
+            session.enter_block()
             return session
         return None
 
@@ -186,15 +186,15 @@ class Run:
         except ValueError:
             # An async generator may be closed in another context, which has no scope to reset.
             log.debug("run %r was left in another context than it was entered in", self.id)
-        session.depth -= 1
+        is_last = session.leave_block()
         if session.pid != os.getpid():
             # A forked child leaves a block of its parent, whose run is not the child's to give up.
             return None
-        return session if session.depth == 0 else None
+        return session if is_last else None
 
 
 async def _leave_async(session: Session, error: BaseException | None) -> None:
-    futures = [one.over for one in session.under_way() if one.over is not None]
+    futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
     if futures:
         waiting = [asyncio.wrap_future(future) for future in futures]
         await asyncio.wait(waiting, timeout=ownership.DRAIN_SECONDS)

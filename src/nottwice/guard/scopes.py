@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from nottwice.engine import steps
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.hiding import classify
-from nottwice.engine.session import Scope, check_usable, current_attempt, current_scope
+from nottwice.engine.session import Scope, current_attempt, current_scope
 from nottwice.engine.stops import is_wait, urgency
 from nottwice.errors import InvalidId, NotInRun, UsageError
 from nottwice.model.call import MAX_ID_CHARACTERS, Call, check_id
@@ -239,7 +239,7 @@ def scope_of(what: str) -> Scope:
             f"{what} was used outside a run. Nothing happened. Open one around it: "
             "with nt.run('ticket-7', store='agent.db'): ..."
         )
-    check_usable(scope.session)
+    scope.session.check_usable()
     return scope
 
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from nottwice.model import schemas
 from nottwice.model.body import comparable
-from nottwice.model.call import stricter
 from nottwice.model.fingerprint import Fingerprint, ToolPrint
 from nottwice.model.graph import END, Choice, Fan, Line, Node, Version
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import stricter
 from nottwice.model.schemas import Fit
 
 

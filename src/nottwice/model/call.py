@@ -14,34 +14,11 @@ from nottwice.errors import InvalidId, LedgerCorrupt
 from nottwice.model import values
 from nottwice.model.failure import Failure
 from nottwice.model.records import frozen_record, light_record
+from nottwice.model.replay_class import ReplayClass
 
 MAX_ID_CHARACTERS = 512
 ROOT_NODE = "/"
 FIRST_CHECKPOINT = "start"
-
-
-class ReplayClass(enum.Enum):
-    """What a second run of a tool does to the world (T1)."""
-
-    PURE = "pure"
-    IDEMPOTENT_WITH_KEY = "idempotent_with_key"
-    UNSAFE_ON_REPLAY = "unsafe_on_replay"
-
-    effectful: bool
-
-    def __init__(self, text: object) -> None:
-        self.effectful = text != "pure"
-
-    # Every call looks its class up. What an enumeration does instead is written in Python.
-    __hash__ = object.__hash__
-
-
-_STRICTNESS = list(ReplayClass)
-
-
-def stricter(one: ReplayClass, other: ReplayClass) -> ReplayClass:
-    """The stricter of two classes: new code may tighten a recorded class, never loosen it (D12)."""
-    return max(one, other, key=_STRICTNESS.index)
 
 
 class CallStatus(enum.Enum):

@@ -1,4 +1,4 @@
-"""What to do about a call: one pure function, and all branching on replay class (D1).
+"""What to do about a call: one pure function (D1).
 
 Promises kept here: P2 (an unsafe call in doubt is never run again without proof or a person),
 P3 (a keyed call is reissued only with its stored key, inside its window), P4 (``verify`` may
@@ -16,8 +16,9 @@ from __future__ import annotations
 import enum
 from typing import assert_never
 
-from nottwice.model.call import CallStatus, ReplayClass
+from nottwice.model.call import CallStatus
 from nottwice.model.records import light_record
+from nottwice.model.replay_class import ReplayClass
 
 
 class Attempt(enum.Enum):
@@ -100,18 +101,18 @@ def decide(facts: Facts) -> Action:
     """The decision table."""
     if not facts.intact:
         return Action.REFUSE
-    pure = not facts.replay_class.effectful
+    begin = Action.RECORD_AND_RUN if facts.replay_class.records_intent else Action.RUN
     match facts.status:
         case None:
-            return Action.RUN if pure else Action.RECORD_AND_RUN
+            return begin
         case CallStatus.DONE:
             if facts.result_kept:
                 return Action.RETURN_RECEIPT
-            return Action.RUN if pure else Action.ASK_FOR_RESULT
+            return Action.RUN if facts.replay_class.may_rerun else Action.ASK_FOR_RESULT
         case CallStatus.FAILED:
             if not facts.retry_granted:
                 return Action.RETURN_FAILURE
-            return Action.RUN if pure else Action.RECORD_AND_RUN
+            return begin
         case CallStatus.PENDING | CallStatus.UNKNOWN:
             return _decide_in_doubt(facts)
         case _:
@@ -121,7 +122,7 @@ def decide(facts: Facts) -> Action:
 def _decide_in_doubt(facts: Facts) -> Action:
     if facts.attempt is Attempt.ALIVE_HERE:
         return Action.WAIT_FOR_ATTEMPT
-    if not facts.replay_class.effectful:
+    if facts.replay_class.may_rerun:
         return Action.RUN
     match facts.verdict:
         case Verdict.HAPPENED:
@@ -132,8 +133,7 @@ def _decide_in_doubt(facts: Facts) -> Action:
             pass
         case _:
             assert_never(facts.verdict)
-    keyed = facts.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY
-    if keyed and facts.window_open and not facts.review_open:
+    if facts.replay_class.keyed and facts.window_open and not facts.review_open:
         return Action.REISSUE
     return _decide_by_answer(facts)
 

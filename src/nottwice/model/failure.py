@@ -1,4 +1,4 @@
-"""What does a failed attempt mean, and when may the next one start (D4)?
+"""What does a failed attempt mean (D4)?
 
 Promises: no effectful attempt is called harmless without proof or the word of its tool; what is
 recorded about a failure is plain, bounded text; nothing here reads a clock or rolls a die.
@@ -11,20 +11,17 @@ import enum
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
 from typing import assert_never
 
 from nottwice.errors import (
     Ambiguous,
-    InvalidTool,
     LedgerCorrupt,
     Poison,
     Retryable,
     StoreError,
     ToolFailure,
-    UsageError,
 )
 from nottwice.model.records import frozen_record
 from nottwice.model.single_request import (
@@ -61,7 +58,7 @@ class Failure:
     def __post_init__(self) -> None:
         object.__setattr__(self, "error_type", _safe(self.error_type, most=_MOST_TYPE_CHARACTERS))
         object.__setattr__(self, "message", _safe(self.message, most=_MOST_MESSAGE_CHARACTERS))
-        object.__setattr__(self, "retry_after_seconds", _wait(self.retry_after_seconds))
+        object.__setattr__(self, "retry_after_seconds", plain_wait(self.retry_after_seconds))
 
     def to_plain(self) -> dict[str, object]:
         return {
@@ -122,7 +119,7 @@ def classify(
         failure_class = FailureClass.AMBIGUOUS if effectful else _classic(error)
     wait = None
     if failure_class is FailureClass.RETRYABLE:
-        wait = _wait(read_attribute(said, "retry_after"), now=now)
+        wait = plain_wait(read_attribute(said, "retry_after"), now=now)
         wait = _wait_of(error, now=now) if wait is None else wait
     text = _text(error)
     return Failure(
@@ -237,7 +234,7 @@ def _wait_of(error: BaseException, *, now: float) -> float | None:
             _header(link, "Retry-After"),
         )
         for wish in wishes:
-            wait = _wait(wish, now=now)
+            wait = plain_wait(wish, now=now)
             if wait is not None:
                 return wait
     return None
@@ -291,71 +288,7 @@ def single_request(error: BaseException) -> FailureClass | None:
             assert_never(sign)
 
 
-# ---- When the next attempt may start ----------------------------------------------------------
-
-
-@frozen_record(frozen=True, slots=True)
-class RetryPolicy:
-    """How often and how soon a call is tried again, in whatever process (P131).
-
-    ``attempts`` counts the attempts that ended with an error, the first included. ``reissues``
-    bounds how often a call in doubt is sent again because its process died; then a person is asked.
-    """
-
-    attempts: int = 4
-    _: KW_ONLY
-    reissues: int = 10
-    first_seconds: float = 0.5
-    factor: float = 2.0
-    most_seconds: float = 30.0
-    most_retry_after_seconds: float = 300.0
-
-    def __post_init__(self) -> None:
-        if not _is_whole(self.attempts, least=1):
-            self._refuse("attempts", "a whole number from 1 on; the first attempt counts")
-        if not _is_whole(self.reissues, least=0):
-            self._refuse("reissues", "a whole number from 0 on")
-        for name in ("first_seconds", "most_seconds", "most_retry_after_seconds"):
-            if not _is_number(getattr(self, name), least=0.0):
-                self._refuse(name, "a finite number from 0 on")
-        if not _is_number(self.factor, least=1.0):
-            self._refuse("factor", "a finite number from 1 on")
-        if self.first_seconds > self.most_seconds:
-            self._refuse("first_seconds", f"at most most_seconds, {self.most_seconds!r}")
-
-    def _refuse(self, name: str, rule: str) -> None:
-        raise InvalidTool(
-            f"RetryPolicy({name}={getattr(self, name)!r}) is not possible, and no tool was "
-            f"declared with it. Make {name} {rule}."
-        )
-
-    def delay_seconds(
-        self, *, failed_attempts: int, random_unit: float, retry_after_seconds: float | None
-    ) -> float | None:
-        """How long to wait after a retryable failure; None means to give up.
-
-        Exponential and capped, with full jitter: ``random_unit``, from 0 to 1, picks a point
-        between nothing and the cap, so that callers who failed together do not return together.
-        Retry-After is a floor. A longer one than we would wait is not cut short, because coming
-        back early is what it forbids: then this gives up.
-        """
-        if failed_attempts < 1 or not 0.0 <= random_unit <= 1.0:
-            raise UsageError(
-                f"No delay follows from failed_attempts={failed_attempts!r} and "
-                f"random_unit={random_unit!r}; nothing was scheduled. Pass at least 1 failed "
-                "attempt and a number from 0 to 1."
-            )
-        if failed_attempts >= self.attempts:
-            return None
-        asked = retry_after_seconds or 0.0
-        if asked > self.most_retry_after_seconds:
-            return None
-        floor = _wait(asked) or 0.0
-        try:
-            cap = self.first_seconds * float(self.factor) ** (failed_attempts - 1)
-        except OverflowError:
-            cap = self.most_seconds if self.first_seconds else 0.0
-        return max(floor, random_unit * min(cap, self.most_seconds))
+# ---- Retry-After -----------------------------------------------------------------------------
 
 
 def parse_retry_after(text: str, *, now: float) -> float | None:
@@ -364,7 +297,7 @@ def parse_retry_after(text: str, *, now: float) -> float | None:
     # A fraction and a sign are outside the standard, but they are sent, and what they mean is
     # plain. Only ASCII digits: float() would also take "1_0", "1e3" and "nan".
     if re.fullmatch(r"[+-]?[0-9]{1,400}(\.[0-9]{1,400})?", text):
-        return _wait(float(text))
+        return plain_wait(float(text))
     try:
         parts = parsedate_tz(text)
         if parts is None:
@@ -372,7 +305,7 @@ def parse_retry_after(text: str, *, now: float) -> float | None:
         year, month, day, hour, minute, second = parts[:6]
         # A leap second is legal in a date and unknown to datetime.
         moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
-        return _wait(moment.timestamp() - (parts[9] or 0) - now)
+        return plain_wait(moment.timestamp() - (parts[9] or 0) - now)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
@@ -380,7 +313,7 @@ def parse_retry_after(text: str, *, now: float) -> float | None:
 # ---- Odd values made plain --------------------------------------------------------------------
 
 
-def _wait(value: object, *, now: float | None = None) -> float | None:
+def plain_wait(value: object, *, now: float | None = None) -> float | None:
     """Seconds to wait from what a tool or a header says; nonsense is None, the past is 0."""
     if isinstance(value, str) and now is not None:
         return parse_retry_after(value, now=now)
@@ -391,15 +324,6 @@ def _wait(value: object, *, now: float | None = None) -> float | None:
     except OverflowError:
         return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _is_whole(value: object, *, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _is_number(value: object, *, least: float) -> bool:
-    seconds = _wait(value)
-    return seconds is not None and seconds == value and seconds >= least
 
 
 def _type_name(value: object) -> str:
@@ -424,6 +348,3 @@ def _safe(text: str, *, most: int) -> str:
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-
-# Made last: a policy checks itself with the functions above.
-NO_RETRY = RetryPolicy(attempts=1)

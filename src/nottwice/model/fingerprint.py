@@ -12,9 +12,9 @@ from typing import Any
 
 from nottwice.model import schemas, values
 from nottwice.model.body import is_own
-from nottwice.model.call import ReplayClass
 from nottwice.model.graph import GraphDefinition, Version
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.shapes import checked
 
 

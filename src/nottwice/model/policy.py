@@ -14,8 +14,9 @@ from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any
 
 from nottwice.errors import UsageError
-from nottwice.model.call import CallIdentity, ReplayClass, check_id
+from nottwice.model.call import CallIdentity, check_id
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import Duration, parse_duration
 
 MOST_AMOUNT = 10**12

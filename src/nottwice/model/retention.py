@@ -12,8 +12,9 @@ from dataclasses import fields
 from datetime import timedelta
 
 from nottwice.errors import InvalidTool, UsageError
-from nottwice.model.call import CallRow, ReplayClass, stricter
+from nottwice.model.call import CallRow
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import STRICTEST, ReplayClass, stricter
 from nottwice.model.tool import Duration, Tool, parse_duration
 
 LONGEST_PAUSE_SECONDS = 14 * 86_400.0
@@ -39,7 +40,8 @@ class Retention:
         for field in fields(self):
             seconds = _period(field.name, getattr(self, field.name))
             object.__setattr__(self, field.name, timedelta(seconds=seconds))
-        shortest = min((self.seconds_of(name), name) for name in ("pure", "keyed", "unsafe"))
+        names = {kind.kept_as for kind in ReplayClass}
+        shortest = min((self.seconds_of(name), name) for name in names)
         if self.shortest_seconds > shortest[0]:
             raise UsageError(
                 f"Checkpoints would be kept longer than rows ({shortest[1]}), and a checkpoint "
@@ -66,20 +68,12 @@ class Retention:
         """From when on a row may go, if its family ended then."""
         kind = row.replay_class if tool is None else stricter(row.replay_class, tool.replay_class)
         if row.status.in_doubt and kind.effectful:
-            # Nobody knows whether it happened: it is kept as long as the gravest of all.
-            kind = ReplayClass.UNSAFE_ON_REPLAY
-        seconds = self._seconds_of(kind)
+            # It may have happened, so it is kept as long as the strictest class.
+            kind = STRICTEST
+        seconds = self.seconds_of(kind.kept_as)
         if tool is not None and tool.keep_seconds is not None:
             seconds = max(tool.keep_seconds, LONGEST_PAUSE_SECONDS)
         return max(ended_at + seconds, _window_closes_at(row, tool))
-
-    def _seconds_of(self, kind: ReplayClass) -> float:
-        names = {
-            ReplayClass.PURE: "pure",
-            ReplayClass.IDEMPOTENT_WITH_KEY: "keyed",
-            ReplayClass.UNSAFE_ON_REPLAY: "unsafe",
-        }
-        return self.seconds_of(names[kind])
 
 
 def _window_closes_at(row: CallRow, tool: Tool | None) -> float:

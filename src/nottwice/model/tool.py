@@ -12,10 +12,12 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from nottwice.errors import InvalidTool
-from nottwice.model.call import Call, ReplayClass, StoredResult
+from nottwice.model.call import Call, StoredResult
 from nottwice.model.decision import Answer
-from nottwice.model.failure import Classifier, RetryPolicy
+from nottwice.model.failure import Classifier
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import ReplayClass
+from nottwice.model.retry import RetryPolicy
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*")

@@ -31,7 +31,7 @@ from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import RelativePath, declare
 from nottwice.guard.scopes import current_call
 from nottwice.model.call import Call
-from nottwice.model.failure import RetryPolicy
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import (
     Verification,
     did_not_happen,

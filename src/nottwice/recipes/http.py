@@ -25,7 +25,8 @@ from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import declare
 from nottwice.guard.request import key_per_call
 from nottwice.guard.scopes import current_call
-from nottwice.model.failure import RetryPolicy, single_request
+from nottwice.model.failure import single_request
+from nottwice.model.retry import RetryPolicy
 from nottwice.model.single_request import Sign, read_status
 from nottwice.model.tool import parse_duration
 

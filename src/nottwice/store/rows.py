@@ -13,12 +13,12 @@ from nottwice.model.call import (
     CallRow,
     CallStatus,
     PastAttempt,
-    ReplayClass,
     ResultKind,
     StoredResult,
 )
 from nottwice.model.failure import Failure
 from nottwice.model.policy import ChargeRecord
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import (
     AuditEntry,
     Decision,

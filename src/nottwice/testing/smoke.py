@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from nottwice.errors import UsageError
-from nottwice.model.call import ReplayClass
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import Duration, parse_duration
 from nottwice.testing.smoke_caller import Caller, Order, key_of
@@ -125,7 +124,7 @@ def how_much() -> str:
 def check_can_be_tried(tool: Any) -> None:
     """Refuse tools that have no key to honour, before anything is called."""
     declared = tool.tool
-    if declared.replay_class is not ReplayClass.IDEMPOTENT_WITH_KEY:
+    if not declared.replay_class.keyed:
         raise UsageError(
             f"Tool {declared.name!r} is {declared.replay_class.value}, so it has no key that an "
             "upstream could honour. Nothing was called."

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from nottwice.guard.preview import LedgerFormat
 from nottwice.guard.report import Finding, ToolReport
-from nottwice.model.call import ReplayClass
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import ReplayClass
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nottwice.engine import steps, stops
+from nottwice.engine import steps
 from nottwice.engine.asks import Doing
 from nottwice.engine.session import Session
+from nottwice.engine.stops import Stops
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.store.interface import CallWrite
 from tests.crash.controls.agents import ASKED_IN_VAIN, DRIFTING, MAILS, ONE_MAIL, TWO_STEPS
@@ -97,7 +98,7 @@ def review_after_the_stop() -> None:
 
 def effects_behind_a_wait() -> None:
     """What stops a run stops only the code that asked."""
-    swap(stops, "raise_if_stopped", lambda scope, *, but=None: None)
+    swap(Stops, "raise_if_stopped", lambda self, node_id, *, but=None: None)
 
     def broken(self: Session, *, unless_blocked: bool = False, **rest: Any) -> Doing[None]:
         yield from _commit(self, **rest)

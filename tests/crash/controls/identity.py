@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nottwice.engine import advance
-from nottwice.engine.session import Riding
+from nottwice.engine.pending import PendingWrites
 from nottwice.graphs import children
 from nottwice.guard import request
 from nottwice.model import position
@@ -44,12 +44,14 @@ def any_run() -> None:
 
 
 def a_checkpoint_without_the_end_of_its_step() -> None:
-    whole = Riding.add_checkpoint
+    whole = PendingWrites.add_checkpoint
 
-    def broken(self: Riding, one: CheckpointRecord, *, ends: StepRecord | None = None) -> None:
+    def broken(
+        self: PendingWrites, one: CheckpointRecord, *, ends: StepRecord | None = None
+    ) -> None:
         whole(self, one)
 
-    swap(Riding, "add_checkpoint", broken)
+    swap(PendingWrites, "add_checkpoint", broken)
 
 
 def a_checkpoint_with_the_state_before() -> None:

@@ -16,7 +16,6 @@ from nottwice.cli.checks.forgotten import graphs_of
 from nottwice.cli.inputs.application import Application
 from nottwice.guard.definition import place_of
 from nottwice.guard.report import Finding, Level
-from nottwice.model.call import ReplayClass
 from nottwice.model.tool import Tool
 
 _WORDS = frozenset(
@@ -37,7 +36,7 @@ def rewording_findings(application: Application) -> list[Finding]:
 
 
 def _findings(tool: Tool, agent: str) -> Iterator[Finding]:
-    if tool.replay_class is not ReplayClass.UNSAFE_ON_REPLAY:
+    if not tool.replay_class.needs_proof:
         # A key says already what is one effect.
         return
     if tool.once_per is not None or tool.volatile or tool.repeat == "free":

@@ -6,7 +6,8 @@ import itertools
 from functools import partial
 
 from nottwice.errors import KeyConflict
-from nottwice.model.call import CallRow, CallStatus, ReplayClass, ResultKind, StoredResult
+from nottwice.model.call import CallRow, CallStatus, ResultKind, StoredResult
+from nottwice.model.replay_class import ReplayClass
 from nottwice.store.interface import CallWrite, Commit, Outdated
 from nottwice.testing.conformance.bench import Bench, expect, outcomes_of, refused
 from nottwice.testing.conformance.samples import (

@@ -10,11 +10,11 @@ from nottwice.model.call import (
     CallRow,
     CallStatus,
     PastAttempt,
-    ReplayClass,
     ResultKind,
     StoredResult,
 )
 from nottwice.model.failure import Failure, FailureClass
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import (
     AuditEntry,
     Decision,

@@ -19,7 +19,7 @@ from nottwice.engine.drivers import USUAL
 from nottwice.engine.host import Seat
 from nottwice.errors import NottwiceError
 from nottwice.model import values
-from nottwice.model.call import Call, ReplayClass
+from nottwice.model.call import Call
 from nottwice.model.tool import OWN_PREFIX, Tool, did_not_happen, happened
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.points import Points
@@ -120,11 +120,10 @@ def _invoked(fire: Fire, answer: Callable[[Tool, Call], Any]) -> Outcome:
 
 
 def _order(tool: Tool, call: Call) -> dict[str, Any]:
-    keyed = tool.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY
     return {
         "tool": tool.name,
         "args": call.args,
-        "key": call.key if keyed else None,
+        "key": call.key if tool.replay_class.keyed else None,
         "call_id": call.id,
         "attempt": call.attempt,
     }

@@ -21,7 +21,6 @@ from nottwice.model.call import (
     CallIdentity,
     CallRow,
     CallStatus,
-    ReplayClass,
     ResultKind,
     StoredResult,
     check_id,
@@ -31,6 +30,7 @@ from nottwice.model.fingerprint import Fingerprint
 from nottwice.model.graph import split_graph_id
 from nottwice.model.position import Position
 from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import EventRecord, RunStatus, StepRecord, StepStatus, Wait
 from nottwice.model.shapes import UNREADABLE

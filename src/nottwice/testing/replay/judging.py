@@ -18,9 +18,10 @@ from nottwice.engine.steps import SPAWN
 from nottwice.errors import ResultNotKept
 from nottwice.guard import registry
 from nottwice.model import values
-from nottwice.model.call import CallIdentity, CallRow, CallStatus, stricter
+from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import classify
 from nottwice.model.places import branches_differ
+from nottwice.model.replay_class import stricter
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunStatus, StepRecord, StepStatus
 from nottwice.model.tool import OWN_PREFIX
