@@ -20,8 +20,8 @@ from nottwice.agent.files import File
 from nottwice.agent.provider import Price
 from nottwice.agent.scratchpad import Scratchpad
 from nottwice.agent.state import RunState
-from nottwice.engine.requests import Receipt
-from nottwice.engine.retention import Removed
+from nottwice.engine.calls.requests import Receipt
+from nottwice.engine.upkeep.retention import Removed
 from nottwice.errors import (
     Ambiguous,
     ApprovalNeeded,
@@ -88,21 +88,21 @@ from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.phases import phases
 from nottwice.graphs.state import go
-from nottwice.guard.backup import backup
+from nottwice.guard.arguments.secrets import Secret
 from nottwice.guard.declare import tool
 from nottwice.guard.ledger import Ledger, run, send
 from nottwice.guard.ledger import open_ledger as open
-from nottwice.guard.on_record import RecordedCall, RecordedRun
 from nottwice.guard.recorded import now, random, recorded, uuid
 from nottwice.guard.request import key_per_call
-from nottwice.guard.retention import remove_expired
 from nottwice.guard.run import Run
 from nottwice.guard.scopes import current_call, gather, map, step
-from nottwice.guard.secrets import Secret
+from nottwice.guard.upkeep.backup import backup
+from nottwice.guard.upkeep.on_record import RecordedCall, RecordedRun
+from nottwice.guard.upkeep.retention import remove_expired
 from nottwice.guard.waiting import ask, receive, sleep
 from nottwice.model.call import Call
 from nottwice.model.failure import single_request
-from nottwice.model.graph import END
+from nottwice.model.graphs.graph import END
 from nottwice.model.retention import Retention
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown

@@ -14,7 +14,7 @@ import nottwice as nt
 from nottwice.cli import gc
 from nottwice.cli.keeping_documents import DOCUMENTS, FIELDS
 from nottwice.cli.main import main
-from nottwice.engine.retention import Removed
+from nottwice.engine.upkeep.retention import Removed
 from nottwice.store.sqlite import SqliteStore
 from tests.fakes import FakeClock
 

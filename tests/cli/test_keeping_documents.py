@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from nottwice.cli.keeping_documents import DOCUMENTS, FIELDS, removed_document
-from nottwice.engine.retention import Removed, RemovedRun
+from nottwice.engine.upkeep.retention import Removed, RemovedRun
 
 
 def test_every_field_is_explained_and_times_are_iso() -> None:

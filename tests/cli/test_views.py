@@ -13,8 +13,8 @@ import pytest
 import nottwice as nt
 from nottwice.cli import views
 from nottwice.errors import UsageError
-from nottwice.guard import on_record
 from nottwice.guard.ledger import Ledger, open_ledger
+from nottwice.guard.upkeep import on_record
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.run import Life, RunRecord
 from nottwice.store.interface import Store

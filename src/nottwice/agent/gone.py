@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from nottwice.agent import wording
 from nottwice.agent.messages import ToolCall
 from nottwice.agent.state import RunState
-from nottwice.engine import blocking
 from nottwice.engine.asks import Doing, Read
+from nottwice.engine.doubts import blocking
 from nottwice.engine.session import Scope
 from nottwice.errors import Denied, Rejected
 from nottwice.model import values

@@ -13,11 +13,11 @@ from nottwice.agent.messages import Message, Role
 from nottwice.agent.state import Cost, RunState
 from nottwice.agent.workers import costed
 from nottwice.cli.output import safe, shorten, show_line
-from nottwice.engine.history import load_whole
+from nottwice.engine.upkeep.history import load_whole
 from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
-from nottwice.model.frozen import thaw
 from nottwice.model.run import RunRecord
+from nottwice.model.saving.frozen import thaw
 from nottwice.store.interface import Store
 
 MOST_CHARACTERS = 400

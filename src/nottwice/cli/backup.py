@@ -9,9 +9,9 @@ from nottwice.cli.keeping_documents import backup_document
 from nottwice.cli.output import safe, show_json, show_line, show_progress
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.engine.clock import Clock
-from nottwice.engine.restored import mark_of
-from nottwice.guard.backup import account_for, backup, hold_restored
+from nottwice.engine.doubts.restored import mark_of
 from nottwice.guard.ledger import Ledger
+from nottwice.guard.upkeep.backup import account_for, backup, hold_restored
 
 PROGRESS_SECONDS = 1.0
 

@@ -26,13 +26,13 @@ from nottwice.cli.output import (
 from nottwice.cli.settings import Settings
 from nottwice.cli.views import Holders
 from nottwice.errors import NottwiceError
+from nottwice.guard.check.report import duration_text
 from nottwice.guard.ledger import Ledger
-from nottwice.guard.report import duration_text
 from nottwice.model import values
 from nottwice.model.asked import UNDO as UNDO
 from nottwice.model.asked import Question, WantedCall, shown_in, words_of
 from nottwice.model.review import Decision, ReviewKind, ReviewStatus, Verb
-from nottwice.model.secrets import SHOWN, covered, is_fingerprint
+from nottwice.model.sealing.secrets import SHOWN, covered, is_fingerprint
 from nottwice.model.tool import Tool
 from nottwice.reviews.queue import Case
 

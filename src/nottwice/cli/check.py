@@ -20,8 +20,8 @@ from nottwice.cli.rewording import rewording_findings
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.errors import NottwiceError, SchemaTooNew, UsageError
 from nottwice.graphs.binding import check_against_each_other
-from nottwice.guard.preview import LedgerFormat, preview_ledger
-from nottwice.guard.report import Finding, Level, ToolReport, duration_text, report_on
+from nottwice.guard.check.report import Finding, Level, ToolReport, duration_text, report_on
+from nottwice.guard.upkeep.preview import LedgerFormat, preview_ledger
 
 FOUND_SOMETHING = 3
 

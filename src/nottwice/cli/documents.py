@@ -10,8 +10,8 @@ from typing import Any
 
 from nottwice.cli.output import iso_text
 from nottwice.cli.views import CallView, Holders, Overview, RunDetails, RunView
-from nottwice.guard.preview import LedgerFormat
-from nottwice.guard.report import Finding, ToolReport
+from nottwice.guard.check.report import Finding, ToolReport
+from nottwice.guard.upkeep.preview import LedgerFormat
 from nottwice.model import values
 from nottwice.model.asked import words_of
 from nottwice.model.call import CallRow, StoredResult

@@ -20,8 +20,8 @@ from nottwice.cli.output import (
 )
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.engine.clock import Clock
-from nottwice.engine.retention import Removed, RemovedRun
-from nottwice.guard.retention import remove_expired
+from nottwice.engine.upkeep.retention import Removed, RemovedRun
+from nottwice.guard.upkeep.retention import remove_expired
 from nottwice.model.retention import Retention
 
 MOST_ROWS = 20

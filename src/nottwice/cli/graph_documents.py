@@ -10,11 +10,11 @@ from typing import Any
 from nottwice.cli.documents import run_document
 from nottwice.cli.output import iso_text
 from nottwice.cli.views import RunDetails, Standing
-from nottwice.engine.history import Version
+from nottwice.engine.upkeep.history import Version
 from nottwice.graphs.outcome import NodeMark
 from nottwice.model import values
-from nottwice.model.changes import Change
 from nottwice.model.run import EventRecord
+from nottwice.model.saving.changes import Change
 from nottwice.versions.migrate_plan import Migration
 
 _LEDGER = "the absolute path of the ledger"

@@ -11,7 +11,7 @@ from nottwice.cli.graph_documents import change_document, checkpoint_document
 from nottwice.cli.output import safe, show_json, show_line, show_table, utc_text
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.views import after_text, find_run
-from nottwice.engine import history as versions
+from nottwice.engine.upkeep import history as versions
 from nottwice.guard.ledger import Ledger
 
 MOST_ROWS = 50

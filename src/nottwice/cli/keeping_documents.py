@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nottwice.cli.output import iso_text
-from nottwice.engine.retention import Removed, RemovedRun
-from nottwice.guard.backup import Copy
+from nottwice.engine.upkeep.retention import Removed, RemovedRun
+from nottwice.guard.upkeep.backup import Copy
 from nottwice.model.review import AuditEntry
 
 _LEDGER = "the absolute path of the ledger"

@@ -12,7 +12,7 @@ from nottwice.cli.output import safe, show_json, show_line
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.errors import GraphChangedInPlace
 from nottwice.graphs.app import App
-from nottwice.guard.report import Finding, Level
+from nottwice.guard.check.report import Finding, Level
 from nottwice.versions.lock import compare, read_lock, write_lock
 
 LOCK_FILE = "nottwice.lock"

@@ -22,7 +22,7 @@ from rich.text import Text
 from nottwice.engine.hiding import hide
 from nottwice.model.calendar import utc
 from nottwice.model.printable import one_line
-from nottwice.model.secrets import SHOWN
+from nottwice.model.sealing.secrets import SHOWN
 
 MOST_CHARACTERS = 200
 

@@ -13,7 +13,7 @@ from nottwice.cli.documents import case_document, review_document
 from nottwice.cli.output import age_text, safe, shorten, show_json, show_line, show_table
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.views import Holders, is_pending, subject_text
-from nottwice.engine.blocking import call_text
+from nottwice.engine.doubts.blocking import call_text
 from nottwice.errors import DecisionConflict
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger

@@ -37,7 +37,7 @@ from nottwice.errors import InvalidTool, NoLedger, RunBusy, UsageError
 from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
-from nottwice.model.graph import split_graph_id
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.records import frozen_record
 from nottwice.model.run import RunStatus
 from nottwice.model.tool import parse_duration

@@ -27,7 +27,7 @@ from nottwice.guard.ledger import (
     default_store,
     open_ledger,
 )
-from nottwice.guard.project import project_table, project_text
+from nottwice.guard.settings.project import project_table, project_text
 from nottwice.store.postgres_place import without_secrets
 
 F = TypeVar("F", bound=Callable[..., Any])

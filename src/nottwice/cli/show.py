@@ -34,7 +34,7 @@ from nottwice.cli.views import (
     wait_text,
 )
 from nottwice.cli.waits import Reason, reasons_of, resume_command
-from nottwice.engine.blocking import call_text
+from nottwice.engine.doubts.blocking import call_text
 from nottwice.guard.ledger import Ledger
 from nottwice.model.call import ROOT_NODE, CallRow, CallStatus, ResultKind
 from nottwice.model.review import Review, ReviewStatus

@@ -20,7 +20,7 @@ from nottwice.cli.views import find_run, stand
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
-from nottwice.model.graph import split_graph_id
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.run import RunStatus
 
 

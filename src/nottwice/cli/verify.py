@@ -11,7 +11,7 @@ from nottwice.cli.output import safe, show_json, show_line, show_progress, show_
 from nottwice.cli.settings import Settings
 from nottwice.engine.clock import Clock
 from nottwice.guard.ledger import Ledger
-from nottwice.guard.seals import Verified, adopt, verify
+from nottwice.guard.upkeep.seals import Verified, adopt, verify
 
 MOST_ROWS = 50
 FOUND_SOMETHING = 3

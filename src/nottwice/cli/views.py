@@ -13,15 +13,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, assert_never
 
 from nottwice.cli.output import shorten, utc_text
-from nottwice.engine.blocking import call_text, written_call
-from nottwice.engine.history import Version, history, load_whole
-from nottwice.engine.restored import is_failover, mark_of
+from nottwice.engine.doubts.blocking import call_text, written_call
+from nottwice.engine.doubts.restored import is_failover, mark_of
+from nottwice.engine.upkeep.history import Version, history, load_whole
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.graphs.outcome import NodeMark
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.running import marks
 from nottwice.guard.ledger import Ledger
-from nottwice.guard.on_record import runs_in_pages
+from nottwice.guard.upkeep.on_record import runs_in_pages
 from nottwice.model import values
 from nottwice.model.asked import Question, WantedCall, shown_in
 from nottwice.model.call import ROOT_NODE, CallRow, CallStatus
