@@ -19,8 +19,8 @@ ARGS :=
 # The innermost ring: what can be judged in under a minute. Units, the decision table, one agent that
 # is really killed, and one sweep over every point of a run on SQLite.
 QUICK := tests/model \
-	tests/engine/test_dispatch.py \
-	tests/engine/test_reconcile.py \
+	tests/engine/calls/test_dispatch.py \
+	tests/engine/doubts/test_reconcile.py \
 	tests/engine/test_sweep.py \
 	tests/kill/test_axes.py \
 	tests/testing/crash/test_sweep.py::test_every_level_examines_its_points_and_finds_nothing_wrong

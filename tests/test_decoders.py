@@ -27,15 +27,15 @@ from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
 from nottwice.model.asked import Question, WantedCall, shown_in
 from nottwice.model.calendar import utc
-from nottwice.model.checkpoint import restore, save
 from nottwice.model.failure import Failure, parse_retry_after
-from nottwice.model.graph import parse_version, split_graph_id
-from nottwice.model.image import load_image
-from nottwice.model.keyring import parse_keyring
+from nottwice.model.graphs.graph import parse_version, split_graph_id
 from nottwice.model.policy import in_millionths
 from nottwice.model.retention import Retention
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import CheckpointRecord, GraphRecord
+from nottwice.model.saving.checkpoint import restore, save
+from nottwice.model.saving.image import load_image
+from nottwice.model.sealing.keyring import parse_keyring
 from nottwice.model.tool import parse_duration
 from nottwice.store.postgres_place import read_place, without_secrets
 from nottwice.testing.replay.fixture import read_fixture

@@ -18,21 +18,23 @@ _SUITE = "tests/store/test_conformance.py: sound stores pass it and broken ones 
 # The inside of the crash test shows in what a sweep finds, and in what it does not.
 _KIT = "tests/testing/crash/test_sweep.py: sound code passes every level, broken engines do not"
 # What needs a server is tested in one folder, which starts one.
-_COPIES = "tests/guard/test_backup.py: a copy and what it forgot are seen by whoever opens it"
+_COPIES = "tests/guard/upkeep/test_backup.py: a copy and what it forgot are seen"
+_DOUBTS = "tests/engine/doubts/test_reconcile.py: wherever a person aborts a run"
+_STOPS = "tests/engine/waits/test_stops.py: what is asked stops a run"
 _POSTGRES = "tests/postgres/test_conformance.py: on a real server, like all beside it"
 # What the gate finds is found by its parts together.
 _GATE = "tests/testing/replay/test_gate.py: regressions are named and harmless changes are not"
 _RECORDING = "tests/testing/replay/test_recording.py: no secret is left, and all still matches"
 # The parts of one call are tested by calls.
-_CALLS = "tests/engine/test_dispatch.py: as a part of every call"
+_CALLS = "tests/engine/calls/test_dispatch.py: as a part of every call"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
-_SEALS = "tests/guard/test_seals.py: by attacks on whole ledgers"
+_SEALS = "tests/guard/upkeep/test_seals.py: by attacks on whole ledgers"
 TESTED_ELSEWHERE: dict[str, str] = {
-    "src/nottwice/engine/tampered.py": _SEALS,
+    "src/nottwice/engine/doubts/tampered.py": _SEALS,
     "src/nottwice/store/seal_walk.py": _SEALS,
     "src/nottwice/store/sealing.py": _SEALS,
     "src/nottwice/store/postgres_wanted.py": "tests/postgres/test_commits.py: on a server",
-    "src/nottwice/engine/restored.py": _COPIES,
+    "src/nottwice/engine/doubts/restored.py": _COPIES,
     "src/nottwice/store/jsonfile_copy.py": _COPIES,
     "src/nottwice/store/sqlite_copy.py": _COPIES,
     "src/nottwice/model/tally.py": "tests/store/test_tally.py: stores count it",
@@ -88,12 +90,12 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/replay/sources.py": _RECORDING,
     "src/nottwice/testing/replay/judging.py": _GATE,
     "src/nottwice/testing/replay/problems.py": "tests/testing/replay/test_report.py: how they read",
-    "src/nottwice/engine/aborting.py": "tests/engine/test_reconcile.py: wherever a run is aborted",
-    "src/nottwice/engine/failures.py": _CALLS,
-    "src/nottwice/engine/invocation.py": _CALLS,
-    "src/nottwice/engine/pure.py": _CALLS,
-    "src/nottwice/engine/requests.py": _CALLS,
-    "src/nottwice/engine/questions.py": "tests/engine/test_stops.py: what is asked stops a run",
+    "src/nottwice/engine/doubts/aborting.py": _DOUBTS,
+    "src/nottwice/engine/calls/failures.py": _CALLS,
+    "src/nottwice/engine/calls/invocation.py": _CALLS,
+    "src/nottwice/engine/calls/pure.py": _CALLS,
+    "src/nottwice/engine/calls/requests.py": _CALLS,
+    "src/nottwice/engine/waits/questions.py": _STOPS,
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",
 }
 

@@ -46,19 +46,19 @@ if TYPE_CHECKING:
     from nottwice.graphs.outcome import Outcome
     from nottwice.graphs.phases import phases
     from nottwice.graphs.state import go
-    from nottwice.guard.backup import backup
+    from nottwice.guard.arguments.secrets import Secret
     from nottwice.guard.declare import tool
     from nottwice.guard.ledger import Ledger, run, send
     from nottwice.guard.recorded import now, random, recorded, uuid
     from nottwice.guard.request import key_per_call
-    from nottwice.guard.retention import remove_expired
     from nottwice.guard.scopes import current_call, gather, step
     from nottwice.guard.scopes import map as map
-    from nottwice.guard.secrets import Secret
+    from nottwice.guard.upkeep.backup import backup
+    from nottwice.guard.upkeep.retention import remove_expired
     from nottwice.guard.waiting import ask, receive, sleep
     from nottwice.model.call import Call
     from nottwice.model.failure import single_request
-    from nottwice.model.graph import END
+    from nottwice.model.graphs.graph import END
     from nottwice.model.retention import Retention
     from nottwice.model.retry import RetryPolicy
     from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown
@@ -216,19 +216,19 @@ _NAMES = {
     "nottwice.graphs.outcome": ("Outcome",),
     "nottwice.graphs.phases": ("phases",),
     "nottwice.graphs.state": ("go",),
-    "nottwice.guard.backup": ("backup",),
+    "nottwice.guard.upkeep.backup": ("backup",),
     "nottwice.guard.declare": ("tool",),
     "nottwice.guard.ledger": ("Ledger", "run", "send"),
     "nottwice.guard.recorded": ("now", "random", "recorded", "uuid"),
     "nottwice.guard.request": ("key_per_call",),
-    "nottwice.guard.retention": ("remove_expired",),
+    "nottwice.guard.upkeep.retention": ("remove_expired",),
     "nottwice.guard.scopes": ("current_call", "gather", "map", "step"),
-    "nottwice.guard.secrets": ("Secret",),
+    "nottwice.guard.arguments.secrets": ("Secret",),
     "nottwice.guard.waiting": ("ask", "receive", "sleep"),
     "nottwice.model.call": ("Call",),
     "nottwice.model.failure": ("single_request",),
     "nottwice.model.retry": ("RetryPolicy",),
-    "nottwice.model.graph": ("END",),
+    "nottwice.model.graphs.graph": ("END",),
     "nottwice.model.retention": ("Retention",),
     "nottwice.model.tool": (
         "Verification",

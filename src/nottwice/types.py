@@ -6,18 +6,18 @@ You make none of them yourself. The three that a ``verify`` and a node name most
 
 from __future__ import annotations
 
+from nottwice.engine.calls.requests import Receipt
 from nottwice.engine.clock import Clock
-from nottwice.engine.requests import Receipt
-from nottwice.engine.retention import Removed
+from nottwice.engine.upkeep.retention import Removed
 from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.guard.declare import AsyncTool, SyncTool
-from nottwice.guard.on_record import RecordedCall, RecordedRun
 from nottwice.guard.run import Run
-from nottwice.model.cadence import Checkpoints
+from nottwice.guard.upkeep.on_record import RecordedCall, RecordedRun
 from nottwice.model.call import Call
 from nottwice.model.failure import Failure
 from nottwice.model.review import Review
 from nottwice.model.run import Wait
+from nottwice.model.saving.cadence import Checkpoints
 from nottwice.model.tool import Duration, Verification
 from nottwice.store.interface import Store
 from nottwice.versions.migrate_plan import Migration

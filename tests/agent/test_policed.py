@@ -11,7 +11,7 @@ import pytest
 import nottwice as nt
 from nottwice import policy
 from nottwice.agent.messages import ToolResult
-from nottwice.guard.policies import NoneAsked
+from nottwice.guard.settings.policies import NoneAsked
 from nottwice.model.review import Verb
 from tests.agent.workshop import Workshop
 

@@ -13,8 +13,8 @@ import pytest
 import nottwice as nt
 from nottwice.agent import scratchpad
 from nottwice.agent.scratchpad import MOST_CHARACTERS, Scratchpad
-from nottwice.guard.clients import Retries
-from nottwice.guard.report import report_on
+from nottwice.guard.check.clients import Retries
+from nottwice.guard.check.report import report_on
 from nottwice.model.replay_class import ReplayClass
 from nottwice.store import confined_files
 from tests.recipes.killing import AROUND_THE_EFFECT, fork, kill_at, kill_at_lines, work_on

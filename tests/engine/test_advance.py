@@ -12,8 +12,8 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import CommitUnknown, InvalidGraph, LedgerCorrupt, SchemaTooNew, StoreError
-from nottwice.model.checkpoint import restore
 from nottwice.model.run import RunStatus, StepStatus
+from nottwice.model.saving.checkpoint import restore
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
 from tests.fakes import Host, MortalStore

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 import nottwice as nt
 from nottwice.model.call import CallStatus, ResultKind
 from nottwice.model.review import Verb
-from nottwice.model.secrets import is_fingerprint
+from nottwice.model.sealing.secrets import is_fingerprint
 from nottwice.testing import forget_tools
 from tests.fakes import Host
 

@@ -6,7 +6,7 @@ import pytest
 
 from nottwice.engine.plain_version import check_version
 from nottwice.errors import LedgerCorrupt, WorkflowVersionMismatch
-from nottwice.model.graph import Version
+from nottwice.model.graphs.graph import Version
 from nottwice.model.run import RunRecord, RunStatus, plain_input
 
 

@@ -9,7 +9,7 @@ import pytest
 import nottwice as nt
 from nottwice.engine.secret_key import KEY_IN_USE
 from nottwice.model import values
-from nottwice.model.keyring import make_key
+from nottwice.model.sealing.keyring import make_key
 from tests.fakes import Host
 
 OLD, NEW = bytes(range(32)), bytes(range(50, 82))

@@ -15,7 +15,7 @@ import nottwice as nt
 from nottwice.errors import InvalidGraph
 from nottwice.graphs.parts import parts_of
 from nottwice.graphs.state import StateType
-from nottwice.model.frozen import FrozenList, freeze
+from nottwice.model.saving.frozen import FrozenList, freeze
 from tests.fakes import Host
 from tests.graphs.effects import graph, run
 

@@ -12,7 +12,7 @@ import pytest
 import nottwice as nt
 from nottwice.errors import UnknownRun, UsageError, WorkflowVersionMismatch
 from nottwice.graphs import running
-from nottwice.model.graph import DeclaredNode, Version, define
+from nottwice.model.graphs.graph import DeclaredNode, Version, define
 from nottwice.model.review import Verb
 from nottwice.model.run import LastVisit, StepRecord, StepStatus
 from tests.fakes import Host, MortalStore

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.engine import advance, steps
+from nottwice.engine import advance
 from nottwice.engine.pending import PendingWrites
+from nottwice.engine.stepping import steps
 from nottwice.graphs import children
 from nottwice.graphs import fork as forking
-from nottwice.model import position
 from nottwice.model.call import CallRow
+from nottwice.model.graphs import position
 from nottwice.model.run import CheckpointRecord, StepRecord
 from nottwice.store.interface import CallWrite
 from tests.fakes import Host

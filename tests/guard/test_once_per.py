@@ -11,8 +11,8 @@ import pytest
 import nottwice as nt
 from nottwice.agent.messages import ToolResult
 from nottwice.model import values
-from nottwice.model.bump import Part, what_bump
-from nottwice.model.fingerprint import Fingerprint
+from nottwice.model.graphs.bump import Part, what_bump
+from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.review import Verb
 from nottwice.testing import forget_tools
 from tests.agent.workshop import Workshop

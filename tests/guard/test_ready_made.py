@@ -10,8 +10,8 @@ import pytest
 
 import nottwice as nt
 from nottwice import recipes
-from nottwice.guard.clients import Retries
-from nottwice.guard.report import report_on
+from nottwice.guard.check.clients import Retries
+from nottwice.guard.check.report import report_on
 
 
 def read() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import nottwice as nt
-from nottwice.engine import history
+from nottwice.engine.upkeep import history
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite import SqliteStore
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from nottwice.model.keyring import make_key, make_keyring
-from nottwice.model.seal import Seals
+from nottwice.model.sealing.keyring import make_key, make_keyring
+from nottwice.model.sealing.seal import Seals
 from nottwice.store.interface import Store
 from nottwice.store.postgres import PostgresStore
 from nottwice.testing.conformance import StoreConformance, claims_of

@@ -13,8 +13,8 @@ import pytest
 
 import nottwice as nt
 from nottwice.cli.main import main
-from nottwice.engine.restored import mark_of
-from nottwice.guard.backup import account_for
+from nottwice.engine.doubts.restored import mark_of
+from nottwice.guard.upkeep.backup import account_for
 from nottwice.model.call import CallRow
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import Fence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nottwice as nt
-from nottwice.guard.backup import account_for, hold_restored
+from nottwice.guard.upkeep.backup import account_for, hold_restored
 from nottwice.store.postgres import PostgresStore
 from tests.fakes import FakeClock
 from tests.store.samples import NOW

@@ -10,8 +10,8 @@ import pytest
 
 import nottwice as nt
 from nottwice import recipes
+from nottwice.guard.check.report import report_on
 from nottwice.guard.declare import SyncTool
-from nottwice.guard.report import report_on
 from tests.recipes.killing import AROUND_THE_EFFECT, kill_at, work_on
 
 Create = SyncTool[..., Any]

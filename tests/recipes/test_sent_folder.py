@@ -9,8 +9,8 @@ import pytest
 
 import nottwice as nt
 from nottwice import recipes
-from nottwice.guard.clients import Retries
-from nottwice.guard.report import report_on
+from nottwice.guard.check.clients import Retries
+from nottwice.guard.check.report import report_on
 from tests.recipes.killing import AROUND_THE_EFFECT, kill_at, work_on
 
 LOGIN = ("ann", "s3cret")

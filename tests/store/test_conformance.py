@@ -23,7 +23,6 @@ import pytest
 from nottwice.errors import CommitUnknown, Fenced, UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.keyring import make_key, make_keyring
 from nottwice.model.run import (
     CheckpointRecord,
     GraphRecord,
@@ -32,7 +31,8 @@ from nottwice.model.run import (
     RunStatus,
     WaitKind,
 )
-from nottwice.model.seal import Seals
+from nottwice.model.sealing.keyring import make_key, make_keyring
+from nottwice.model.sealing.seal import Seals
 from nottwice.store.interface import Blocked, CallWrite, Claim, Commit, Outdated, Store
 from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryData, MemoryStore

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.model.keyring import make_key, make_keyring
-from nottwice.model.seal import Seals
+from nottwice.model.sealing.keyring import make_key, make_keyring
+from nottwice.model.sealing.seal import Seals
 from nottwice.store import jsonfile_disk as disk
 from nottwice.store.interface import Commit
 from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore

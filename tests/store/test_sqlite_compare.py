@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.engine.restored import mark_of
+from nottwice.engine.doubts.restored import mark_of
 from nottwice.model.run import Fence
 from nottwice.store.interface import Claim, Commit
 from nottwice.store.sqlite import SqliteStore

@@ -17,7 +17,7 @@ ROOMS_WITHOUT_LOOPS = ("store", "testing", "cli")
 # Who answers the asks.
 DRIVERS = (PACKAGE + "engine/drivers.py", PACKAGE + "engine/reading.py")
 # A policy is asked in a thread, and reads its meter there.
-MAY_READ = {(PACKAGE + "engine/gate.py", "read_meter")}
+MAY_READ = {(PACKAGE + "engine/calls/gate.py", "read_meter")}
 # What takes a store along without asking it anything, or opens one in the first place.
 TAKES_IT_ALONG = ("Opening", "Session", "ledger_of", "say", "tell")
 

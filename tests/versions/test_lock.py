@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nottwice.errors import UsageError
-from nottwice.model.fingerprint import Fingerprint, ToolPrint
-from nottwice.model.graph import DeclaredNode, Version, define
+from nottwice.model.graphs.fingerprint import Fingerprint, ToolPrint
+from nottwice.model.graphs.graph import DeclaredNode, Version, define
 from nottwice.model.replay_class import ReplayClass
 from nottwice.versions.lock import compare, read_lock, write_lock
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import nottwice as nt
-from nottwice.engine.retention import Removed, RemovedRun
+from nottwice.engine.upkeep.retention import Removed, RemovedRun
 from nottwice.views.documents import DOCUMENTS, SHAPES
 from nottwice.views.outcomes import removal_view
 from nottwice.views.shape import meanings, to_plain

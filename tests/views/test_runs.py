@@ -11,8 +11,8 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import UsageError
-from nottwice.guard import on_record
 from nottwice.guard.ledger import Ledger, open_ledger
+from nottwice.guard.upkeep import on_record
 from nottwice.model.run import Life
 from nottwice.store.interface import Store
 from nottwice.views.runs import count_runs, find_run, list_runs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nottwice as nt
-from nottwice.guard.report import report_on
+from nottwice.guard.check.report import report_on
 from nottwice.views.shape import meanings, to_plain
 from nottwice.views.tools import ToolView, tool_view
 

@@ -50,7 +50,7 @@ AGENT: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a repeat that a person must approve is taken for new without a look",
-        file="engine/expected.py",
+        file="engine/calls/expected.py",
         old="    if tool.approve or request.ask is not None or held:\n",
         new="    if tool.approve or held:\n",
         tests=(
@@ -72,7 +72,7 @@ AGENT: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="other words are another effect although the tool says otherwise",
-        file="guard/binding.py",
+        file="guard/arguments/binding.py",
         old="volatile if once_per is None else self._all_but(once_per)",
         new="volatile",
         tests=(
@@ -83,7 +83,7 @@ AGENT: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="another attempt sends other words than the record says",
-        file="engine/invocation.py",
+        file="engine/calls/invocation.py",
         old="    if tool.volatile and (tool.once_per is None or not",
         new="    if tool.volatile and (True or not",
         tests=(
@@ -94,7 +94,7 @@ AGENT: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="an approval counts for words that nobody saw",
-        file="engine/approvals.py",
+        file="engine/calls/approvals.py",
         old="    if _is_for_other_words(last, tool, intent):\n",
         new="    if False:\n",
         tests=(
@@ -104,7 +104,7 @@ AGENT: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="what tells calls apart may change under a version",
-        file="model/bump.py",
+        file="model/graphs/bump.py",
         old="        if not {name} <= _arguments(old) & _arguments(new):\n",
         new="        if True:\n",
         tests=(

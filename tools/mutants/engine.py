@@ -7,94 +7,94 @@ from tools.mutants.mutant import Mutant
 ENGINE: tuple[Mutant, ...] = (
     Mutant(
         name="an approval that is too old still counts",
-        file="engine/approvals.py",
+        file="engine/calls/approvals.py",
         old="    return not -FUTURE_SECONDS <= now - decision.at <= tool.approval_seconds\n",
         new="    return not -FUTURE_SECONDS <= now - decision.at\n",
         tests=(
-            "tests/engine/test_approvals.py::test_an_approval_that_is_too_old_is_asked_for_again",
+            "tests/engine/calls/test_approvals.py::test_an_approval_that_is_too_old_is_asked_for_again",
         ),
         why="A call would be made long after a person agreed to it.",
     ),
     Mutant(
         name="an approval from the future still counts",
-        file="engine/approvals.py",
+        file="engine/calls/approvals.py",
         old="return not -FUTURE_SECONDS <= now - decision.at <= tool",
         new="return not now - decision.at <= tool",
-        tests=("tests/engine/test_approvals.py::test_an_approval_from_the_future_does_not_count",),
+        tests=("tests/engine/calls/test_approvals.py::test_an_approval_from_the_future_does_not_count",),
         why="With a clock that was put back it would never expire.",
     ),
     Mutant(
         name="a rejection covers one more attempt",
-        file="engine/approvals.py",
+        file="engine/calls/approvals.py",
         old="        one.decision is not None and one.decision.verb is Verb.APPROVE\n",
         new="        one.decision is not None\n",
         tests=(
-            "tests/engine/test_approvals.py"
+            "tests/engine/calls/test_approvals.py"
             "::test_whoever_wants_a_rejected_call_all_the_same_must_ask_again",
         ),
         why="What a person refused would be done.",
     ),
     Mutant(
         name="an approval of another call covers this one",
-        file="engine/approvals.py",
+        file="engine/calls/approvals.py",
         old=("        if one.identity == before.identity\n        and (one.kind"),
         new="        if (one.kind",
         tests=(
-            "tests/engine/test_approvals.py"
+            "tests/engine/calls/test_approvals.py"
             "::test_the_used_approval_of_one_call_covers_no_attempt_of_another",
         ),
         why="A call without an approval would be made.",
     ),
     Mutant(
         name="an approval is not used up",
-        file="engine/approvals.py",
+        file="engine/calls/approvals.py",
         old="    return (ReviewWrite(last.used(now=session.clock.now()), last.version),)\n",
         new="    return ()\n",
         tests=(
-            "tests/engine/test_approvals.py"
+            "tests/engine/calls/test_approvals.py"
             "::test_nothing_is_sent_before_somebody_approves_and_then_once",
         ),
         why="One approval would serve for two calls.",
     ),
     Mutant(
         name="an intent is recorded although a review is open",
-        file="engine/attempt.py",
+        file="engine/calls/attempt.py",
         old="        unless_blocked=before is None or not before.status.in_doubt,\n",
         new="        unless_blocked=False,\n",
         tests=(
-            "tests/engine/test_dispatch.py"
+            "tests/engine/calls/test_dispatch.py"
             "::test_a_receipt_is_handed_out_while_the_run_waits_though_the_call_was_expected_to_be_new",
         ),
         why="New effects would overtake a doubt.",
     ),
     Mutant(
         name="one ambiguous attempt is forgotten when the next one fails for certain",
-        file="engine/attempt.py",
+        file="engine/calls/attempt.py",
         old="    if intent.ambiguous or failure.failure_class is FailureClass.AMBIGUOUS:\n",
         new="    if failure.failure_class is FailureClass.AMBIGUOUS:\n",
         tests=(
-            "tests/engine/test_attempt.py"
+            "tests/engine/calls/test_attempt.py"
             "::test_after_one_ambiguous_attempt_no_failure_ends_the_call",
         ),
         why="The first attempt may have taken effect, and the record says that it failed.",
     ),
     Mutant(
         name="an overtaken holder leaves a licence as it is",
-        file="engine/attempt.py",
+        file="engine/calls/attempt.py",
         old=(
             "    writes = [ReviewWrite(one.undone(), one.version) for one in about if "
             "one.is_licence]\n"
         ),
         new="    writes: list[ReviewWrite] = []\n",
         tests=(
-            "tests/engine/test_attempt.py"
+            "tests/engine/calls/test_attempt.py"
             "::test_evidence_that_it_happened_takes_back_a_licence_that_nobody_has_used",
         ),
         why="It happened, and the licence lets it happen again.",
     ),
     Mutant(
         name="an outcome that could not be written is dropped",
-        file="engine/attempt.py",
+        file="engine/calls/attempt.py",
         old=("        session.keep_outcome(write)\n        raise\n"),
         new="        raise\n",
         tests=(
@@ -105,100 +105,100 @@ ENGINE: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="evidence that comes after the review was closed opens no new one",
-        file="engine/attempt.py",
+        file="engine/calls/attempt.py",
         old="    if about and all(review.closed_at is not None for review in about):\n",
         new="    if about and not all(review.closed_at for review in about):\n",
         tests=(
-            "tests/engine/test_attempt.py::test_evidence_about_a_closed_review_opens_a_new_one",
+            "tests/engine/calls/test_attempt.py::test_evidence_about_a_closed_review_opens_a_new_one",
         ),
         why="A person decided wrongly, and is not told.",
     ),
     Mutant(
         name="what is not a ruling counts as one",
-        file="engine/gate.py",
+        file="engine/calls/gate.py",
         old="        if outcome.error is not None or not _is_ruling(outcome.value):\n",
         new="        if outcome.error is not None:\n",
         tests=(
-            "tests/engine/test_gate.py::test_a_policy_that_gives_no_ruling_lets_nothing_through",
+            "tests/engine/calls/test_gate.py::test_a_policy_that_gives_no_ruling_lets_nothing_through",
         ),
         why="A policy that forgets to return would allow everything.",
     ),
     Mutant(
         name="an approval lifts limits that deny",
-        file="engine/gate.py",
+        file="engine/calls/gate.py",
         old="        waived = approved and charge.otherwise is RulingKind.ASK\n",
         new="        waived = approved\n",
-        tests=("tests/engine/test_gate.py::test_a_persons_yes_does_not_lift_a_limit_that_denies",),
+        tests=("tests/engine/calls/test_gate.py::test_a_persons_yes_does_not_lift_a_limit_that_denies",),
         why="A person's yes to one thing would spend any amount.",
     ),
     Mutant(
         name="a limit may allow what exceeds it",
-        file="engine/gate.py",
+        file="engine/calls/gate.py",
         old="            if kind is RulingKind.ALLOW:\n",
         new="            if kind is RulingKind.STOP:\n",
-        tests=("tests/engine/test_gate.py::test_a_limit_that_would_allow_what_exceeds_it_denies",),
+        tests=("tests/engine/calls/test_gate.py::test_a_limit_that_would_allow_what_exceeds_it_denies",),
         why="It would be no limit.",
     ),
     Mutant(
         name="a policy that does not ask any more overrules an open question",
-        file="engine/gate.py",
+        file="engine/calls/gate.py",
         old="    if must_ask or identity in session.stops.asked:\n",
         new="    if must_ask:\n",
         tests=(
-            "tests/engine/test_gate.py"
+            "tests/engine/calls/test_gate.py"
             "::test_a_person_who_was_asked_is_not_overruled_by_a_policy_that_allows",
         ),
         why="A person who was asked would be passed over.",
     ),
     Mutant(
         name="a policy's error lets the call pass",
-        file="engine/gate.py",
+        file="engine/calls/gate.py",
         old="    return is_interruption(error) or is_ledger_trouble(error)\n",
         new="    return False\n",
         tests=(
-            "tests/engine/test_gate.py"
+            "tests/engine/calls/test_gate.py"
             "::test_a_meter_that_cannot_be_read_lets_nothing_through_and_is_no_fault_of_the_policy",
         ),
         why="An interruption would be recorded as a refusal of the policy.",
     ),
     Mutant(
         name="a wait is not seen from inside of its branch",
-        file="engine/stops.py",
+        file="engine/waits/stops.py",
         old="    yield path[-1], True\n",
         new="    yield path[-1], False\n",
-        tests=("tests/engine/test_stops.py::test_only_other_branches_are_not_behind_a_wait",),
+        tests=("tests/engine/waits/test_stops.py::test_only_other_branches_are_not_behind_a_wait",),
         why="Steps inside would make new effects while their branch waits.",
     ),
     Mutant(
         name="a run that a policy has stopped continues",
-        file="engine/stops.py",
+        file="engine/waits/stops.py",
         old=(
             "        if self.denied is not None:\n"
             "            raise self.denied.with_traceback(None)\n"
             "        if not self._stops:\n"
         ),
         new="        if not self._stops:\n",
-        tests=("tests/engine/test_gate.py::test_no_step_finishes_in_a_run_that_was_stopped",),
+        tests=("tests/engine/calls/test_gate.py::test_no_step_finishes_in_a_run_that_was_stopped",),
         why="Effects behind the refused call would be made.",
     ),
     Mutant(
         name="word of a cancelled run is not looked for after the clock was put back",
-        file="engine/cancelled.py",
+        file="engine/waits/cancelled.py",
         old="    if words == heard and 0 <= now - looked_at < LOOK_SECONDS:\n",
         new="    if words == heard and now - looked_at < LOOK_SECONDS:\n",
         tests=(
-            "tests/engine/test_cancelled.py"
+            "tests/engine/waits/test_cancelled.py"
             "::test_a_clock_that_was_put_back_does_not_keep_it_from_looking",
         ),
         why="A cancelled run would go on for as long as the clock was put back.",
     ),
     Mutant(
         name="a run is not held although its ledger is a copy",
-        file="engine/restored.py",
+        file="engine/doubts/restored.py",
         old="    if mark is None or run.created_at > mark.at:\n",
         new="    if mark is None or run.updated_at > mark.at:\n",
         tests=(
-            "tests/guard/test_backup.py"
+            "tests/guard/upkeep/test_backup.py"
             "::test_what_was_done_since_the_backup_is_not_done_again_without_a_person",
         ),
         why="What it did since the copy was made would be done again.",
@@ -233,7 +233,7 @@ ENGINE: tuple[Mutant, ...] = (
             "        if run is not None and run.status is RunStatus.REMOVED:\n"
             "            raise RunAborted("
         ),
-        tests=("tests/engine/test_reconcile.py::test_an_aborted_run_stays_aborted",),
+        tests=("tests/engine/doubts/test_reconcile.py::test_an_aborted_run_stays_aborted",),
         why="What a person stopped would go on.",
     ),
     Mutant(
@@ -246,46 +246,46 @@ ENGINE: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a wait does not keep a waiter from waiting for itself",
-        file="engine/in_flight.py",
+        file="engine/calls/in_flight.py",
         old="        if one in ours:\n",
         new="        if one is target and one in ours[1:]:\n",
         tests=(
-            "tests/engine/test_in_flight.py::test_waiting_for_oneself_or_an_ancestor_is_refused",
+            "tests/engine/calls/test_in_flight.py::test_waiting_for_oneself_or_an_ancestor_is_refused",
         ),
         why="A tool that calls itself would hang for ever.",
     ),
     Mutant(
         name="retention does not look for effects in doubt",
-        file="engine/retention.py",
+        file="engine/upkeep/retention.py",
         old=(
             "    return any(row.replay_class.effectful for row in "
             "store.calls_in_doubt(run.workflow_id))\n"
         ),
         new="    return False\n",
         tests=(
-            "tests/engine/test_retention.py"
+            "tests/engine/upkeep/test_retention.py"
             "::test_nothing_of_a_run_is_removed_while_an_effect_in_it_is_in_doubt",
         ),
         why="The only trace of an effect in doubt would be removed.",
     ),
     Mutant(
         name="retention removes runs whose holder may live",
-        file="engine/retention.py",
+        file="engine/upkeep/retention.py",
         old="store.life_of(run.holder_id) is not Life.DEAD:",
         new="store.life_of(run.holder_id) is Life.ALIVE:",
         tests=(
-            "tests/engine/test_retention.py"
+            "tests/engine/upkeep/test_retention.py"
             "::test_nothing_of_a_run_is_removed_while_its_holder_is_not_proven_dead",
         ),
         why="A holder on another machine may still write.",
     ),
     Mutant(
         name="an answer that is none of the options is used",
-        file="engine/waiting.py",
+        file="engine/waits/waiting.py",
         old="    if question.options and plain not in question.options:\n",
         new="    if question.options and plain is None:\n",
         tests=(
-            "tests/engine/test_waiting.py"
+            "tests/engine/waits/test_waiting.py"
             "::test_an_answer_that_was_written_past_the_check_is_not_taken_for_an_option",
         ),
         why="The run would take a way that was not offered.",

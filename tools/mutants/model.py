@@ -311,27 +311,27 @@ MODEL: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a row without a seal is believed",
-        file="model/seal.py",
+        file="model/sealing/seal.py",
         old='            return "it has no seal"\n',
         new="            return None\n",
-        tests=("tests/model/test_seal.py::test_a_seal_fits_nothing_else",),
+        tests=("tests/model/sealing/test_seal.py::test_a_seal_fits_nothing_else",),
         why="A receipt could be forged.",
     ),
     Mutant(
         name="the head of a run is believed whatever its seal",
-        file="model/seal.py",
+        file="model/sealing/seal.py",
         old='flaw = self.flaw("head", (workflow_id, *head[:-1]), head.seal)',
         new="flaw = None",
-        tests=("tests/model/test_seal.py::test_what_is_no_head_is_not_believed",),
+        tests=("tests/model/sealing/test_seal.py::test_what_is_no_head_is_not_believed",),
         why="Rows could be taken away unnoticed.",
     ),
     Mutant(
         name="a short key is accepted",
-        file="model/keyring.py",
+        file="model/sealing/keyring.py",
         old="    if len(secret) < LEAST_KEY_BYTES:\n",
         new="    if not secret:\n",
         tests=(
-            "tests/model/test_keyring.py"
+            "tests/model/sealing/test_keyring.py"
             "::test_what_can_be_guessed_or_not_read_is_refused_and_not_repeated",
         ),
         why="Fingerprints of card numbers could be tried out.",

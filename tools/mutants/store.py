@@ -302,7 +302,7 @@ STORE: tuple[Mutant, ...] = (
         old="        if self.seals is None and head is not None:\n",
         new="        if self.seals is None and head is None:\n",
         tests=(
-            "tests/guard/test_seals.py::test_without_the_key_nothing_is_written_to_a_sealed_run",
+            "tests/guard/upkeep/test_seals.py::test_without_the_key_nothing_is_written_to_a_sealed_run",
         ),
         why="What is written would never be believed.",
     ),
@@ -312,7 +312,7 @@ STORE: tuple[Mutant, ...] = (
         old="    elif writes != said.writes:\n",
         new="    elif writes < 0 * said.writes:\n",
         tests=(
-            "tests/guard/test_seals.py"
+            "tests/guard/upkeep/test_seals.py"
             "::test_a_row_that_was_put_back_to_what_it_said_before_is_noticed",
         ),
         why="A receipt could be turned into an intent again.",
@@ -323,7 +323,7 @@ STORE: tuple[Mutant, ...] = (
         old="        if self._sealing.flaw(CALLS, found) is not None:\n",
         new="        if self._sealing.flaw(CALLS, found) is None and found is None:\n",
         tests=(
-            "tests/guard/test_seals.py"
+            "tests/guard/upkeep/test_seals.py"
             "::test_a_receipt_does_not_vouch_for_an_intent_that_was_changed_meanwhile",
         ),
         why="A forged row would become believed.",

@@ -24,14 +24,15 @@ from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Offered, Toolbox, Wanted, own_branch, result_text, run_wide
 from nottwice.agent.wording import TOLD
-from nottwice.engine import steps, stops
 from nottwice.engine.asks import Doing, Read, Together
 from nottwice.engine.asks import Outcome as Invoked
-from nottwice.engine.blocking import written_call
-from nottwice.engine.dispatch import perform
+from nottwice.engine.calls.dispatch import perform
+from nottwice.engine.calls.requests import Receipt
+from nottwice.engine.doubts.blocking import written_call
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.engine.requests import Receipt
 from nottwice.engine.session import Scope, current_scope
+from nottwice.engine.stepping import steps
+from nottwice.engine.waits import stops
 from nottwice.errors import Denied, Rejected, Retryable, ToolFailure
 from nottwice.graphs.children import child_identity, may_be_resumed, spawning
 from nottwice.graphs.outcome import Outcome

@@ -19,8 +19,8 @@ from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage,
 from nottwice.agent.raising import find_call, raises_on_record
 from nottwice.agent.reserving import Asking, give_back, identity_of, lose, reserve, settle
 from nottwice.engine.asks import Doing, Pause
-from nottwice.engine.dispatch import perform
-from nottwice.engine.requests import Request
+from nottwice.engine.calls.dispatch import perform
+from nottwice.engine.calls.requests import Request
 from nottwice.engine.session import Scope
 from nottwice.errors import (
     Ambiguous,

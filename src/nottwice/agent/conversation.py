@@ -23,12 +23,12 @@ from nottwice.errors import CommitUnknown, RunAborted, RunBusy
 from nottwice.graphs.running import Runnable, fits
 from nottwice.guard import registry
 from nottwice.guard.sending import telling
-from nottwice.model import position as positions
-from nottwice.model.checkpoint import save
-from nottwice.model.image import load_image, resume_image
-from nottwice.model.position import Position
+from nottwice.model.graphs import position as positions
+from nottwice.model.graphs.position import Position
 from nottwice.model.review import MIGRATE, AuditEntry
 from nottwice.model.run import CheckpointRecord, GraphRecord, RunRecord, RunStatus
+from nottwice.model.saving.checkpoint import save
+from nottwice.model.saving.image import load_image, resume_image
 from nottwice.model.shapes import not_believed
 from nottwice.store.interface import Commit, RunUpdate, Store
 

@@ -36,17 +36,17 @@ from nottwice.graphs.declare import Graph
 from nottwice.graphs.fingerprint import print_tool
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.policed import Bonds, check_policed
+from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import shows_one_frame
-from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import AnyStore, ledger_of
-from nottwice.guard.policies import Policies, read_policies
-from nottwice.model.body import OWN, hash_of_bytes
-from nottwice.model.cadence import Checkpoints
+from nottwice.guard.settings.policies import Policies, read_policies
 from nottwice.model.call import check_id
-from nottwice.model.fingerprint import Fingerprint
-from nottwice.model.graph import GraphDefinition
+from nottwice.model.graphs.body import OWN, hash_of_bytes
+from nottwice.model.graphs.fingerprint import Fingerprint
+from nottwice.model.graphs.graph import GraphDefinition
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.run import RunRecord
+from nottwice.model.saving.cadence import Checkpoints
 from nottwice.model.tool import Duration, parse_duration
 
 BODY = "nottwice.agent 1"

@@ -16,9 +16,9 @@ from nottwice.agent import gone_workers, wording
 from nottwice.agent.messages import ToolCall
 from nottwice.agent.receipts import cut, whole_text
 from nottwice.agent.state import RunState
-from nottwice.engine import blocking
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.doubt import reviews_of
+from nottwice.engine.doubts import blocking
+from nottwice.engine.doubts.doubt import reviews_of
 from nottwice.engine.session import Scope, Session
 from nottwice.errors import Denied, Rejected
 from nottwice.model import values

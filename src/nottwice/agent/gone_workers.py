@@ -16,17 +16,17 @@ from nottwice.agent.messages import ToolCall
 from nottwice.agent.state import RunState, is_state
 from nottwice.agent.toolbox import own_branch, run_wide
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.blocking import written_call
+from nottwice.engine.doubts.blocking import written_call
 from nottwice.engine.session import Scope
-from nottwice.engine.steps import SPAWN
+from nottwice.engine.stepping.steps import SPAWN
 from nottwice.graphs.children import lost_child, may_be_resumed, spawn_identity
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import Failure
-from nottwice.model.graph import split_graph_id
-from nottwice.model.image import load_image
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.saving.image import load_image
 from nottwice.model.shapes import not_believed
 from nottwice.store.interface import Store
 

@@ -48,7 +48,7 @@ from nottwice.graphs.state import Go
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.call import CallIdentity
-from nottwice.model.graph import END
+from nottwice.model.graphs.graph import END
 from nottwice.model.retry import RetryPolicy
 
 BEATS = ("plan", "context", "reason", "act", "observe", "learn")

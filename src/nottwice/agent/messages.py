@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 from nottwice.agent.files import File, recorded_file
 from nottwice.errors import LedgerCorrupt, UsageError
 from nottwice.model import values
-from nottwice.model.frozen import thaw
 from nottwice.model.records import frozen_record
+from nottwice.model.saving.frozen import thaw
 from nottwice.model.shapes import checked
 
 Extra = Mapping[str, Any]

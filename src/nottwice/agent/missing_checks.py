@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from nottwice.engine import waiting
 from nottwice.engine.session import Scope
+from nottwice.engine.waits import waiting
 from nottwice.errors import ConditionUnknown, RunWaits
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model.run import Wait, WaitKind

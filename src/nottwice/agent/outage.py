@@ -13,9 +13,9 @@ from typing import Any
 
 from nottwice.agent.raising import find_call
 from nottwice.agent.reserving import Asking, identity_of
-from nottwice.engine import waiting
 from nottwice.engine.asks import Doing
-from nottwice.engine.requests import Request
+from nottwice.engine.calls.requests import Request
+from nottwice.engine.waits import waiting
 from nottwice.errors import ToolFailure
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from nottwice.agent.budget import Overrun, raised_by
-from nottwice.engine import waiting
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.requests import Request
+from nottwice.engine.calls.requests import Request
 from nottwice.engine.session import Scope, Session
+from nottwice.engine.waits import waiting
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values
 from nottwice.model.asked import Question

@@ -14,7 +14,7 @@ from nottwice.agent.messages import ToolCall
 from nottwice.agent.state import RunState
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope
-from nottwice.engine.steps import SPAWN
+from nottwice.engine.stepping.steps import SPAWN
 from nottwice.model import values
 from nottwice.model.call import CallRow, CallStatus, ResultKind, StoredResult
 

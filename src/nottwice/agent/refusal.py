@@ -14,10 +14,10 @@ from typing import Any
 from nottwice.agent.messages import Message, Reasoning, Role, Text
 from nottwice.agent.provider import StopReason
 from nottwice.agent.raising import find_call
-from nottwice.engine import questions, waiting
 from nottwice.engine.asks import Doing
-from nottwice.engine.requests import Request
+from nottwice.engine.calls.requests import Request
 from nottwice.engine.session import Scope
+from nottwice.engine.waits import questions, waiting
 from nottwice.errors import QuestionOpen
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model.asked import Question

@@ -20,9 +20,9 @@ from nottwice.agent.provider import ModelRequest, Provider, Usage, billed_at_mos
 from nottwice.agent.raising import ask_raise, charge, find_call, lent_to, units
 from nottwice.agent.state import RunState
 from nottwice.agent.workers import MONEY, Boss, lost_by, shown
-from nottwice.engine import waiting
 from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.session import Scope, Session
+from nottwice.engine.waits import waiting
 from nottwice.errors import UsageError
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values

@@ -19,8 +19,8 @@ from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidGraph, UsageError
 from nottwice.graphs.state import StateType
 from nottwice.model import values
-from nottwice.model.frozen import thaw
 from nottwice.model.records import frozen_record
+from nottwice.model.saving.frozen import thaw
 from nottwice.model.shapes import checked, not_believed
 
 APPENDED = ("transcript", "heard", "asked", "completed", "memory")

@@ -22,9 +22,9 @@ from nottwice.agent.own_tools import OWN_TOOLS
 from nottwice.agent.provider import ToolSchema
 from nottwice.agent.state import RunState
 from nottwice.agent.wording import call_of, other_words
-from nottwice.engine.blocking import written_call
+from nottwice.engine.calls.requests import Request
+from nottwice.engine.doubts.blocking import written_call
 from nottwice.engine.hiding import kept
-from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import InvalidTool, UnclassifiedTool
 from nottwice.graphs.declare import Graph

@@ -24,10 +24,10 @@ from nottwice.agent.raising import (
     units,
 )
 from nottwice.agent.state import Cost, RunState, cost_of, is_state
-from nottwice.engine import waiting
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.requests import Request
+from nottwice.engine.calls.requests import Request
 from nottwice.engine.session import Scope, Session
+from nottwice.engine.waits import waiting
 from nottwice.graphs.children import child_run_id
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.recorded import own_tool, request_for
@@ -40,9 +40,9 @@ from nottwice.model.call import (
     ResultKind,
     StoredResult,
 )
-from nottwice.model.image import load_image
 from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewKind, ReviewStatus
+from nottwice.model.saving.image import load_image
 from nottwice.model.shapes import not_believed
 from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite, ChargeWrite, Outdated, Store

@@ -13,26 +13,29 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from nottwice.engine import ownership, steps, stops, tampered
+from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Join, Outcome, Read, Together, Visit
-from nottwice.engine.cancelled import stop_if_cancelled
+from nottwice.engine.doubts import tampered
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import Scope, Session
+from nottwice.engine.stepping import steps
+from nottwice.engine.waits import stops
+from nottwice.engine.waits.cancelled import stop_if_cancelled
 from nottwice.errors import InvalidGraph, LedgerTampered, NottwiceError, RunBlocked, RunWaits
-from nottwice.model import position as positions
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
-from nottwice.model.checkpoint import Saved, pack, save
-from nottwice.model.delta import Delta, diff, grown, of_keys
 from nottwice.model.failure import Failure, is_ledger_trouble
-from nottwice.model.frozen import FrozenList, freeze
-from nottwice.model.graph import GraphDefinition, Node
-from nottwice.model.image import resume_image
-from nottwice.model.mapping import nodes_at
+from nottwice.model.graphs import position as positions
+from nottwice.model.graphs.graph import GraphDefinition, Node
+from nottwice.model.graphs.mapping import nodes_at
+from nottwice.model.graphs.position import Position
 from nottwice.model.output_file import named_by_step
-from nottwice.model.position import Position
 from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord
+from nottwice.model.saving.checkpoint import Saved, pack, save
+from nottwice.model.saving.delta import Delta, diff, grown, of_keys
+from nottwice.model.saving.frozen import FrozenList, freeze
+from nottwice.model.saving.image import resume_image
 
 _NOTHING = FrozenList()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from nottwice.engine.in_flight import InFlight
+from nottwice.engine.calls.in_flight import InFlight
 from nottwice.model.call import Call
 from nottwice.model.policy import ProposedCall
 from nottwice.model.records import light_record

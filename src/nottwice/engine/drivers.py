@@ -35,8 +35,8 @@ from nottwice.engine.asks import (
     Visit,
     Write,
 )
+from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.host import Seat
-from nottwice.engine.in_flight import InFlight
 from nottwice.engine.reading import read_in_thread
 from nottwice.engine.session import Scope, current_attempt, current_scope
 from nottwice.errors import Poison, UsageError

@@ -15,7 +15,7 @@ from typing import Any
 from nottwice.model import failure, values
 from nottwice.model.call import ResultKind, StoredResult
 from nottwice.model.failure import Classifier, Failure
-from nottwice.model.secrets import SHOWN, Known
+from nottwice.model.sealing.secrets import SHOWN, Known
 from nottwice.model.tool import Tool
 
 log = logging.getLogger("nottwice")

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from nottwice.engine.asks import Ask
 from nottwice.engine.clock import Clock
-from nottwice.model.keyring import Keyring
 from nottwice.model.policy import ProposedCall
+from nottwice.model.sealing.keyring import Keyring
 from nottwice.store.interface import Store
 
 Policy = Callable[[ProposedCall], Any]

@@ -15,20 +15,21 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from nottwice.engine import cancelled, reconcile, restored, said, stops, tampered
+from nottwice.engine import said
 from nottwice.engine.asks import Doing, Pause, Read, Write
+from nottwice.engine.doubts import reconcile, restored, tampered
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host, Policy
 from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import FindTool, Session
+from nottwice.engine.waits import cancelled, stops
 from nottwice.engine.watch import heed_variable
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
-from nottwice.model.cadence import AT_EFFECTS, Cadence
 from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure, was_interrupted
-from nottwice.model.graph import Version
+from nottwice.model.graphs.graph import Version
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import (
@@ -41,6 +42,7 @@ from nottwice.model.run import (
     Wait,
     plain_input,
 )
+from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 from nottwice.store.interface import (
     Claim,
     Commit,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 
 from nottwice.errors import WorkflowVersionMismatch
-from nottwice.model.graph import Version, parse_version
+from nottwice.model.graphs.graph import Version, parse_version
 from nottwice.model.run import RunRecord
 
 

@@ -21,8 +21,8 @@ from nottwice.model.call import (
     ResultKind,
     StoredResult,
 )
-from nottwice.model.keyring import Key, Keyring
 from nottwice.model.replay_class import ReplayClass
+from nottwice.model.sealing.keyring import Key, Keyring
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.store.interface import CallWrite
 

@@ -15,14 +15,13 @@ from dataclasses import replace
 
 from nottwice.engine import events, said
 from nottwice.engine.asks import Ask, Doing, Write
-from nottwice.engine.drift import Drift, StepState
+from nottwice.engine.calls.in_flight import InFlight, InFlightCalls
 from nottwice.engine.hiding import hide
 from nottwice.engine.host import Host, Policy
-from nottwice.engine.in_flight import InFlight, InFlightCalls
 from nottwice.engine.pending import PendingWrites
-from nottwice.engine.stops import Stops
+from nottwice.engine.stepping.drift import Drift, StepState
+from nottwice.engine.waits.stops import Stops
 from nottwice.errors import Fenced, NotInRun
-from nottwice.model.cadence import AT_EFFECTS, Cadence
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
     ROOT_NODE,
@@ -30,7 +29,6 @@ from nottwice.model.call import (
     CallRow,
 )
 from nottwice.model.decision import Action
-from nottwice.model.keyring import Key
 from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry, Evidence
 from nottwice.model.run import (
@@ -40,6 +38,8 @@ from nottwice.model.run import (
     RunStatus,
     Standing,
 )
+from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
+from nottwice.model.sealing.keyring import Key
 from nottwice.model.tool import Tool
 from nottwice.store.interface import (
     CallWrite,

@@ -17,10 +17,10 @@ from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.running import load, outcome_of, telling
 from nottwice.graphs.undeployed import parking, version_mismatch
-from nottwice.guard.importing import check_not_importing
+from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
-from nottwice.guard.policies import Policies, joined, read_policies
-from nottwice.model.graph import split_graph_id
+from nottwice.guard.settings.policies import Policies, joined, read_policies
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.run import RunRecord, RunStatus
 from nottwice.store.interface import Store
 

@@ -22,9 +22,9 @@ from typing import Protocol
 
 from nottwice.errors import GraphChangedInPlace
 from nottwice.graphs.recorded import recorded_fingerprint
-from nottwice.model.bump import Bump, Part, is_draft, next_version, says_enough, what_bump
-from nottwice.model.fingerprint import Fingerprint
-from nottwice.model.graph import Version, split_graph_id
+from nottwice.model.graphs.bump import Bump, Part, is_draft, next_version, says_enough, what_bump
+from nottwice.model.graphs.fingerprint import Fingerprint
+from nottwice.model.graphs.graph import Version, split_graph_id
 from nottwice.store.interface import Store
 
 _OURS = f"{Path(__file__).parent.parent}{os.sep}"

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
-from nottwice.engine.cancelled import left_word
 from nottwice.engine.drivers import drive
 from nottwice.engine.host import Host
 from nottwice.engine.session import Session
+from nottwice.engine.waits.cancelled import left_word
 from nottwice.errors import RunAborted, RunBusy, UnknownRun, UsageError
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger

@@ -15,12 +15,13 @@ import shlex
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nottwice.engine import reconcile, steps
-from nottwice.engine.alone import enter_alone
 from nottwice.engine.asks import Doing, Read
+from nottwice.engine.calls.alone import enter_alone
+from nottwice.engine.calls.in_flight import InFlight
+from nottwice.engine.doubts import reconcile
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Scope, current_attempt
+from nottwice.engine.stepping import steps
 from nottwice.errors import (
     ChildFailed,
     RunBusy,
@@ -44,7 +45,7 @@ from nottwice.model.call import (
     check_id,
 )
 from nottwice.model.failure import Failure, FailureClass, is_ledger_trouble
-from nottwice.model.graph import split_graph_id
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.model.shapes import checked, not_believed

@@ -11,10 +11,10 @@ from typing import Any, Generic, Protocol, overload
 
 from typing_extensions import TypeVar
 
-from nottwice.engine import history
 from nottwice.engine.advance import Ending, NodeCode
-from nottwice.engine.history import Version
 from nottwice.engine.host import Policy
+from nottwice.engine.upkeep import history
+from nottwice.engine.upkeep.history import Version
 from nottwice.errors import InvalidGraph
 from nottwice.graphs import fork as forking
 from nottwice.graphs import running
@@ -23,15 +23,13 @@ from nottwice.graphs.fingerprint import check_tools, take_fingerprint
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.policed import Bonds
 from nottwice.graphs.state import StateType
+from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import shows_one_frame
-from nottwice.guard.importing import check_not_importing
 from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.model import values
-from nottwice.model.cadence import Checkpoints, read_cadence
 from nottwice.model.call import check_id
-from nottwice.model.changes import Change
-from nottwice.model.fingerprint import Fingerprint
-from nottwice.model.graph import (
+from nottwice.model.graphs.fingerprint import Fingerprint
+from nottwice.model.graphs.graph import (
     END,
     MOST_VISITS,
     DeclaredNode,
@@ -41,6 +39,8 @@ from nottwice.model.graph import (
     parse_version,
 )
 from nottwice.model.records import frozen_record
+from nottwice.model.saving.cadence import Checkpoints, read_cadence
+from nottwice.model.saving.changes import Change
 from nottwice.model.tool import Duration
 from nottwice.store.interface import Store
 

@@ -21,7 +21,7 @@ from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id
-from nottwice.model.graph import split_graph_id
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
 from nottwice.store.interface import Claim, Commit, Outdated, check_not_removed
 

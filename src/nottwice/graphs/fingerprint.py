@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 
 from nottwice.engine.advance import NodeCode
 from nottwice.errors import UnclassifiedTool
-from nottwice.guard.references import find_function, is_part_of_program, read_references
-from nottwice.model.body import hash_of_bytes, hash_of_source
-from nottwice.model.fingerprint import Fingerprint, ToolPrint
-from nottwice.model.graph import GraphDefinition
+from nottwice.guard.check.references import find_function, is_part_of_program, read_references
+from nottwice.model.graphs.body import hash_of_bytes, hash_of_source
+from nottwice.model.graphs.fingerprint import Fingerprint, ToolPrint
+from nottwice.model.graphs.graph import GraphDefinition
 from nottwice.model.tool import Tool
 
 # Where the tools of frameworks keep the function that they run.

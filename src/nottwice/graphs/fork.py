@@ -21,9 +21,9 @@ from nottwice.graphs.state import Go
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model.call import CallRow, check_id
-from nottwice.model.checkpoint import save
-from nottwice.model.image import load_image
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
+from nottwice.model.saving.checkpoint import save
+from nottwice.model.saving.image import load_image
 from nottwice.store.interface import CallWrite, Store, check_not_removed
 
 

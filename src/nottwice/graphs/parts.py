@@ -25,8 +25,8 @@ from typing import Any
 import typing_extensions
 from pydantic import BaseModel, TypeAdapter
 
-from nottwice.guard.codec import build_adapter, restore
-from nottwice.model.frozen import FROZEN, FrozenDict, FrozenList
+from nottwice.guard.plain_data.codec import build_adapter, restore
+from nottwice.model.saving.frozen import FROZEN, FrozenDict, FrozenList
 
 _ATOMS = (
     str,

@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from nottwice.errors import InvalidGraph
 from nottwice.graphs.declare import Graph
-from nottwice.model.cadence import Checkpoints
+from nottwice.model.saving.cadence import Checkpoints
 
 S = TypeVar("S", default=dict[str, Any])
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from nottwice.engine.asks import Doing, Read
-from nottwice.engine.gate import policy_name
+from nottwice.engine.calls.gate import policy_name
 from nottwice.engine.host import Policy
 from nottwice.errors import UsageError
-from nottwice.guard.policies import NoneAsked, joined
-from nottwice.model.graph import split_graph_id
+from nottwice.guard.settings.policies import NoneAsked, joined
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.run import RunRecord
 from nottwice.store.interface import Store
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nottwice.errors import InvalidGraph
 from nottwice.model import values
-from nottwice.model.fingerprint import Fingerprint
-from nottwice.model.graph import GraphDefinition
+from nottwice.model.graphs.fingerprint import Fingerprint
+from nottwice.model.graphs.graph import GraphDefinition
 from nottwice.model.run import GraphRecord
 from nottwice.model.shapes import not_believed
 

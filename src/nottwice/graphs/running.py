@@ -32,13 +32,10 @@ from nottwice.graphs.undeployed import version_mismatch
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
-from nottwice.model.cadence import Cadence
 from nottwice.model.call import check_id, child_node
-from nottwice.model.frozen import thaw
-from nottwice.model.graph import GraphDefinition, split_graph_id
-from nottwice.model.image import load_image
+from nottwice.model.graphs.graph import GraphDefinition, split_graph_id
+from nottwice.model.graphs.position import around
 from nottwice.model.places import was_left
-from nottwice.model.position import around
 from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, Review
 from nottwice.model.run import (
@@ -50,6 +47,9 @@ from nottwice.model.run import (
     StepStatus,
     Wait,
 )
+from nottwice.model.saving.cadence import Cadence
+from nottwice.model.saving.frozen import thaw
+from nottwice.model.saving.image import load_image
 from nottwice.model.tool import Duration, parse_duration, timeout_seconds
 from nottwice.store.interface import Store, check_not_removed
 

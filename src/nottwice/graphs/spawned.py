@@ -7,7 +7,7 @@ from typing import Any
 
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.fingerprint import bare_function
-from nottwice.guard.references import read_references
+from nottwice.guard.check.references import read_references
 
 
 def with_spawned(graphs: Iterable[Graph[Any]]) -> tuple[Graph[Any], ...]:

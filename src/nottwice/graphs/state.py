@@ -22,10 +22,17 @@ from pydantic import AliasChoices, BaseModel, TypeAdapter
 from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidArguments, InvalidGraph, NotPlainData
 from nottwice.graphs.parts import parts_of
-from nottwice.guard.codec import Codec, build_adapter, explain, restore
+from nottwice.guard.plain_data.codec import Codec, build_adapter, explain, restore
 from nottwice.model import values
-from nottwice.model.frozen import FrozenDict, FrozenList, freeze, shared_items, shared_keys, thaw
 from nottwice.model.records import frozen_record
+from nottwice.model.saving.frozen import (
+    FrozenDict,
+    FrozenList,
+    freeze,
+    shared_items,
+    shared_keys,
+    thaw,
+)
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 _NOTHING = FrozenList()

@@ -25,12 +25,12 @@ from nottwice.graphs.recorded import recorded_definition, recorded_fingerprint
 from nottwice.guard import registry
 from nottwice.model import values
 from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity
-from nottwice.model.graph import split_graph_id
-from nottwice.model.image import load_image
-from nottwice.model.mapping import nodes_at
-from nottwice.model.position import Position, start
+from nottwice.model.graphs.graph import split_graph_id
+from nottwice.model.graphs.mapping import nodes_at
+from nottwice.model.graphs.position import Position, start
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import Life, RunRecord
+from nottwice.model.saving.image import load_image
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
 

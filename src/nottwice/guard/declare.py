@@ -15,10 +15,10 @@ import operator
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
 
-from nottwice.engine.dispatch import perform
+from nottwice.engine.calls.dispatch import perform
+from nottwice.engine.calls.in_flight import InFlight
+from nottwice.engine.calls.requests import Receipt, Request
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.engine.in_flight import InFlight
-from nottwice.engine.requests import Receipt, Request
 from nottwice.engine.session import current_attempt
 from nottwice.errors import InvalidTool, RunBlocked, UnclassifiedTool, UsageError
 from nottwice.guard import registry

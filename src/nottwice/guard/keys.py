@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from nottwice.errors import InvalidKey, InvalidTool
-from nottwice.guard.annotations import read_signature
+from nottwice.guard.arguments.annotations import read_signature
 from nottwice.model import values
 
 MAX_KEY_CHARACTERS = 255

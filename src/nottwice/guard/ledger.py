@@ -21,10 +21,15 @@ from nottwice.engine.drivers import USUAL
 from nottwice.engine.events import Listener, listen
 from nottwice.engine.host import Driver, FindKeys, Policy
 from nottwice.errors import StoreError, UnknownRun, UsageError
+from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import shows_one_frame
-from nottwice.guard.importing import check_not_importing
-from nottwice.guard.keyring import KeySource, find_keyring
-from nottwice.guard.on_record import (
+from nottwice.guard.run import Run
+from nottwice.guard.sending import tell
+from nottwice.guard.settings.keyring import KeySource, find_keyring
+from nottwice.guard.settings.policies import Policies, joined, read_policies
+from nottwice.guard.settings.project import DEFAULT_STORE as DEFAULT_STORE
+from nottwice.guard.settings.project import project_text
+from nottwice.guard.upkeep.on_record import (
     STATUSES,
     RecordedCall,
     RecordedRun,
@@ -33,16 +38,11 @@ from nottwice.guard.on_record import (
     recorded_run,
     recorded_runs,
 )
-from nottwice.guard.policies import Policies, joined, read_policies
-from nottwice.guard.project import DEFAULT_STORE as DEFAULT_STORE
-from nottwice.guard.project import project_text
-from nottwice.guard.run import Run
-from nottwice.guard.sending import tell
-from nottwice.model.cadence import Cadence, Checkpoints, read_cadence
-from nottwice.model.graph import parse_version
-from nottwice.model.keyring import Keyring
+from nottwice.model.graphs.graph import parse_version
 from nottwice.model.run import RunRecord
-from nottwice.model.seal import Seals
+from nottwice.model.saving.cadence import Cadence, Checkpoints, read_cadence
+from nottwice.model.sealing.keyring import Keyring
+from nottwice.model.sealing.seal import Seals
 from nottwice.model.tool import Duration, parse_duration, timeout_seconds
 from nottwice.store import whereabouts
 from nottwice.store.interface import Store

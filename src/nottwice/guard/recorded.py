@@ -17,16 +17,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
 
+from nottwice.engine.calls.dispatch import perform
+from nottwice.engine.calls.requests import Request
 from nottwice.engine.clock import Clock
-from nottwice.engine.dispatch import perform
 from nottwice.engine.drivers import drive
-from nottwice.engine.requests import Request
 from nottwice.engine.session import Scope, current_attempt
 from nottwice.errors import NotPlainData, ResultNotKept, UsageError
-from nottwice.guard.binding import Signature
-from nottwice.guard.codec import Codec, DoesNotFit
+from nottwice.guard.arguments.binding import Signature
 from nottwice.guard.declare import call_async
-from nottwice.guard.results import MAX_RESULT_CHARACTERS
+from nottwice.guard.plain_data.codec import Codec, DoesNotFit
+from nottwice.guard.plain_data.results import MAX_RESULT_CHARACTERS
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, ResultKind, StoredResult, check_id

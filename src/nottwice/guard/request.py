@@ -9,17 +9,17 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nottwice.engine.requests import Request
+from nottwice.engine.calls.requests import Request
 from nottwice.engine.session import Scope, current_scope
 from nottwice.errors import InvalidArguments, InvalidTool, NotInRun
-from nottwice.guard.binding import BoundArguments, Signature
-from nottwice.guard.changed import ChangeWatch
-from nottwice.guard.codec import Codec
-from nottwice.guard.covering import Covered, cover
+from nottwice.guard.arguments.binding import BoundArguments, Signature
+from nottwice.guard.arguments.changed import ChangeWatch
+from nottwice.guard.arguments.covering import Covered, cover
+from nottwice.guard.arguments.secrets import Shape
 from nottwice.guard.declaration import Declaration
 from nottwice.guard.keys import KeyFunction, KeyTemplate, check_key
-from nottwice.guard.results import Results
-from nottwice.guard.secrets import Shape
+from nottwice.guard.plain_data.codec import Codec
+from nottwice.guard.plain_data.results import Results
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, check_id
 from nottwice.model.tool import Tool

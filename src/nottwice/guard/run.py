@@ -19,13 +19,13 @@ from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import Scope, Session, current_scope
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard import registry
+from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import without_our_frames
-from nottwice.guard.importing import check_not_importing
-from nottwice.model.cadence import AT_EFFECTS, Cadence
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
-from nottwice.model.graph import Version
+from nottwice.model.graphs.graph import Version
 from nottwice.model.run import RunStatus
+from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 
 log = logging.getLogger("nottwice")
 _claims: set[asyncio.Future[Session]] = set()

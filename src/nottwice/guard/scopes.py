@@ -12,11 +12,11 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
 
-from nottwice.engine import steps
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import Scope, current_attempt, current_scope
-from nottwice.engine.stops import is_wait, urgency
+from nottwice.engine.stepping import steps
+from nottwice.engine.waits.stops import is_wait, urgency
 from nottwice.errors import InvalidId, NotInRun, UsageError
 from nottwice.model.call import MAX_ID_CHARACTERS, Call, check_id
 from nottwice.model.failure import Failure, is_ledger_trouble

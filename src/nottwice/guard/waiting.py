@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nottwice.engine import waiting
+from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.drivers import drive
-from nottwice.engine.in_flight import InFlight
 from nottwice.engine.session import Scope, current_attempt
+from nottwice.engine.waits import waiting
 from nottwice.errors import UsageError
-from nottwice.guard.codec import Codec
+from nottwice.guard.plain_data.codec import Codec
 from nottwice.guard.recorded import numbered, own_tool, request_for
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
-from nottwice.model.frozen import kind_of
+from nottwice.model.saving.frozen import kind_of
 
 MAX_DEPTH: Final = 128
 # Items of all lists and objects together, each as often as it would be written.

@@ -18,10 +18,10 @@ from math import isfinite
 from typing import Any, Final, NoReturn
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
-from nottwice.model.frozen import FROZEN, kind_of
 from nottwice.model.refusals import MAX_DEPTH as MAX_DEPTH
 from nottwice.model.refusals import MAX_INTEGER_BITS as MAX_INTEGER_BITS
 from nottwice.model.refusals import MAX_ITEMS, Refusal, find_refusal, is_too_long
+from nottwice.model.saving.frozen import FROZEN, kind_of
 
 
 def canonical(value: object) -> bytes:

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from nottwice.errors import Poison, Retryable
+from nottwice.guard.check.report import ANY_CALL_WILL_DO
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import declare
-from nottwice.guard.report import ANY_CALL_WILL_DO
 from nottwice.model import failure
 from nottwice.model.call import Call
 from nottwice.model.failure import Classifier, FailureClass

@@ -13,13 +13,13 @@ from typing import Any
 from nottwice.engine import events
 from nottwice.engine.clock import Clock
 from nottwice.errors import DecisionConflict, UsageError
-from nottwice.guard.codec import Codec
+from nottwice.guard.plain_data.codec import Codec
 from nottwice.model import values
 from nottwice.model.asked import Question, options_of, shown_in
 from nottwice.model.call import CallRow, ResultKind, StoredResult
 from nottwice.model.raises import check_raise
 from nottwice.model.review import VERBS, AuditEntry, Decision, Review, ReviewKind, Verb
-from nottwice.model.secrets import SHOWN
+from nottwice.model.sealing.secrets import SHOWN
 from nottwice.model.tool import Tool
 from nottwice.reviews.queue import Case, find_case
 from nottwice.reviews.queue import needs_reason as needs_reason

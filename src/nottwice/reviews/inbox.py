@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nottwice.guard import registry
-from nottwice.guard.importing import check_not_importing
+from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, open_ledger
 from nottwice.model.review import Review
 from nottwice.reviews import decide as decisions

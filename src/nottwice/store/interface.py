@@ -420,7 +420,7 @@ class Store(Protocol):
         """
 
     def load_head(self, workflow_id: str) -> str | None:
-        """What the rows of a run add up to (model/seal.py); None: the run is not sealed."""
+        """What the rows of a run add up to (model/sealing/seal.py); None: the run is not sealed."""
 
     def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
         """What does not fit in a run that is sealed, in words; empty: all of it fits.

@@ -23,7 +23,7 @@ from nottwice.errors import (
 from nottwice.model import values
 from nottwice.model.records import frozen_record
 from nottwice.model.run import GraphRecord, HolderRecord
-from nottwice.model.seal import Seals
+from nottwice.model.sealing.seal import Seals
 from nottwice.store import graph_rows, rows
 from nottwice.store.columns import SEALING
 from nottwice.store.interface import (

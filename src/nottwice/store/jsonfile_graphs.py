@@ -21,7 +21,7 @@ from typing import Any
 from nottwice.errors import LedgerCorrupt, StoreError
 from nottwice.model.records import frozen_record
 from nottwice.model.run import GraphRecord
-from nottwice.model.seal import Seals
+from nottwice.model.sealing.seal import Seals
 from nottwice.store import jsonfile_disk as disk
 from nottwice.store.jsonfile_document import RunFile
 from nottwice.store.jsonfile_search import bytes_of, may_say

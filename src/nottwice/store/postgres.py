@@ -35,7 +35,7 @@ from nottwice.model.run import (
     Standing,
     StepRecord,
 )
-from nottwice.model.seal import Seals
+from nottwice.model.sealing.seal import Seals
 from nottwice.model.tally import Tally
 from nottwice.store import graph_rows, locks, postgres_lease, rows, tally, whereabouts
 from nottwice.store import postgres_reads as reads

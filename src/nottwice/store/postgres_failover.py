@@ -7,7 +7,7 @@ commits. Every commit carries the start time of the server that this process kno
 or the same one after a restart, writes nothing and is looked at first:
 
 - The ledger is where it was, and has the last commits of this process: it was only a restart.
-- Otherwise it is marked like a restored copy (engine/restored.py): its runs are held (P91, P120).
+- Otherwise it is marked like a restored copy (restored.py): its runs are held (P91, P120).
 
 A mark does not hold runs that a living process vouches for. WAL is replayed in order, so a server
 that has the last commit of a process has all earlier ones, too. Asking for that commit itself needs
@@ -43,7 +43,7 @@ from nottwice.model.review import (
     found_text,
 )
 from nottwice.model.run import GraphRecord, HolderRecord, RunRecord, RunStatus
-from nottwice.model.seal import Head, head_to_text
+from nottwice.model.sealing.seal import Head, head_to_text
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import LEDGER, Commit
 from nottwice.store.postgres_connections import Connections

@@ -19,7 +19,7 @@ from nottwice.errors import NottwiceError
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import AuditEntry, Evidence
 from nottwice.model.run import RunRecord, RunStatus
-from nottwice.model.seal import Head, head_to_text
+from nottwice.model.sealing.seal import Head, head_to_text
 from nottwice.store import graph_rows, rows
 from nottwice.store import postgres_wanted as wanted
 from nottwice.store.interface import Blocked, CallWrite, Commit, Outdated, Removal, RunUpdate

@@ -1,7 +1,7 @@
 """What a SQL store seals when it writes and checks when it reads, if somebody gave it a key (L9).
 
 Every row ends with its seal. The calls of a run are numbered, too, and the run keeps a head over
-them (model/seal.py). Whoever holds a run is the only one who writes its calls, so this process
+them (seal.py). Whoever holds a run is the only one who writes its calls, so this process
 knows the heads of the runs that it drives; it forgets them all when a transaction fails, and reads
 them again. Nothing here is trusted that was not read, or written and made durable.
 Promise kept here: P97.
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from nottwice.errors import KeyMissing, LedgerTampered
 from nottwice.model.run import RunStatus
-from nottwice.model.seal import Head, Seals, head_to_text
+from nottwice.model.sealing.seal import Head, Seals, head_to_text
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import Commit
 from nottwice.store.rows import Row

@@ -36,7 +36,7 @@ from nottwice.model.run import (
     Standing,
     StepRecord,
 )
-from nottwice.model.seal import Seals
+from nottwice.model.sealing.seal import Seals
 from nottwice.model.tally import Tally
 from nottwice.store import graph_rows, leftovers, locks, rows, tally, whereabouts
 from nottwice.store import jsonfile_disk as disk

@@ -17,7 +17,7 @@ from typing import Any
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallRow
 from nottwice.model.run import RunStatus
-from nottwice.model.seal import Head, head_to_text
+from nottwice.model.sealing.seal import Head, head_to_text
 from nottwice.store import graph_rows, rows
 from nottwice.store.interface import (
     Blocked,

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
-from nottwice.engine.in_flight import InFlight
+from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.session import current_attempt, current_scope
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard.ledger import open_ledger

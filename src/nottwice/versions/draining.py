@@ -12,7 +12,7 @@ import enum
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from nottwice.model.graph import Version, parse_version, split_graph_id
+from nottwice.model.graphs.graph import Version, parse_version, split_graph_id
 from nottwice.model.records import frozen_record
 from nottwice.model.run import RunStatus
 from nottwice.model.tally import RunGroup

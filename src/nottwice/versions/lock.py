@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from nottwice.errors import InvalidGraph, UsageError
-from nottwice.model import schemas
-from nottwice.model.bump import Bump, is_draft, next_version, says_enough, what_bump
-from nottwice.model.fingerprint import Fingerprint
-from nottwice.model.graph import split_graph_id
+from nottwice.model.graphs import schemas
+from nottwice.model.graphs.bump import Bump, is_draft, next_version, says_enough, what_bump
+from nottwice.model.graphs.fingerprint import Fingerprint
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.records import frozen_record
 from nottwice.model.shapes import UNREADABLE
 

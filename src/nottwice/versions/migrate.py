@@ -27,9 +27,9 @@ from nottwice.graphs.admins import check_admin
 from nottwice.graphs.app import App
 from nottwice.graphs.binding import check_unchanged
 from nottwice.guard import registry
-from nottwice.guard.importing import check_not_importing
+from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
-from nottwice.model.graph import split_graph_id
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.run import Life, RunRecord
 from nottwice.store.interface import Outdated, Store
 from nottwice.versions.migrate_plan import (

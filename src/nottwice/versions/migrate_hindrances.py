@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nottwice.engine.blocking import call_text, decide_command
-from nottwice.engine.steps import SPAWN
-from nottwice.engine.waiting import DEADLINE
+from nottwice.engine.doubts.blocking import call_text, decide_command
+from nottwice.engine.stepping.steps import SPAWN
+from nottwice.engine.waits.waiting import DEADLINE
 from nottwice.errors import Rejected
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.fingerprint import effects_of
@@ -26,8 +26,8 @@ from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
 from nottwice.model.calendar import utc
 from nottwice.model.call import CallRow, CallStatus
-from nottwice.model.graph import Node
-from nottwice.model.mapping import Move, OpenVisit, nodes_at, place_of
+from nottwice.model.graphs.graph import Node
+from nottwice.model.graphs.mapping import Move, OpenVisit, nodes_at, place_of
 from nottwice.model.places import is_inside
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, StepRecord

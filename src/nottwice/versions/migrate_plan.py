@@ -22,13 +22,10 @@ from nottwice.graphs.declare import Graph
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.undeployed import position_of
 from nottwice.model import values
-from nottwice.model.changes import Change, changes
-from nottwice.model.checkpoint import save, saved_as
 from nottwice.model.failure import Failure, FailureClass
-from nottwice.model.graph import GraphDefinition, split_graph_id
-from nottwice.model.image import load_image
-from nottwice.model.mapping import Move, OpenVisit, nodes_at, open_visits
-from nottwice.model.position import Position
+from nottwice.model.graphs.graph import GraphDefinition, split_graph_id
+from nottwice.model.graphs.mapping import Move, OpenVisit, nodes_at, open_visits
+from nottwice.model.graphs.position import Position
 from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, AuditEntry
 from nottwice.model.run import (
@@ -40,6 +37,9 @@ from nottwice.model.run import (
     StepRecord,
     StepStatus,
 )
+from nottwice.model.saving.changes import Change, changes
+from nottwice.model.saving.checkpoint import save, saved_as
+from nottwice.model.saving.image import load_image
 from nottwice.store.interface import Commit, ReviewWrite, RunUpdate, Store
 from nottwice.versions.migrate_hindrances import Hindrances, find_hindrances, find_repeats
 

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 from nottwice.agent.state import RunState
 from nottwice.agent.workers import costed
-from nottwice.engine.history import load_whole
+from nottwice.engine.upkeep.history import load_whole
 from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
-from nottwice.model.frozen import thaw
 from nottwice.model.records import frozen_record
 from nottwice.model.run import RunRecord
+from nottwice.model.saving.frozen import thaw
 from nottwice.store.interface import Store
 
 

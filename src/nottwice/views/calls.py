@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nottwice.engine.blocking import call_text
+from nottwice.engine.doubts.blocking import call_text
 from nottwice.model import values
 from nottwice.model.call import CallRow, CallStatus, ResultKind, StoredResult
 from nottwice.model.records import frozen_record

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from nottwice.engine import history as versions
+from nottwice.engine.upkeep import history as versions
 from nottwice.graphs.outcome import NodeMark
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.running import marks
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
-from nottwice.model.changes import Change
 from nottwice.model.places import shown_node
 from nottwice.model.records import frozen_record
 from nottwice.model.run import EventRecord, RunRecord
+from nottwice.model.saving.changes import Change
 from nottwice.store.interface import Store
 from nottwice.views.runs import Holders, RunView, load_run, run_view
 from nottwice.views.shape import LEDGER, Moment, moment

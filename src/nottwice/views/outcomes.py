@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nottwice.engine.retention import Removed, RemovedRun
-from nottwice.guard.backup import Copy
+from nottwice.engine.upkeep.retention import Removed, RemovedRun
 from nottwice.guard.ledger import Ledger
-from nottwice.guard.seals import Verified
+from nottwice.guard.upkeep.backup import Copy
+from nottwice.guard.upkeep.seals import Verified
 from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry
 from nottwice.model.run import EventRecord

@@ -9,7 +9,7 @@ import itertools
 from collections import Counter
 from typing import Annotated
 
-from nottwice.engine.restored import is_failover, mark_of
+from nottwice.engine.doubts.restored import is_failover, mark_of
 from nottwice.guard.ledger import Ledger
 from nottwice.model.records import frozen_record
 from nottwice.model.run import RunStatus, WaitKind

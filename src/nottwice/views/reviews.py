@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Any, assert_never
 
-from nottwice.engine.blocking import call_text, written_call
+from nottwice.engine.doubts.blocking import call_text, written_call
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.asked import UNDO, Question, WantedCall, shown_in, words_of

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.guard.ledger import Ledger
-from nottwice.guard.on_record import runs_in_pages
+from nottwice.guard.upkeep.on_record import runs_in_pages
 from nottwice.model.failure import Failure
 from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewStatus

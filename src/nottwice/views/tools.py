@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from nottwice.guard.preview import LedgerFormat
-from nottwice.guard.report import Finding, ToolReport
+from nottwice.guard.check.report import Finding, ToolReport
+from nottwice.guard.upkeep.preview import LedgerFormat
 from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 

@@ -22,7 +22,7 @@ from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.spawned import with_spawned
 from nottwice.guard.ledger import Ledger
-from nottwice.model.graph import split_graph_id
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.records import frozen_record
 from nottwice.model.run import Life, RunRecord, RunStatus
 from nottwice.worker.patience import Patience

@@ -23,7 +23,7 @@ from nottwice.errors import LedgerCorrupt, RunBusy, SchemaTooNew, StoreError, Us
 from nottwice.graphs.app import App
 from nottwice.graphs.readiness import is_ready
 from nottwice.graphs.undeployed import parking
-from nottwice.guard.importing import check_not_importing
+from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger
 from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewKind, ReviewStatus

@@ -14,7 +14,7 @@ import nottwice as nt
 from nottwice.cli.commands import gc
 from nottwice.cli.main import main
 from nottwice.cli.render.ticker import Ticker
-from nottwice.engine.retention import Removed
+from nottwice.engine.upkeep.retention import Removed
 from nottwice.store.sqlite import SqliteStore
 from nottwice.views.documents import DOCUMENTS, SHAPES
 from nottwice.views.shape import meanings

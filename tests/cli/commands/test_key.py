@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from nottwice.model.keyring import make_key, parse_keyring, spell_key
+from nottwice.model.sealing.keyring import make_key, parse_keyring, spell_key
 from tests.cli.workplace import Workplace
 
 

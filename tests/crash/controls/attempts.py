@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nottwice.engine import steps
 from nottwice.engine.asks import Doing
 from nottwice.engine.session import Session
-from nottwice.engine.stops import Stops
+from nottwice.engine.stepping import steps
+from nottwice.engine.waits.stops import Stops
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.store.interface import CallWrite
 from tests.crash.controls.agents import ASKED_IN_VAIN, DRIFTING, MAILS, ONE_MAIL, TWO_STEPS

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nottwice.engine import approvals, doubt, reconcile
 from nottwice.engine.asks import Doing, Read
+from nottwice.engine.calls import approvals
+from nottwice.engine.doubts import doubt, reconcile
 from nottwice.engine.session import Session
 from nottwice.model.decision import Action, Answer, Attempt, Facts, Settle, decide
 from nottwice.model.review import Review, ReviewStatus, Verb

@@ -10,8 +10,8 @@ from nottwice.engine import advance
 from nottwice.engine.pending import PendingWrites
 from nottwice.graphs import children
 from nottwice.guard import request
-from nottwice.model import position
 from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.graphs import position
 from nottwice.model.run import CheckpointRecord, StepRecord
 from nottwice.store.sqlite import SqliteStore
 from tests.crash.controls.agents import MAILS, SAME_EVERYWHERE

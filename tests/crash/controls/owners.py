@@ -7,9 +7,10 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from nottwice.engine import attempt as attempts
-from nottwice.engine import dispatch, reconcile
 from nottwice.engine.asks import Doing
+from nottwice.engine.calls import attempt as attempts
+from nottwice.engine.calls import dispatch
+from nottwice.engine.doubts import reconcile
 from nottwice.errors import Fenced, StoreError
 from nottwice.model.run import Life
 from nottwice.store import (

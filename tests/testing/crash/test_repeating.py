@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.engine import dispatch
+from nottwice.engine.calls import dispatch
 from nottwice.testing import CrashTestRefused, crash_test
 from tests.testing.crash.tools import ANSWERS, mail, pay
 

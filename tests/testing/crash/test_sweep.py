@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.engine import reconcile
+from nottwice.engine.doubts import reconcile
 from nottwice.model import decision
 from nottwice.model.decision import Action
 from nottwice.store.interface import Commit

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.model.position import Position
+from nottwice.model.graphs.position import Position
 from nottwice.testing.replay.visits import Visit, Visits, is_past
 
 GRAPH = "a/b@1.0.0"

@@ -13,7 +13,7 @@ from nottwice.cli.inputs.application import Application
 from nottwice.graphs.app import App
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.fingerprint import bare_function
-from nottwice.guard.effects_in_code import (
+from nottwice.guard.check.effects_in_code import (
     BARE,
     CodeReport,
     EffectInCode,
@@ -22,8 +22,8 @@ from nottwice.guard.effects_in_code import (
     blocks_of,
     find_effects,
 )
-from nottwice.guard.references import is_part_of_program
-from nottwice.guard.report import Finding, Level
+from nottwice.guard.check.references import is_part_of_program
+from nottwice.guard.check.report import Finding, Level
 from nottwice.model.waiver import SPELLING
 
 _FIX = (

@@ -14,8 +14,8 @@ from typing import Any
 from nottwice.agent.declare import Agent
 from nottwice.cli.checks.forgotten import graphs_of
 from nottwice.cli.inputs.application import Application
+from nottwice.guard.check.report import Finding, Level
 from nottwice.guard.definition import place_of
-from nottwice.guard.report import Finding, Level
 from nottwice.model.tool import Tool
 
 _WORDS = frozenset(

@@ -9,7 +9,7 @@ from nottwice.cli.inputs.settings import Settings
 from nottwice.cli.render.output import show_json, show_line, show_table
 from nottwice.cli.render.ticker import Ticker
 from nottwice.guard.ledger import Ledger
-from nottwice.guard.seals import Verified, adopt, verify
+from nottwice.guard.upkeep.seals import Verified, adopt, verify
 from nottwice.views.outcomes import Adopted, seal_report
 from nottwice.views.text import safe
 

@@ -8,9 +8,9 @@ from nottwice.cli.inputs.options import by_option, login_name, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line
 from nottwice.cli.render.ticker import Ticker
-from nottwice.engine.restored import mark_of
-from nottwice.guard.backup import account_for, backup, hold_restored
+from nottwice.engine.doubts.restored import mark_of
 from nottwice.guard.ledger import Ledger
+from nottwice.guard.upkeep.backup import account_for, backup, hold_restored
 from nottwice.views.outcomes import backup_view
 from nottwice.views.text import safe
 

@@ -19,8 +19,8 @@ from nottwice.cli.inputs.settings import Command, Settings, common_options, pass
 from nottwice.cli.render.output import show_facts, show_json, show_line
 from nottwice.errors import NottwiceError, SchemaTooNew, UsageError
 from nottwice.graphs.binding import check_against_each_other
-from nottwice.guard.preview import LedgerFormat, preview_ledger
-from nottwice.guard.report import Finding, Level, ToolReport, duration_text, report_on
+from nottwice.guard.check.report import Finding, Level, ToolReport, duration_text, report_on
+from nottwice.guard.upkeep.preview import LedgerFormat, preview_ledger
 from nottwice.views.text import safe
 from nottwice.views.tools import CheckReport, finding_view, format_view, tool_view
 

@@ -11,8 +11,8 @@ from nottwice.cli.inputs.options import by_option, dry_run_option, login_name
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_note, show_table
 from nottwice.cli.render.ticker import Ticker
-from nottwice.engine.retention import Removed, RemovedRun
-from nottwice.guard.retention import remove_expired
+from nottwice.engine.upkeep.retention import Removed, RemovedRun
+from nottwice.guard.upkeep.retention import remove_expired
 from nottwice.model.retention import Retention
 from nottwice.views.outcomes import removal_view
 from nottwice.views.text import safe, utc_text

@@ -8,8 +8,8 @@ import click
 
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_note
-from nottwice.guard.keyring import KEY_FILE_VARIABLE, KEY_VARIABLE
-from nottwice.model.keyring import LEAST_KEY_BYTES, make_key, spell_key
+from nottwice.guard.settings.keyring import KEY_FILE_VARIABLE, KEY_VARIABLE
+from nottwice.model.sealing.keyring import LEAST_KEY_BYTES, make_key, spell_key
 from nottwice.views.outcomes import KeyMade
 
 

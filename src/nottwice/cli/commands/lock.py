@@ -12,7 +12,7 @@ from nottwice.cli.inputs.settings import Command, Settings, common_options, pass
 from nottwice.cli.render.output import show_json, show_line
 from nottwice.errors import GraphChangedInPlace
 from nottwice.graphs.app import App
-from nottwice.guard.report import Finding, Level
+from nottwice.guard.check.report import Finding, Level
 from nottwice.versions.lock import compare, read_lock, write_lock
 from nottwice.views.outcomes import Locked
 from nottwice.views.text import safe

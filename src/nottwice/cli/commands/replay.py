@@ -27,7 +27,7 @@ from nottwice.cli.inputs.settings import Command, Settings, common_options, pass
 from nottwice.cli.render.output import show_json, show_line, show_note
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
-from nottwice.guard.backup import tell_of_export
+from nottwice.guard.upkeep.backup import tell_of_export
 from nottwice.testing.crash.progress import shown
 from nottwice.testing.replay.fixture import LEFT_OUT_FILE
 from nottwice.testing.replay.gate import Terms, replay_folder

@@ -21,7 +21,7 @@ from nottwice.cli.running.task import Task, is_agent
 from nottwice.errors import InvalidTool, NoLedger, UsageError
 from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
-from nottwice.model.graph import split_graph_id
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.tool import parse_duration
 from nottwice.views.runs import find_run
 

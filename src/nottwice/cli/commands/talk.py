@@ -24,7 +24,7 @@ from nottwice.cli.running.task import is_agent
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
-from nottwice.model.graph import split_graph_id
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.run import RunStatus
 from nottwice.views.agent import agent_view
 from nottwice.views.graphs import progress_of

@@ -20,7 +20,7 @@ import click
 from nottwice.cli.demo.keys import Keyboard, person_is_there
 from nottwice.cli.demo.long import DIES_AT, SHORT, STEPS, live_and_die_and_live
 from nottwice.cli.demo.screen import Line, Screen
-from nottwice.engine.blocking import call_text
+from nottwice.engine.doubts.blocking import call_text
 from nottwice.errors import NottwiceError
 from nottwice.model.review import Verb
 from nottwice.reviews.queue import Case

@@ -20,7 +20,7 @@ from typing import Any
 from nottwice.cli.inputs.settings import Settings
 from nottwice.errors import NottwiceError, UsageError, WorkDuringImport
 from nottwice.guard import registry
-from nottwice.guard.importing import importing
+from nottwice.guard.check.importing import importing
 from nottwice.model.records import frozen_record
 
 

@@ -17,7 +17,7 @@ import click
 
 from nottwice.cli.render.output import encodable
 from nottwice.errors import UsageError
-from nottwice.guard.project import DEFAULT_STORE, project_table, project_text
+from nottwice.guard.settings.project import DEFAULT_STORE, project_table, project_text
 from nottwice.views.commands import CommandLine
 from nottwice.views.text import safe
 

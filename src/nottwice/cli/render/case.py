@@ -12,12 +12,12 @@ import click
 from nottwice.cli.inputs.settings import Settings
 from nottwice.cli.render.output import encodable, show_facts, show_json, show_line, show_note
 from nottwice.errors import NottwiceError
+from nottwice.guard.check.report import duration_text
 from nottwice.guard.ledger import Ledger
-from nottwice.guard.report import duration_text
 from nottwice.model import values
 from nottwice.model.asked import Question, WantedCall
 from nottwice.model.review import ReviewKind
-from nottwice.model.secrets import SHOWN, covered, is_fingerprint
+from nottwice.model.sealing.secrets import SHOWN, covered, is_fingerprint
 from nottwice.model.tool import Tool
 from nottwice.views.calls import EvidenceView
 from nottwice.views.outcomes import shown_case

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from nottwice.engine.hiding import hide
-from nottwice.model.secrets import SHOWN
+from nottwice.model.sealing.secrets import SHOWN
 from nottwice.views.shape import to_plain
 from nottwice.views.text import safe
 

@@ -16,7 +16,7 @@ import click
 from nottwice.cli.inputs.application import load_application
 from nottwice.cli.render.output import output_to_stderr, show_json, show_line, show_progress
 from nottwice.errors import NottwiceError, UsageError
-from nottwice.guard.report import duration_text
+from nottwice.guard.check.report import duration_text
 from nottwice.model.tool import parse_duration
 from nottwice.testing.smoke import (
     Finding,

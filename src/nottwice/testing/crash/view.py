@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from nottwice.errors import LedgerTampered, NoLedger
-from nottwice.guard.keyring import find_keyring
+from nottwice.guard.settings.keyring import find_keyring
 from nottwice.model.call import CallRow
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.run import CheckpointRecord, EventRecord, RunRecord, StepRecord
-from nottwice.model.seal import Seals
+from nottwice.model.sealing.seal import Seals
 from nottwice.store import jsonfile_document as document
 from nottwice.store.interface import Store
 from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore

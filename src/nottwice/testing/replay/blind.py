@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.keyring import Key, Keyring
 from nottwice.model.review import Review
-from nottwice.model.secrets import NAME, covered, holds_fingerprint
+from nottwice.model.sealing.keyring import Key, Keyring
+from nottwice.model.sealing.secrets import NAME, covered, holds_fingerprint
 from nottwice.testing.replay.fixture import Fixture
 
 _ID = "k00000000"

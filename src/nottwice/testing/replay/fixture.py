@@ -26,9 +26,9 @@ from nottwice.model.call import (
     check_id,
 )
 from nottwice.model.failure import Failure
-from nottwice.model.fingerprint import Fingerprint
-from nottwice.model.graph import split_graph_id
-from nottwice.model.position import Position
+from nottwice.model.graphs.fingerprint import Fingerprint
+from nottwice.model.graphs.graph import split_graph_id
+from nottwice.model.graphs.position import Position
 from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb

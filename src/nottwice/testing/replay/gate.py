@@ -15,10 +15,10 @@ from typing import Any
 from nottwice.errors import MigrationRefused, NottwiceError, UsageError
 from nottwice.graphs.app import App
 from nottwice.graphs.declare import Graph
-from nottwice.model.bump import is_draft, next_version, says_enough, what_bump
-from nottwice.model.fingerprint import Fingerprint
-from nottwice.model.graph import split_graph_id
-from nottwice.model.position import Position
+from nottwice.model.graphs.bump import is_draft, next_version, says_enough, what_bump
+from nottwice.model.graphs.fingerprint import Fingerprint
+from nottwice.model.graphs.graph import split_graph_id
+from nottwice.model.graphs.position import Position
 from nottwice.model.records import frozen_record
 from nottwice.testing.replay.fixture import (
     Fixture,
@@ -34,7 +34,7 @@ from nottwice.testing.replay.runner import LIMIT_SECONDS, Trace, run_fixture
 from nottwice.testing.replay.visits import Visits
 from nottwice.versions.migrate_plan import Order
 
-# How model/bump.py describes a change of a graph, and the cause that is reported for it.
+# How model/graphs/bump.py describes a change of a graph, and the cause that is reported for it.
 _CAUSES = (
     (re.compile(r'^node ".*" renamed to '), Cause.NODE_RENAMED),
     (re.compile(r'^node ".*" removed$'), Cause.NODE_REMOVED),

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import nottwice
-from nottwice.engine.blocking import written_call
-from nottwice.engine.steps import SPAWN
+from nottwice.engine.doubts.blocking import written_call
+from nottwice.engine.stepping.steps import SPAWN
 from nottwice.errors import ResultNotKept
 from nottwice.guard import registry
 from nottwice.model import values

@@ -15,7 +15,7 @@ from nottwice.guard import registry
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import Review, ReviewKind
-from nottwice.model.secrets import covered
+from nottwice.model.sealing.secrets import covered
 from nottwice.testing.replay.blind import BLIND
 from nottwice.testing.replay.fixture import Fixture
 from nottwice.testing.replay.gate import Terms, observe, resumer

@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 
 from nottwice.model import values
-from nottwice.model.fingerprint import Fingerprint
-from nottwice.model.graph import split_graph_id
-from nottwice.model.image import load_image
-from nottwice.model.mapping import open_visits
-from nottwice.model.position import Position
+from nottwice.model.graphs.fingerprint import Fingerprint
+from nottwice.model.graphs.graph import split_graph_id
+from nottwice.model.graphs.mapping import open_visits
+from nottwice.model.graphs.position import Position
 from nottwice.model.run import GraphRecord, RunStatus
+from nottwice.model.saving.image import load_image
 from nottwice.testing.replay.fixture import Fixture
 from nottwice.testing.replay.runner import ReplayStore
 from nottwice.testing.replay.visits import Visits

@@ -6,8 +6,8 @@ import enum
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nottwice.model.changes import changes
 from nottwice.model.records import frozen_record
+from nottwice.model.saving.changes import changes
 
 _MOST_CHANGES = 8
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nottwice.errors import UsageError
-from nottwice.model.secrets import is_fingerprint
+from nottwice.model.sealing.secrets import is_fingerprint
 
 SECRET_NAMES = (
     "access_token",

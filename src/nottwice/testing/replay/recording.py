@@ -22,12 +22,12 @@ from nottwice.graphs.app import App
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.checkpoint import path_of
-from nottwice.model.image import load_image
-from nottwice.model.position import Position
+from nottwice.model.graphs.position import Position
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
 from nottwice.model.run import CANCEL, EventRecord, RunRecord
+from nottwice.model.saving.checkpoint import path_of
+from nottwice.model.saving.image import load_image
 from nottwice.store.interface import Store
 from nottwice.testing.replay.blind import blinded, blinded_review, is_blinded
 from nottwice.testing.replay.choosing import MOST_RUNS, Candidate, candidates, choose

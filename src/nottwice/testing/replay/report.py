@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from nottwice.engine.blocking import written_call
+from nottwice.engine.doubts.blocking import written_call
 from nottwice.model import values
-from nottwice.model.position import Position
+from nottwice.model.graphs.position import Position
 from nottwice.testing.replay.fixture import Fixture
 from nottwice.testing.replay.gate import Result
 

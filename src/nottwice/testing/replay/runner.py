@@ -26,14 +26,14 @@ from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import USUAL
 from nottwice.engine.events import silence_here
 from nottwice.engine.host import Driver, FindKeys, Seat
-from nottwice.engine.steps import SPAWN
-from nottwice.engine.stops import is_wait
+from nottwice.engine.stepping.steps import SPAWN
+from nottwice.engine.waits.stops import is_wait
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome as RunOutcome
 from nottwice.graphs.outcome import status_text
 from nottwice.guard.ledger import Ledger, stand_in_everywhere, stand_in_here
-from nottwice.guard.policies import NoneAsked
+from nottwice.guard.settings.policies import NoneAsked
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
 from nottwice.model.records import frozen_record

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from nottwice.model.call import FIRST_CHECKPOINT, child_node
-from nottwice.model.graph import GraphDefinition
+from nottwice.model.graphs.graph import GraphDefinition
+from nottwice.model.graphs.position import Position, around
 from nottwice.model.places import is_inside
-from nottwice.model.position import Position, around
 
 _BRANCH = re.compile(r"^/\[\d+\]/")
 

@@ -1,0 +1,1 @@
+"""How does one call happen, from its request to its receipt?"""

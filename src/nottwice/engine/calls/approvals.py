@@ -1,0 +1,164 @@
+"""Calls that a person must approve before they are made (H3).
+
+An approval is bound to the call's whole identity, and so to its arguments. The commit that records
+the first intent uses it up: a run that stops before that has not used it, and one that dies after
+it finds the intent. Later attempts of the same call need no other one. Promise kept here: P25.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.doubts import blocking
+from nottwice.engine.doubts.aborting import abort_if_decided
+from nottwice.engine.session import Scope
+from nottwice.engine.waits import questions, stops
+from nottwice.errors import Rejected
+from nottwice.model import values
+from nottwice.model.asked import WantedCall, shown_in
+from nottwice.model.call import CallRow
+from nottwice.model.failure import Failure, FailureClass
+from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
+from nottwice.model.run import RunStatus
+from nottwice.model.tool import Tool
+from nottwice.store.interface import CallWrite, Outdated, ReviewWrite, RunUpdate
+
+FUTURE_SECONDS = 60.0
+_REJECTED = f"{Rejected.__module__}.{Rejected.__qualname__}"
+
+
+def authorise(
+    scope: Scope, tool: Tool, intent: CallRow, *, before: CallRow | None, why: str = ""
+) -> Doing[tuple[ReviewWrite, ...] | None]:
+    """What the commit of ``intent`` must write so that it is allowed; ApprovalNeeded if it is not.
+
+    ``why``: the reason that a policy gives for asking.
+    None: a person rejected the call, which is on record now. Raises Outdated if somebody decides
+    at this very moment, and Blocked while the run waits for something that may have happened.
+    """
+    session, identity = scope.session, intent.identity
+    last = yield from questions.pending_review(session, identity)
+    if last is None and (yield from _is_covered(scope, before)):
+        return ()
+    if last is None:
+        raise (yield from _need(scope, tool, intent, expired=None, why=why))
+    decision = last.decision
+    if decision is None:
+        raise _still_open(scope, last)
+    if decision.verb is Verb.REJECT:
+        yield from _record_rejection(scope, intent, last, decision, before=before)
+        return None
+    if decision.verb is not Verb.APPROVE:
+        yield from abort_if_decided(session)
+        raise Outdated(f"review {last.review_id} was decided otherwise")
+    if _is_void(decision, tool, now=session.clock.now()):
+        raise (yield from _need(scope, tool, intent, expired=last, why=why))
+    if _is_for_other_words(last, tool, intent):
+        how = "was for other words"
+        raise (yield from _need(scope, tool, intent, expired=last, why=why, how=how))
+    session.stops.go_on(identity)
+    session.say("use the approval", intent, f"review={last.review_id}")
+    return (ReviewWrite(last.used(now=session.clock.now()), last.version),)
+
+
+def _is_covered(scope: Scope, before: CallRow | None) -> Doing[bool]:
+    """Whether an approval that was used covers one more attempt of the call that it was for.
+
+    A rejection is a row as well, but covers nothing: whoever wants that call all the same must ask.
+    """
+    if before is None:
+        return False
+    found = yield Read(lambda store: store.reviews(scope.session.run_id))
+    return any(
+        one.decision is not None and one.decision.verb is Verb.APPROVE
+        for one in found
+        if one.identity == before.identity
+        and (one.kind, one.status) == (ReviewKind.APPROVAL, ReviewStatus.USED)
+    )
+
+
+def _is_void(decision: Decision, tool: Tool, *, now: float) -> bool:
+    """Whether an approval is too old to count, or older than the clock can explain."""
+    if tool.approval_seconds is None:
+        return False
+    return not -FUTURE_SECONDS <= now - decision.at <= tool.approval_seconds
+
+
+def _is_for_other_words(review: Review, tool: Tool, intent: CallRow) -> bool:
+    """Whether a person approved the same effect in other words than it has now (P202)."""
+    shown = shown_in(review) if tool.once_per is not None else None
+    return isinstance(shown, WantedCall) and shown.args != values.decode_object(intent.args_json)
+
+
+def _need(
+    scope: Scope,
+    tool: Tool,
+    intent: CallRow,
+    *,
+    expired: Review | None,
+    why: str,
+    how: str = "has expired",
+) -> Doing[BaseException]:
+    """Ask for approval: the review, and the run's reason to wait, in one commit."""
+    session, now = scope.session, scope.session.clock.now()
+    shown = WantedCall(
+        tool=tool.name,
+        args=values.decode_object(intent.args_json),
+        replay_class=tool.replay_class.value,
+        lasts_seconds=tool.approval_seconds,
+    )
+    summary = f"{blocking.call_text(intent)} needs approval"
+    if why:
+        summary += f" ({why})"
+    writes: tuple[ReviewWrite, ...] = ()
+    if expired is not None:
+        assert expired.decision is not None
+        summary += f", because the one by {expired.decision.by} {how}"
+        by = "its time limit" if how == "has expired" else "a call in other words"
+        closed = expired.closed(by, now=now)
+        writes = (ReviewWrite(closed, expired.version),)
+    review = Review(
+        review_id=secrets.token_hex(4),
+        kind=ReviewKind.APPROVAL,
+        status=ReviewStatus.OPEN,
+        identity=intent.identity,
+        call_id=intent.call_id,
+        attempt_id="",
+        summary=summary,
+        opened_at=now,
+        about=shown.to_json(),
+    )
+    yield from session.commit(
+        reviews=(*writes, ReviewWrite(review)),
+        # Other branches may still be at work; whoever leaves the run writes all its reasons.
+        run=RunUpdate(RunStatus.RUNNING, now, waits=(stops.wait_for(review),)),
+        unless_blocked=True,
+    )
+    session.say("ask for approval", intent, f"review={review.review_id}")
+    return _still_open(scope, review)
+
+
+def _still_open(scope: Scope, review: Review) -> BaseException:
+    """The exception of a call that nobody has approved yet, noted before it is raised."""
+    session = scope.session
+    error = blocking.blocked_by(session, review)
+    session.stops.ask(review)
+    session.stops.note(review.identity, error, stops.wait_for(review))
+    return error
+
+
+def _record_rejection(
+    scope: Scope, intent: CallRow, review: Review, decision: Decision, *, before: CallRow | None
+) -> Doing[None]:
+    """A rejected call has failed without effect, for good; the reason is part of the record."""
+    session, now = scope.session, scope.session.clock.now()
+    text = f"{decision.by} did not allow it: {decision.why}"
+    row = intent.failed(Failure(FailureClass.POISON, _REJECTED, text), now=now)
+    yield from session.commit(
+        calls=(CallWrite(row, before.state if before else None),),
+        reviews=(ReviewWrite(review.used(now=now), review.version),),
+        run=RunUpdate(RunStatus.RUNNING, now),
+    )
+    session.stops.lift(intent.identity)
+    session.say("record the rejection", row, f"review={review.review_id}")

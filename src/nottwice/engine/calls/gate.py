@@ -1,0 +1,300 @@
+"""Who may make a call: the policies of the ledger, then a person where one must approve (L9, H3).
+
+Policies are asked before the intent of a call that is not on record yet, and again when somebody
+grants a failed call new attempts; never about a call with a receipt, nor about one in doubt, which
+was allowed when its intent was written. Whatever is not an allowance is a refusal: a policy that
+raises or hangs lets nothing through. Promises kept here: P81, P82, P83.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nottwice.engine.asks import Doing, Outcome, Read, Rule
+from nottwice.engine.calls import approvals
+from nottwice.engine.doubts import blocking
+from nottwice.engine.hiding import classify
+from nottwice.engine.host import Policy
+from nottwice.engine.session import Scope, Session
+from nottwice.engine.waits import questions
+from nottwice.errors import Denied, PolicyFailed, RunDenied
+from nottwice.model import values
+from nottwice.model.call import CallRow
+from nottwice.model.failure import Failure, FailureClass, is_interruption, is_ledger_trouble
+from nottwice.model.policy import (
+    Charge,
+    ChargeRecord,
+    ProposedCall,
+    Ruling,
+    RulingKind,
+    shown_amount,
+    strictest,
+)
+from nottwice.model.records import frozen_record
+from nottwice.model.review import AuditEntry
+from nottwice.model.run import RunStatus
+from nottwice.model.tool import OWN_PREFIX, Tool
+from nottwice.store.interface import CallWrite, ChargeWrite, ReviewWrite, RunUpdate
+
+LIMIT_SECONDS = 30.0
+MOST_REASON_CHARACTERS = 500
+_DENIED = f"{Denied.__module__}.{Denied.__qualname__}"
+
+
+@frozen_record(frozen=True, slots=True)
+class Permit:
+    """What the commit of an intent writes beside it, because it is allowed."""
+
+    reviews: tuple[ReviewWrite, ...] = ()
+    charges: tuple[ChargeWrite, ...] = ()
+
+
+FREE = Permit()
+
+
+@frozen_record(frozen=True, slots=True)
+class _Said:
+    """A ruling, and the name of the policy that made it."""
+
+    by: str
+    ruling: Ruling
+
+
+def admit(
+    scope: Scope, tool: Tool, intent: CallRow, *, before: CallRow | None, ask: str | None = None
+) -> Doing[Permit | None]:
+    """What makes a call allowed. None: it was denied or rejected, which is on record now.
+
+    ``ask``: why a person must approve this one, whatever tool and policies say.
+    Raises ApprovalNeeded while a person has not decided, RunDenied if a policy stops the run,
+    PolicyFailed if one is broken; in all three cases nothing was sent.
+    """
+    session, identity = scope.session, intent.identity
+    said: list[_Said] = []
+    if not _is_allowed_before(tool, before):
+        said = yield from _ask_policies(session, tool, intent)
+    kind = strictest(one.ruling.kind for one in said)
+    reasons = [one for one in said if one.ruling.kind is kind]
+    if kind is RulingKind.STOP:
+        raise (yield from _stop(session, intent, reasons[0]))
+    if kind is RulingKind.DENY:
+        yield from _record_denial(session, intent, reasons[0], before=before)
+        return None
+    reviews: tuple[ReviewWrite, ...] = ()
+    must_ask = tool.approve or ask is not None or kind is RulingKind.ASK
+    if must_ask or identity in session.stops.asked:
+        # A person who was asked once is not overruled by a policy that would not ask any more.
+        said_by_policies = [one.ruling.why for one in reasons] if kind is RulingKind.ASK else []
+        why = "; ".join(filter(None, [ask, *said_by_policies]))
+        licence = yield from approvals.authorise(scope, tool, intent, before=before, why=why)
+        if licence is None:
+            return None
+        reviews = licence
+    approved = bool(reviews) or kind is RulingKind.ASK
+    charges = [charge for one in said for charge in one.ruling.charges]
+    return Permit(reviews, _writes(session, intent, charges, approved=approved))
+
+
+def use_up(session: Session, permit: Permit) -> Doing[None]:
+    """Write what allows a pure call, which has no intent to go along with.
+
+    Durable: when it returns.
+    """
+    if permit.reviews or permit.charges:
+        now = session.clock.now()
+        update = RunUpdate(RunStatus.RUNNING, now) if permit.reviews else None
+        yield from session.commit(reviews=permit.reviews, charges=permit.charges, run=update)
+
+
+def _is_allowed_before(tool: Tool, before: CallRow | None) -> bool:
+    """Whether this is one more attempt of a call that was allowed, or none of the user's calls."""
+    return tool.name.startswith(OWN_PREFIX) or (before is not None and before.retry_at is not None)
+
+
+def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_Said]]:
+    """What each policy says; those after one that refuses are not asked any more."""
+    if session.stops.denied is not None:
+        raise session.stops.denied.with_traceback(None)
+    said: list[_Said] = []
+    for policy in session.policies:
+        by = policy_name(policy)
+        call = _proposed(session, tool, intent)
+        outcome: Outcome = yield Rule(policy, call, LIMIT_SECONDS)
+        if outcome.interrupt is not None:
+            raise outcome.interrupt
+        if outcome.error is not None and _is_no_ruling(outcome.error):
+            raise outcome.error
+        if outcome.error is not None or not _is_ruling(outcome.value):
+            raise (yield from _fail_closed(session, intent, by, outcome))
+        given = replace(outcome.value, why=_plain(outcome.value.why))
+        ruling = yield from _with_meters(session, intent, given)
+        said.append(_Said(by, ruling))
+        if ruling.kind in (RulingKind.DENY, RulingKind.STOP):
+            break
+    return said
+
+
+def _is_no_ruling(error: BaseException) -> bool:
+    """Whether a policy was only in the way: of an interruption, or of a meter nobody can read."""
+    return is_interruption(error) or is_ledger_trouble(error)
+
+
+def policy_name(policy: Policy) -> str:
+    """What a policy is called in the audit trail."""
+    name = getattr(policy, "__qualname__", None) or str(policy)
+    return _plain(name.replace("<locals>.", ""))
+
+
+def _is_ruling(said: object) -> bool:
+    return (
+        isinstance(said, Ruling)
+        and isinstance(said.kind, RulingKind)
+        and isinstance(said.charges, tuple)
+        and all(isinstance(one, Charge) and one.amount >= 0 for one in said.charges)
+    )
+
+
+def _plain(text: object) -> str:
+    """What a policy says, on one line that every store can keep and every terminal can show."""
+    shown = str(text)[:MOST_REASON_CHARACTERS]
+    return "".join(one if one.isprintable() else " " for one in shown)
+
+
+def _proposed(session: Session, tool: Tool, intent: CallRow) -> ProposedCall:
+    def read_meter(meter: str, seconds: float | None) -> int:
+        since = None if seconds is None else session.clock.now() - seconds
+        return session.store.charged(meter, since=since, besides=intent.call_id)
+
+    return ProposedCall(
+        tool=tool.name,
+        replay_class=tool.replay_class.value,
+        tags=tool.tags,
+        rate_class=tool.rate_class,
+        arguments=values.decode_object(intent.args_json),
+        run_id=session.run_id,
+        step=intent.identity.node_id,
+        call_id=intent.call_id,
+        label=intent.label,
+        key=intent.key,
+        read_meter=read_meter,
+    )
+
+
+def _with_meters(session: Session, intent: CallRow, ruling: Ruling) -> Doing[Ruling]:
+    """The ruling after a look at the meters; the commit of the intent looks at them again."""
+    for charge in ruling.charges:
+        if charge.at_most is None:
+            continue
+        shown: int = yield _look_at(session, intent, charge)
+        if shown + charge.amount > charge.at_most:
+            kind = strictest((ruling.kind, charge.otherwise))
+            if kind is RulingKind.ALLOW:
+                # A limit that allows what exceeds it would be no limit.
+                kind = RulingKind.DENY
+            ruling = Ruling(kind, _no_room(charge, shown), ruling.charges)
+    return ruling
+
+
+def _look_at(session: Session, intent: CallRow, charge: Charge) -> Read:
+    since = _since(session, charge)
+    return Read(lambda store: store.charged(charge.meter, since=since, besides=intent.call_id))
+
+
+def _since(session: Session, charge: Charge) -> float | None:
+    return None if charge.window_seconds is None else session.clock.now() - charge.window_seconds
+
+
+def _no_room(charge: Charge, shown: int) -> str:
+    assert charge.at_most is not None
+    per = "" if charge.window_seconds is None else f" in {charge.window_seconds:g} s"
+    return (
+        f"{charge.meter}: {shown_amount(shown)} of {shown_amount(charge.at_most)}{per} are used, "
+        f"and this would add {shown_amount(charge.amount)}"
+    )
+
+
+def _writes(
+    session: Session, intent: CallRow, charges: list[Charge], *, approved: bool
+) -> tuple[ChargeWrite, ...]:
+    """The charges as the commit of the intent writes them. A person may go beyond a limit."""
+    now = session.clock.now()
+    writes: list[ChargeWrite] = []
+    for charge in charges:
+        record = ChargeRecord(
+            charge.meter, intent.identity, intent.call_id, now, charge.amount, charge.if_failed
+        )
+        waived = approved and charge.otherwise is RulingKind.ASK
+        at_most = None if waived else charge.at_most
+        writes.append(ChargeWrite(record, at_most, _since(session, charge)))
+    return tuple(writes)
+
+
+def _record_denial(
+    session: Session, intent: CallRow, said: _Said, *, before: CallRow | None
+) -> Doing[None]:
+    """A denied call has failed without effect; that and why are on record, once and for all."""
+    now = session.clock.now()
+    text = f"policy {said.by} does not allow it: {_reason(said)}"
+    row = intent.failed(Failure(FailureClass.POISON, _DENIED, text), now=now)
+    asked = yield from questions.pending_review(session, intent.identity)
+    closing: tuple[ReviewWrite, ...] = ()
+    if asked is not None:
+        # A person is not left with a question whose answer would change nothing.
+        closing = (ReviewWrite(asked.closed(f"policy {said.by}", now=now), asked.version),)
+    yield from session.commit(
+        calls=(CallWrite(row, before.state if before else None),),
+        reviews=closing,
+        audit=(_entry(session, intent, "deny", by=said.by, why=_reason(said)),),
+    )
+    session.stops.lift(intent.identity)
+    session.say("record the denial", row, f"policy={said.by!r}")
+
+
+def _stop(session: Session, intent: CallRow, said: _Said) -> Doing[RunDenied]:
+    """Nothing is recorded of the call: whoever opens the run again asks for it again."""
+    entry = _entry(session, intent, "stop the run", by=said.by, why=_reason(said))
+    yield from session.commit(audit=(entry,))
+    session.say("stop the run", intent, f"policy={said.by!r}")
+    denied = RunDenied(
+        f"Policy {said.by} stopped run {session.run_id!r} at {blocking.call_text(intent)}: "
+        f"{_reason(said)}. It was not sent, and nothing else is. Open the run again when the "
+        "policy lets it pass.",
+        run_id=session.run_id,
+        call_id=intent.call_id,
+    )
+    session.stops.deny(denied)
+    return denied
+
+
+def _fail_closed(
+    session: Session, intent: CallRow, by: str, outcome: Outcome
+) -> Doing[PolicyFailed]:
+    if outcome.still_running or outcome.stopped:
+        what = f"gave no answer within {LIMIT_SECONDS:g} s"
+    elif outcome.error is not None:
+        raised = classify(outcome.error, effectful=False, now=session.clock.now())
+        what = _plain(f"raised {raised.error_type}: {raised.message}")
+    else:
+        what = (
+            f"returned {type(outcome.value).__name__} instead of policy.allow(), policy.deny(why), "
+            "policy.ask(why) or policy.stop(why)"
+        )
+    yield from session.commit(audit=(_entry(session, intent, "deny", by=by, why=f"it {what}"),))
+    session.say("refuse without a ruling", intent, f"policy={by!r}")
+    error = PolicyFailed(
+        f"Policy {by} {what}. {blocking.call_text(intent)} in run {session.run_id!r} was not sent: "
+        "what no policy allows is not done. Mend the policy and open the run again.",
+        run_id=session.run_id,
+        call_id=intent.call_id,
+    )
+    error.__cause__ = outcome.error
+    return error
+
+
+def _reason(said: _Said) -> str:
+    return said.ruling.why or "it gives no reason"
+
+
+def _entry(session: Session, intent: CallRow, action: str, *, by: str, why: str) -> AuditEntry:
+    subject = f"call {intent.call_id[:16]} {intent.identity.tool_name}"
+    return AuditEntry(session.run_id, session.clock.now(), f"policy {by}", action, subject, why)

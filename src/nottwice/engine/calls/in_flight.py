@@ -1,0 +1,193 @@
+"""Calls that are under way in this process, and which waits for which (D13)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from nottwice.errors import SelfWait
+from nottwice.model.call import Call, CallIdentity, CallRow, call_from_row
+from nottwice.model.sealing.secrets import Known
+
+living: set[str] = set()
+"""Ids of attempts whose body runs in this process, or is about to. A waiter can be interrupted or
+cancelled at any moment; what it was waiting for is over only when its body has ended. A body that
+was cancelled stays here until the process ends: a thread that it started may apply its effect at
+any time (P125)."""
+
+
+@dataclass(slots=True, eq=False)
+class InFlight:
+    """An attempt, or the wish for one, that is under way in this process."""
+
+    identity: CallIdentity
+    parent: InFlight | None
+    row: CallRow | None = None
+    begun: bool = False
+    """The intent is being recorded or was: from here on the effect may happen."""
+    waits_for: InFlight | None = None
+    over: Future[None] | None = None
+    scope: Any = None
+    """Where the call was made, if that is not where it is being resolved."""
+    counts: dict[tuple[str, str], int] | None = None
+    """How many recorded values each attempt has asked for; see ``guard/recorded.py``."""
+    secrets: Known | None = None
+    """What it was given that must not be in its result."""
+
+    @property
+    def parent_call_id(self) -> str | None:
+        """The call of the same run whose body asks for this one; see ``CallRow``."""
+        parent = self.parent
+        if parent is None or parent.identity.workflow_id != self.identity.workflow_id:
+            return None
+        return parent.identity.call_id if parent.row is None else parent.row.call_id
+
+    def body_ended(self) -> None:
+        if self.row is not None:
+            living.discard(self.row.attempt_id)
+
+    @property
+    def call(self) -> Call | None:
+        """The call as its tool sees it; built when it is asked for."""
+        return call_from_row(self.row) if self.row is not None else None
+
+    def chain(self) -> list[InFlight]:
+        """This attempt and those it was called from."""
+        found = [self]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent)
+        return found
+
+
+def check_no_circle(
+    target: InFlight, parent: InFlight | None, waiting: Iterable[InFlight] = ()
+) -> None:
+    """Refuse to wait for a call that, directly or not, waits for us (D13).
+
+    ``waiting`` is who waits for whom already; whoever called a waiter waits with it.
+    """
+    ours = parent.chain() if parent is not None else []
+    seen: set[InFlight] = set()
+    pending = [target]
+    while ours and pending:
+        one = pending.pop()
+        if one in ours:
+            raise SelfWait(
+                f"Tool {target.identity.tool_name!r} was called from inside the same call, and "
+                "would wait for itself. The inner call was not made. Call it with other "
+                "arguments, or repeat on purpose with .again('a label')."
+            )
+        if one not in seen:
+            seen.add(one)
+            waiters = (one, *(waiter for waiter in waiting if one in waiter.chain()))
+            pending.extend(each.waits_for for each in waiters if each.waits_for is not None)
+
+
+class InFlightCalls:
+    """The calls of one run that are under way in this process."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._calls: dict[CallIdentity, InFlight] = {}
+        self._waiting: set[InFlight] = set()
+        self._held: set[InFlight] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._when_idle: Callable[[], None] | None = None
+
+    def enter(self, identity: CallIdentity, parent: InFlight | None) -> tuple[InFlight, bool]:
+        """Register a call. False: it is under way already, and a waiter for it is returned."""
+        with self._guard:
+            existing = self._calls.get(identity)
+            if existing is None:
+                mine = InFlight(identity, parent)
+                self._calls[identity] = mine
+                return mine, True
+            if existing.over is None:
+                existing.over = Future()
+            check_no_circle(existing, parent, self._waiting)
+            waiter = InFlight(identity, parent, waits_for=existing)
+            if parent is not None:
+                self._waiting.add(waiter)
+            return waiter, False
+
+    def stop_waiting(self, waiter: InFlight) -> None:
+        """A waiter goes on, whether what it waited for is over or not."""
+        with self._guard:
+            self._waiting.discard(waiter)
+
+    def leave(self, mine: InFlight) -> None:
+        """A call is over in this process, whatever became of it."""
+        with self._guard:
+            if self._calls.get(mine.identity) is mine:
+                del self._calls[mine.identity]
+            over = mine.over
+            idle = not self._calls
+        if over is not None:
+            over.set_result(None)
+        if idle and self._when_idle is not None:
+            self._when_idle()
+
+    def under_way(self) -> list[InFlight]:
+        """What is in flight, each with a future to wait for."""
+        with self._guard:
+            for one in self._calls.values():
+                if one.over is None:
+                    one.over = Future()
+            return list(self._calls.values())
+
+    def find(self, identity: CallIdentity) -> InFlight | None:
+        """The call with this identity, if it is under way."""
+        return self._calls.get(identity)
+
+    def call_when_idle(self, call: Callable[[], None]) -> list[InFlight]:
+        """Have this called when the last call is over. None is under way: never."""
+        with self._guard:
+            left = list(self._calls.values())
+            if left:
+                self._when_idle = call
+            return left
+
+    @contextlib.contextmanager
+    def held_back(self, mine: InFlight | None) -> Iterator[None]:
+        """Mark a call that waits for other tasks, so that two of them do not wait for each other.
+
+        See ``holding.py``.
+        """
+        if mine is None:
+            yield
+            return
+        with self._guard:
+            self._held.add(mine)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._held.discard(mine)
+
+    def others_are_busy(self, mine: InFlight | None) -> bool:
+        """Whether a tool runs that does not itself wait for something that is held back."""
+        with self._guard:
+            stuck = {one for held in self._held for one in held.chain()}
+            if mine is not None:
+                stuck.update(mine.chain())
+            return any(one not in stuck for one in self._calls.values())
+
+    # Calls of an event loop; the loop itself would not keep them alive.
+
+    @property
+    def tasks(self) -> frozenset[asyncio.Future[Any]]:
+        """The tasks that make calls of this run."""
+        return frozenset(self._tasks)
+
+    def keep(self, task: asyncio.Future[Any]) -> None:
+        """Keep a task alive until it is dropped."""
+        self._tasks.add(task)
+
+    def drop(self, task: asyncio.Future[Any]) -> None:
+        """A task is over."""
+        self._tasks.discard(task)

@@ -1,0 +1,54 @@
+"""What a caller wants of the engine, and what it gets: one call, and its receipt (L6)."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from nottwice.engine.session import Scope
+from nottwice.model.call import CallIdentity
+from nottwice.model.records import light_record
+from nottwice.model.sealing.secrets import Known
+from nottwice.model.tool import Tool
+
+T = TypeVar("T")
+
+
+@light_record(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a caller wants: one call, with everything its record needs."""
+
+    tool: Tool
+    scope: Scope
+    identity: CallIdentity
+    args_json: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    key: str | None = None
+    label: str | None = None
+    retry: bool = False
+    ask: str | None = None
+    """Why a person must approve this very call, whatever its tool says; None: nothing does."""
+    trace_id: str | None = None
+    clear_json: str | None = None
+    """The arguments with their secrets, if they have any; never written anywhere."""
+    secrets: Known | None = None
+
+
+@light_record(frozen=True, slots=True)
+class Receipt(Generic[T]):
+    """The proof that a call happened, and what it returned (L6)."""
+
+    value: T
+    replayed: bool
+    """False: it was produced just now. True: it is an earlier receipt."""
+    id: str
+    """The call's id, the same live and replayed; ingest by it, once."""
+    attempts: int
+    tool: str
+    settled_by: str | None = None
+    """What ended a doubt about it: ``verify`` or a decision; None if there was none."""
+
+    def __repr__(self) -> str:
+        # Without its value: that may be large, or secret, and receipts end up in logs (P227).
+        how = "replayed" if self.replayed else f"attempt {self.attempts}"
+        return f"<Receipt of {self.tool!r}, call {self.id}, {how}>"

@@ -1,0 +1,38 @@
+"""Tell the listeners how a call ended for its caller. Beside the call: it changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nottwice.engine import events
+from nottwice.engine.calls.requests import Receipt, Request
+from nottwice.model.call import CallRow
+
+
+def tell_listeners(
+    request: Request,
+    row: CallRow | None,
+    attempted: CallRow | None,
+    receipt: Receipt[Any] | None,
+    began: float,
+) -> None:
+    """Tell what the caller got; without a receipt it was an error."""
+    identity, session = request.identity, request.scope.session
+    if receipt is None and attempted is not None:
+        # An attempt was made here that has not ended, or that a waiter was torn away from.
+        row = attempted
+    seconds = session.clock.now() - began
+    events.tell(
+        events.CallEnded(
+            ledger=session.store.location,
+            run_id=identity.workflow_id,
+            step=identity.node_id,
+            tool=identity.tool_name,
+            call_id=identity.call_id if row is None else row.call_id,
+            attempts=0 if row is None else row.attempt,
+            outcome="failed" if row is None else events.ending(row),
+            replayed=receipt is not None and receipt.replayed,
+            seconds=max(0.0, seconds),
+        ),
+        session.store,
+    )

@@ -1,0 +1,233 @@
+"""How a run comes to wait for a person: the review, and the error that tells where to decide.
+
+Promises kept here: P14 (the review is written by the same commit that stops the run), P133 (an
+error names a review only if no other one can be meant).
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.session import Session
+from nottwice.errors import (
+    ApprovalNeeded,
+    BudgetSpent,
+    QuestionOpen,
+    ReplayDriftError,
+    ReplayUnsafeError,
+    ResultNotKept,
+    RunBlocked,
+)
+from nottwice.model import values
+from nottwice.model.asked import options_of
+from nottwice.model.call import CallRow, call_from_row
+from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
+from nottwice.model.run import RunStatus
+from nottwice.model.sealing.secrets import COVER, covered
+from nottwice.store.interface import ReviewWrite, RunUpdate
+
+MOST_ARGUMENT_CHARACTERS = 200
+
+
+def open_review(
+    session: Session,
+    row: CallRow,
+    reason: str,
+    *,
+    kind: ReviewKind = ReviewKind.IN_DOUBT,
+) -> Doing[RunBlocked]:
+    """Make the run wait for a person, and return the error that says so.
+
+    Durable: review, reason and the run's status, when it returns.
+    """
+    now = session.clock.now()
+    found = yield Read(lambda store: store.open_reviews(session.run_id))
+    review = next((one for one in found if is_about(one, row, kind)), None)
+    writes: tuple[ReviewWrite, ...] = ()
+    if review is None:
+        review = new_review(row, kind, reason, now=now)
+        writes = (ReviewWrite(review),)
+    known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
+    evidence: tuple[Evidence, ...] = ()
+    if not any((item.attempt_id, item.text) == (row.attempt_id, reason) for item in known):
+        # Said once is enough, however often the run is opened while it waits.
+        evidence = (Evidence(session.run_id, row.call_id, row.attempt_id, now, "engine", reason),)
+    waits = session.stops.waits([review])
+    yield from session.commit(
+        reviews=writes, evidence=evidence, run=RunUpdate(RunStatus.WAITING, now, waits=waits)
+    )
+    session.say("ask a person", row, f"review={review.review_id} reason={reason!r}")
+    known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
+    return blocked_by(session, review, row=row, evidence=known, unused=reason)
+
+
+def new_review(row: CallRow, kind: ReviewKind, reason: str, *, now: float) -> Review:
+    """A question to a person about one call."""
+    return Review(
+        review_id=secrets.token_hex(4),
+        kind=kind,
+        status=ReviewStatus.OPEN,
+        identity=row.identity,
+        call_id=row.call_id,
+        attempt_id=row.attempt_id,
+        summary=reason,
+        opened_at=now,
+    )
+
+
+def is_about(review: Review, row: CallRow, kind: ReviewKind) -> bool:
+    """Whether this review asks, or has asked, just that: one question, one review (P132)."""
+    # An accepted drift is used where it is met; what is refused after that is another drift.
+    open_still = review.status is ReviewStatus.OPEN or kind is not ReviewKind.DRIFT
+    return (
+        open_still
+        and review.kind is kind
+        and review.identity == row.identity
+        and review.attempt_id == row.attempt_id
+    )
+
+
+def blocked_by(
+    session: Session,
+    review: Review,
+    *,
+    row: CallRow | None = None,
+    evidence: Sequence[Evidence] = (),
+    unused: str | None = None,
+) -> RunBlocked:
+    """The error of a run that waits for this review.
+
+    ``unused`` says why a decision that was made cannot be used yet.
+    """
+    command = decide_command(review.review_id, session.store.location)
+    kind, did_not = _ERRORS[review.kind]
+    waits = f"The run waits for a person. Decide with: {command}"
+    if review.decision is not None:
+        said = f"{review.decision.by} decided {review.decision.verb.value!r}, which is"
+        waits = (
+            f"{said} used when the code asks for this call again: ask for it before any new effect."
+        )
+        if unused is not None:
+            waits = f"{said} kept, and cannot be used yet: {unused}."
+    return kind(
+        f"{_what(session, review, row)} {did_not} {waits}",
+        review_id=review.review_id,
+        review_ids=(review.review_id,),
+        run_id=session.run_id,
+        call=call_from_row(row) if row else None,
+        call_id=review.call_id,
+        evidence=tuple(f"{item.source}: {item.text}" for item in evidence),
+        command=command,
+    )
+
+
+def blocked_by_all(
+    session: Session, blocked: Sequence[RunBlocked], *, refused: CallRow | None = None
+) -> RunBlocked:
+    """One error for all that the run waits for. It has a ``review_id`` only if it waits for one.
+
+    ``refused`` is the intent of a call that was not made because of them. The caller that asked
+    for it must not answer for another call, so then there is no ``review_id`` at all (P133).
+    """
+    errors = list({error.review_id or id(error): error for error in reversed(blocked)}.values())
+    errors.reverse()
+    only = errors[0] if len(errors) == 1 else None
+    if only is not None and (refused is None or only.facts.get("call_id") == refused.call_id):
+        return only
+    waits = " ".join(f"({number}) {error.message}" for number, error in enumerate(errors, 1))
+    what = f"Run {session.run_id!r} waits for {len(errors)} decisions, and nothing new was sent:"
+    if refused is not None:
+        what = (
+            f"{call_text(refused)} was not run, and nothing was sent for it: run "
+            f"{session.run_id!r} makes no new effect while it waits because of another call."
+        )
+    kinds = {type(error) for error in errors}
+    kind = kinds.pop() if len(kinds) == 1 else RunBlocked
+    return kind(
+        f"{what} {waits}",
+        review_id=None,
+        review_ids=tuple(error.review_id for error in errors if error.review_id is not None),
+        run_id=session.run_id,
+        call=call_from_row(refused) if refused else None,
+        call_id=refused.call_id if refused else None,
+        command=f"nottwice reviews --store {shlex.quote(session.store.location)}",
+    )
+
+
+def refused_by(session: Session, reviews: Sequence[Review], refused: CallRow) -> RunBlocked:
+    """The error of a call that was not made because of these reviews (D11)."""
+    blocked = [blocked_by(session, review) for review in reviews]
+    return blocked_by_all(session, blocked, refused=refused)
+
+
+def _what(session: Session, review: Review, row: CallRow | None) -> str:
+    """What it is about, as a sentence."""
+    if review.kind is ReviewKind.QUESTION:
+        options = options_of(review)
+        answers = f" Answers: {', '.join(options)}." if options else ""
+        return f"Run {session.run_id!r} asks: {review.summary}{answers}"
+    if review.kind in (
+        ReviewKind.APPROVAL,
+        ReviewKind.BUDGET,
+        ReviewKind.RESTORED,
+        ReviewKind.CORRUPT,
+    ):
+        return f"Run {session.run_id!r}: {review.summary}."
+    call = call_text(row) if row else review.identity.tool_name
+    return f"{call} in run {session.run_id!r}: {review.summary}."
+
+
+_ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {
+    ReviewKind.IN_DOUBT: (
+        ReplayUnsafeError,
+        "It was not run again, and no result was invented.",
+    ),
+    ReviewKind.RESULT: (
+        ResultNotKept,
+        "It was not run again, and nothing was handed out in its place.",
+    ),
+    ReviewKind.DRIFT: (ReplayDriftError, "Nothing was sent."),
+    ReviewKind.QUESTION: (QuestionOpen, "Nobody has answered yet, and nothing more was done."),
+    ReviewKind.UNDEPLOYABLE: (RunBlocked, "Nothing was sent."),
+    ReviewKind.CORRUPT: (RunBlocked, "Nothing was sent."),
+    ReviewKind.RESTORED: (
+        RunBlocked,
+        "Nothing was sent, and nothing that was in doubt was settled. Look up what it did since.",
+    ),
+    ReviewKind.BUDGET: (BudgetSpent, "Nobody has raised it yet, and no model was asked."),
+    ReviewKind.APPROVAL: (ApprovalNeeded, "Nobody has approved it yet, and it was not sent."),
+}
+
+
+def decide_command(review_id: str, location: str) -> str:
+    """The command a person types to decide."""
+    return f"nottwice decide {review_id} --store {shlex.quote(location)}"
+
+
+def call_text(row: CallRow) -> str:
+    """A call as a person would write it, shortened."""
+    return written_call(row.identity.tool_name, values.decode_object(row.args_json))
+
+
+def written_call(tool_name: str, args: Mapping[str, Any]) -> str:
+    """The same for a call that has no row yet. What is secret in it is not shown."""
+    told = ((name, covered(value, COVER)) for name, value in args.items())
+    inside = ", ".join(f"{name}={value!r}" for name, value in told)
+    if len(inside) > MOST_ARGUMENT_CHARACTERS:
+        inside = inside[:MOST_ARGUMENT_CHARACTERS] + "…"
+    return f"{tool_name}({inside})"
+
+
+def closing_reviews(session: Session, row: CallRow, *, by: str) -> Doing[tuple[ReviewWrite, ...]]:
+    """The writes that close what is still open about a call whose doubt has ended."""
+    now = session.clock.now()
+    found = yield Read(lambda store: store.open_reviews(session.run_id))
+    return tuple(
+        ReviewWrite(review.closed(by, now=now), review.version)
+        for review in found
+        if review.identity == row.identity and review.kind is ReviewKind.IN_DOUBT
+    )

@@ -1,0 +1,281 @@
+"""What is known about one call in doubt, and how is it told to a person?
+
+Gathered from the ledger, the holder's life, ``verify`` and reviews, as the facts that the decision
+table asks for. Promise kept here: P131 (automatic attempts are bounded, over all processes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nottwice.engine.asks import Doing, Outcome, Read
+from nottwice.engine.calls.in_flight import living
+from nottwice.engine.calls.invocation import Invocation
+from nottwice.engine.hiding import hide
+from nottwice.engine.session import Session
+from nottwice.model.call import CallRow
+from nottwice.model.decision import Answer, Facts, Settle, Verdict
+from nottwice.model.decision import Attempt as AttemptLife
+from nottwice.model.printable import one_line
+from nottwice.model.replay_class import stricter
+from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
+from nottwice.model.run import Life
+from nottwice.model.tool import Tool, Verification
+
+FIRST_WAIT_SECONDS = 0.5
+MOST_WAIT_SECONDS = 5.0
+MOST_ERROR_CHARACTERS = 500
+
+_VERDICTS = {Verb.HAPPENED: Verdict.HAPPENED, Verb.DID_NOT_HAPPEN: Verdict.DID_NOT_HAPPEN}
+
+
+@dataclass(slots=True)
+class Doubt:
+    """What is known about one call in doubt, growing until it decides."""
+
+    session: Session
+    tool: Tool
+    row: CallRow
+    invocation: Invocation | None
+    unfit: str
+    """Why the tool cannot be invoked with what is recorded; empty: it can, or was not tried."""
+    life: AttemptLife
+    over_since: float
+    review: Review | None = None
+    """The one about this very attempt, open or decided."""
+    person_asked: bool = False
+    """A review of this call is open, of whichever attempt."""
+    answer: Answer | None = None
+    asked_at: float = 0.0
+    result: object = None
+    said: str = ""
+    waited_seconds: float = 0.0
+    rested_after: str = ""
+    """The attempt after which the wait of the retry policy is over."""
+    deadline: float = 0.0
+
+    @property
+    def licensed(self) -> bool:
+        """Whether a person has decided."""
+        return self.review is not None and self.review.status is ReviewStatus.DECIDED
+
+    def facts(self) -> Facts:
+        decision = self.review.decision if self.review else None
+        return Facts(
+            replay_class=stricter(self.row.replay_class, self.tool.replay_class),
+            status=self.row.status,
+            attempt=self.life,
+            window_open=self._window_is_open() and self.may_try_again(),
+            can_verify=self.tool.verify is not None,
+            answer=self.answer,
+            settle=self._settle(),
+            patience=self.session.clock.now() + self._wait_seconds() <= self.deadline,
+            review_open=self.person_asked,
+            verdict=_VERDICTS.get(decision.verb) if decision else None,
+        )
+
+    def take(self, outcome: Outcome, known: Sequence[Evidence]) -> None:
+        """Keep what ``verify`` said, as an answer, and as evidence unless that is known already."""
+        reply, said_before = outcome.value, self.said
+        if isinstance(reply, Verification):
+            self.answer, self.result = reply.answer, reply.result
+            self.said = f"verify answered: {reply.answer.value}"
+        else:
+            self.answer = Answer.UNKNOWN
+            self.said = said_otherwise(outcome, self.tool)
+        self.said = hide(self.said, self.tool)
+        # However often it is asked: the same answer is one piece of evidence.
+        told = {(item.source, item.attempt_id, item.text) for item in known}
+        text = _kept_text(self.said)
+        if self.said != said_before and ("verify", self.row.attempt_id, text) not in told:
+            self.note("verify", self.said)
+
+    def note(self, source: str, text: str) -> None:
+        row, now = self.row, self.session.clock.now()
+        text = _kept_text(hide(text, self.tool))
+        self.session.pending.add_evidence(
+            Evidence(self.session.run_id, row.call_id, row.attempt_id, now, source, text)
+        )
+
+    def next_wait(self) -> float:
+        seconds = self._wait_seconds()
+        self.waited_seconds += seconds
+        return seconds
+
+    def may_try_again(self) -> bool:
+        """Whether another attempt is possible and worth it; a person's word always counts."""
+        return self.invocation is not None and (self.licensed or not self._used_up())
+
+    def rest_seconds(self) -> float:
+        """How long the retry policy waits after the last attempt; 0 once that was waited for."""
+        failure = self.row.failure
+        if failure is None or self.licensed or self.rested_after == self.row.attempt_id:
+            return 0.0
+        self.rested_after = self.row.attempt_id
+        delay = self.tool.retry.delay_seconds(
+            failure,
+            failed_attempts=self.row.failed_attempts,
+            random_unit=self.session.clock.random_unit(),
+        )
+        passed = self.session.clock.now() - (self.row.finished_at or self.row.started_at)
+        return max(0.0, (delay or 0.0) - max(0.0, passed))
+
+    def failed_again(self, row: CallRow) -> None:
+        """Take in another attempt that did not end the doubt."""
+        over = row.finished_at is not None
+        self.row, self.life = row, AttemptLife.OVER if over else AttemptLife.MAYBE_ALIVE
+        self.over_since = row.finished_at or self.session.clock.now()
+        self.review, self.answer, self.said = None, None, ""
+
+    def reason(self) -> str:
+        """Why a person is needed, in one sentence."""
+        row = self.row
+        if self.life is AttemptLife.MAYBE_ALIVE:
+            ended = "its holder may still be alive"
+            if row.failure is not None:
+                ended = f"attempt {row.attempt} was stopped, but what it started may go on"
+        elif row.failure is not None:
+            ended = f"attempt {row.attempt} ended with {self._error_text()}"
+        else:
+            ended = f"its process died during attempt {row.attempt}"
+        if self.answer is Answer.DID_NOT_HAPPEN:
+            why = "verify found no trace of it, but it may still arrive"
+            if self._settle() is Settle.NOT_DECLARED:
+                why += " (the tool declares no settle time)"
+            elif self._used_up():
+                why = f"verify found no trace of it, but {self._used_up()}"
+            elif self.person_asked:
+                why = "verify found no trace of it, but a person has been asked"
+        elif self.said:
+            why = self.said
+        else:
+            why = "the tool has no verify hook"
+        told = (ended, self._why_not_sent(), why)
+        return f"it may or may not have happened: {', and '.join(filter(None, told))}"
+
+    def _why_not_sent(self) -> str:
+        """Why a call with a key is not sent again with it; empty for any other call."""
+        kind = stricter(self.row.replay_class, self.tool.replay_class)
+        if self.unfit:
+            return f"its recorded arguments no longer fit the tool ({self.unfit.rstrip('.')})"
+        if not kind.keyed or self.row.key is None:
+            return ""
+        used_up = self._used_up()
+        if used_up:
+            return used_up
+        return "" if self._window_is_open() else "its upstream may have forgotten its key"
+
+    def _used_up(self) -> str:
+        """Why no further attempt is made without a person (P131); empty: one may be made."""
+        row = self.row
+        return self.tool.retry.why_not_again(
+            row.failure, failed_attempts=row.failed_attempts, lost_attempts=row.lost_attempts
+        )
+
+    def _error_text(self) -> str:
+        """The exception of the last attempt. It was recorded without the secrets we know."""
+        failure = self.row.kept_failure()
+        told = hide(failure.message, self.tool)[:MOST_ERROR_CHARACTERS]
+        return one_line(f"{failure.error_type}: {told}" if told else failure.error_type)
+
+    def _window_is_open(self) -> bool:
+        row = self.row
+        if row.key is None or row.key_since is None or row.window_seconds is None:
+            return False
+        closes_at = self.tool.window_closes_at(
+            key_since=row.key_since, recorded_seconds=row.window_seconds
+        )
+        # A clock that jumped back must not reopen a window: since-in-the-future is closed.
+        return row.key_since - 1.0 <= self.session.clock.now() < closes_at
+
+    def _settle(self) -> Settle:
+        if self.tool.settles_seconds is None:
+            return Settle.NOT_DECLARED
+        # An answer is as old as its question: the upstream may apply while verify is looking.
+        looked_at = self.session.clock.now() if self.answer is None else self.asked_at
+        passed = looked_at >= self.over_since + self.tool.settles_seconds
+        return Settle.PASSED if passed else Settle.WAITING
+
+    def _wait_seconds(self) -> float:
+        if self.answer is Answer.DID_NOT_HAPPEN and self.tool.settles_seconds is not None:
+            return max(0.0, self.over_since + self.tool.settles_seconds - self.session.clock.now())
+        return min(MOST_WAIT_SECONDS, FIRST_WAIT_SECONDS + self.waited_seconds)
+
+
+def _kept_text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()[:2000]
+
+
+def look_into(
+    session: Session,
+    tool: Tool,
+    row: CallRow,
+    invocation: Invocation | None,
+    *,
+    unfit: str = "",
+) -> Doing[Doubt]:
+    """Gather what can be known about the attempt that left the doubt."""
+    now = session.clock.now()
+    reviews = yield from reviews_of(session, row)
+    doubt = Doubt(
+        session=session,
+        tool=tool,
+        row=row,
+        invocation=invocation,
+        unfit=unfit,
+        life=AttemptLife.OVER,
+        over_since=now,
+        review=next((one for one in reviews if one.attempt_id == row.attempt_id), None),
+        person_asked=any(one.status is ReviewStatus.OPEN for one in reviews),
+        deadline=now + session.patience_seconds,
+    )
+    if row.attempt_id in living:
+        # Its waiter is gone, but its body still runs in this very process.
+        doubt.life = AttemptLife.MAYBE_ALIVE
+    elif row.finished_at is not None:
+        # The holder itself recorded that the attempt is over.
+        doubt.over_since = row.finished_at
+    elif row.holder_id != session.holder.holder_id:
+        life = yield Read(lambda store: store.life_of(row.holder_id))
+        if life is Life.DEAD:
+            doubt.over_since = yield from _proven_dead_since(doubt)
+        else:
+            doubt.life = AttemptLife.MAYBE_ALIVE
+    elif row.failure is not None:
+        # It was stopped in this very process, and a thread that it started may still run.
+        doubt.life = AttemptLife.MAYBE_ALIVE
+    # An attempt cannot end before it began, whatever the clock of the process that saw its end.
+    doubt.over_since = max(doubt.over_since, row.started_at)
+    return doubt
+
+
+def reviews_of(session: Session, row: CallRow) -> Doing[list[Review]]:
+    """The reviews of doubts about this call that are open, or decided and not used yet."""
+    reviews: list[Review] = yield Read(lambda store: store.open_reviews(session.run_id))
+    return [
+        one for one in reviews if one.identity == row.identity and one.kind is ReviewKind.IN_DOUBT
+    ]
+
+
+def said_otherwise(outcome: Outcome, tool: Tool) -> str:
+    """What became of a ``verify`` hook that gave none of its four answers."""
+    if outcome.error is not None:
+        return f"verify raised {type(outcome.error).__name__}: {outcome.error}"
+    if outcome.still_running:
+        return f"verify took longer than {tool.verify_limit_seconds:g} s"
+    return (
+        f"verify returned {type(outcome.value).__name__} instead of nt.happened(result), "
+        "nt.did_not_happen(), nt.still_running() or nt.unknown()"
+    )
+
+
+def _proven_dead_since(doubt: Doubt) -> Doing[float]:
+    """When the death was first proven; from then on the upstream had time to settle."""
+    row, now = doubt.row, doubt.session.clock.now()
+    known = yield Read(lambda store: store.evidence(row.identity.workflow_id, row.call_id))
+    for item in known:
+        if item.source == "ownership" and item.attempt_id == row.attempt_id:
+            return float(min(item.at, now))
+    doubt.note("ownership", f"holder {row.holder_id[:8]} is proven dead")
+    return now

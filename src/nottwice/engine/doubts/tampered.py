@@ -1,0 +1,108 @@
+"""A run whose rows are not as nottwice wrote them: it is not believed, and waits (L9).
+
+Whoever opens a sealed run asks the store first whether everything of it adds up. If not, the run is
+given up at once, with a review that says what is wrong: nothing in doubt is settled and no code of
+the run is run. A row that turns out to be wrong while the run goes on stops it as well. The review
+closes by itself when everything fits again: somebody restored the rows, or vouched for them.
+Promise kept here: P98.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nottwice.engine.asks import Doing, Read, Write
+from nottwice.engine.doubts.blocking import decide_command
+from nottwice.engine.session import Session
+from nottwice.engine.waits import stops
+from nottwice.errors import LedgerTampered
+from nottwice.model import values
+from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity
+from nottwice.model.review import Review, ReviewKind, ReviewStatus
+from nottwice.model.run import RunStatus
+from nottwice.model.tool import OWN_PREFIX
+from nottwice.store.interface import Commit, ReviewWrite, RunUpdate
+
+_ABOUT = f"{OWN_PREFIX}seal"
+_MOST_SHOWN = 3
+
+
+def look_at_seals(session: Session) -> Doing[None]:
+    """Raise LedgerTampered if a run that was there before does not add up."""
+    if session.found is None:
+        return
+    flaws: list[str] = yield Read(lambda store: store.flaws(session.run_id))
+    if flaws:
+        more = [f"and {len(flaws) - _MOST_SHOWN:,} things more"] if flaws[_MOST_SHOWN:] else []
+        raise LedgerTampered(
+            "; ".join([one.rstrip(".") for one in flaws[:_MOST_SHOWN]] + more) + "."
+        )
+    if session.found.status is RunStatus.WAITING:
+        yield from _close(session)
+
+
+def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[LedgerTampered]:
+    """Make the run wait for a person, and return the error that says so.
+
+    Durable: the review and the run's status, when it returns. ``release``: give the run up, too.
+    """
+    now = session.clock.now()
+    wanted = _review(session.run_id, str(found), now=now)
+    known: Review | None = yield Read(lambda store: store.load_review(wanted.review_id))
+    writes: tuple[ReviewWrite, ...] = ()
+    if known is None:
+        writes = (ReviewWrite(wanted),)
+    elif known.status is not ReviewStatus.OPEN:
+        # It was mended, and is broken in the same way again.
+        again = replace(
+            known,
+            status=ReviewStatus.OPEN,
+            version=known.version + 1,
+            decision=None,
+            closed_by=None,
+            closed_at=None,
+        )
+        writes = (ReviewWrite(again, known.version),)
+    waits = (stops.wait_for(wanted),)
+    update = RunUpdate(RunStatus.WAITING, now, waits=waits, release=release)
+    session.note_review()
+    # Nothing rides along: it would be built upon what is not believed.
+    run_id, fence = session.run_id, session.fence
+    yield Write(Commit(workflow_id=run_id, fence=fence, reviews=writes, run=update))
+    session.say("ask a person", wanted.identity, f"review={wanted.review_id}")
+    command = decide_command(wanted.review_id, session.store.location)
+    return LedgerTampered(
+        f"Run {run_id!r} is not believed: {found} Nothing was sent, and nothing that was in doubt "
+        "was settled. The run waits for a person. See all that does not fit: nottwice audit "
+        "--verify. Then restore it from a backup, vouch for it as it is (nottwice audit --adopt), "
+        f"or decide with: {command}",
+        review_id=wanted.review_id,
+        run_id=session.run_id,
+        command=command,
+    )
+
+
+def _close(session: Session) -> Doing[None]:
+    """Everything fits again, so nobody need look any more."""
+    now = session.clock.now()
+    for review in (yield Read(lambda store: store.open_reviews(session.run_id))):
+        if review.kind is ReviewKind.CORRUPT and review.status is ReviewStatus.OPEN:
+            closed = review.closed("seals that fit", now=now)
+            yield from session.commit(reviews=(ReviewWrite(closed, review.version),))
+
+
+def _review(run_id: str, flaws: str, *, now: float) -> Review:
+    identity = CallIdentity(
+        run_id, ROOT_NODE, FIRST_CHECKPOINT, _ABOUT, values.hash_of({"flaws": flaws})
+    )
+    return Review(
+        # From what it is about, so that whoever opens the run next asks the same question.
+        review_id=identity.call_id[:8],
+        kind=ReviewKind.CORRUPT,
+        status=ReviewStatus.OPEN,
+        identity=identity,
+        call_id=identity.call_id,
+        attempt_id="",
+        summary=f"it is not believed: {flaws}",
+        opened_at=now,
+    )

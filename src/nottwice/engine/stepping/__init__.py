@@ -1,0 +1,1 @@
+"""Which step is the code in, and has it drifted from the ledger?"""

@@ -1,0 +1,1 @@
+"""What is on record, and what of it is removed?"""

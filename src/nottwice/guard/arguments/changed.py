@@ -1,0 +1,98 @@
+"""Did a tool change what it was given? Then the change is lost: on replay, or for the caller.
+
+A receipt holds the result of a call, and no body runs for it. So a list that the tool appended to
+live stays as it was when the call is replayed, and the program goes on with other data. Where the
+tool works on a copy (an async tool, or an annotation such as ``list[str]``, which is validated into
+a new list) the caller never sees the change. Neither can be repaired here, but it must not be
+silent: the first time is a warning, in the log and in Python.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from nottwice.errors import NottwiceError
+from nottwice.guard.arguments.binding import Signature
+from nottwice.model import values
+
+log = logging.getLogger("nottwice")
+_FIXED = frozenset({str, int, float, bool, type(None), bytes})
+_SEEN_ONCE = (
+    "The caller sees the change now, and will not see it when the call is replayed, because a "
+    "receipt holds only the result. Return what is new, or let the tool work on a copy."
+)
+_NEVER_SEEN = (
+    "It works on a copy, so the caller does not see the change. Return what is new. If the change "
+    "is not meant for the caller, make it to a copy of its own: list(...), dict(...)."
+)
+
+Args = tuple[Any, ...]
+Kwargs = Mapping[str, Any]
+
+
+class ChangeWatch:
+    """Looks after the live calls of one tool, until it has warned once."""
+
+    def __init__(self, signature: Signature, *, tool: str) -> None:
+        self._signature = signature
+        self._tool = tool
+        self._warned = False
+
+    def look(self, args: Args, kwargs: Kwargs, recorded: str, invoked: tuple[Args, Kwargs]) -> None:
+        """Compare what the tool got for ``args`` and ``kwargs`` with the record, which was made
+        before it ran.
+
+        Only lists, dicts, models and the like are looked at: numbers and texts cannot change. What
+        the caller did to a list of which the tool got a copy is not the tool's doing.
+        """
+        if self._warned:
+            return
+        for value in (*invoked[0], *invoked[1].values()):
+            if type(value) not in _FIXED:
+                break
+        else:
+            return
+        changed = self._changed_by_body(*invoked, recorded)
+        if changed and self._changed(args, kwargs, recorded):
+            self._warn(", ".join(changed), _SEEN_ONCE)
+        elif changed:
+            # Of what cannot be changed, such as a part of a graph's state, a copy is expected.
+            given = self._signature.name_arguments(args, kwargs)
+            lost = [name for name in changed if type(given.get(name)) in (list, dict, set)]
+            if lost:
+                self._warn(", ".join(lost), _NEVER_SEEN)
+
+    def _changed_by_body(self, args: Args, kwargs: Kwargs, recorded: str) -> list[str]:
+        suspected = self._changed(args, kwargs, recorded)
+        if not suspected:
+            return []
+        # A validator may read its own output in another way, and that is no change.
+        now, before = self._signature.name_arguments(args, kwargs), values.decode_object(recorded)
+        same = {
+            name
+            for name, value in now.items()
+            if type(value) in (list, dict) and value == before.get(name)
+        }
+        return [name for name in suspected.split(", ") if name not in same]
+
+    def _changed(self, args: Args, kwargs: Kwargs, recorded: str) -> str:
+        try:
+            now = values.encode_known(self._signature.bind(args, kwargs).plain)
+        except NottwiceError as error:
+            # It fitted before the tool ran.
+            return str(error.facts.get("parameter") or "of an argument")
+        if now == recorded:
+            return ""
+        before, after = values.decode_object(recorded), values.decode_object(now)
+        return ", ".join(name for name in after if before.get(name) != after[name])
+
+    def _warn(self, names: str, what_is_lost: str) -> None:
+        self._warned = True
+        text = f"Tool {self._tool!r} changed its argument {names} in place. {what_is_lost}"
+        log.warning("%s", text)
+        # At the line that called the tool: _warn, look, look_after, call and the protected
+        # function lie in between.
+        warnings.warn(text, RuntimeWarning, stacklevel=6)

@@ -1,0 +1,139 @@
+"""How does a call with secrets become one that can be written down? (L9)
+
+Its record, its hash and what people see are made of fingerprints; the tool gets what the caller
+gave. Whatever would carry a secret past that is refused before anything happens: no key, a secret
+repeated in another argument, in the idempotency key or in a label. Promises kept here: P101, P102.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pydantic
+
+from nottwice.engine import hiding
+from nottwice.engine.drivers import drive
+from nottwice.engine.secret_key import key_of_run
+from nottwice.engine.session import Session
+from nottwice.errors import InvalidArguments, InvalidId, InvalidKey, KeyMissing
+from nottwice.guard.arguments.binding import BoundArguments
+from nottwice.guard.arguments.secrets import Shape, replace_secrets
+from nottwice.model import values
+from nottwice.model.records import frozen_record
+from nottwice.model.sealing.keyring import Key
+from nottwice.model.sealing.secrets import Known, fingerprint
+
+
+@frozen_record(frozen=True, slots=True)
+class Covered:
+    """The arguments of one call without their secrets, and what only this process knows."""
+
+    bound: BoundArguments
+    clear_json: str
+    secrets: Known
+
+    def check(self, *, tool: str, key: str | None, label: str | None) -> None:
+        """Refuse a key or a label that is made of a secret: both are written down."""
+        if key is not None and self.secrets.is_in(json.dumps(key, ensure_ascii=False)):
+            raise InvalidKey(
+                f"Tool {tool!r} was not run: its idempotency key repeats a secret argument, and a "
+                "key is written down and sent. Make it of other arguments.",
+                tool=tool,
+            )
+        if label is not None and self.secrets.is_in(json.dumps(label, ensure_ascii=False)):
+            raise InvalidId(
+                f"Tool {tool!r} was not run: the label of its repeat holds a secret argument, and "
+                "a label is written down. Use another one."
+            )
+
+
+def cover(
+    bound: BoundArguments,
+    shapes: Mapping[str, Shape],
+    *,
+    tool: str,
+    volatile: Collection[str],
+    session: Session,
+) -> Covered:
+    """Put fingerprints in place of the secrets of one call.
+
+    A volatile secret is no part of what the call is: it is left out, and needs no key.
+    """
+    found: list[Any] = []
+
+    def covered(plain: dict[str, Any], see: Callable[[Any], Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, value in plain.items():
+            if name not in shapes:
+                made[name] = value
+            elif name in volatile:
+                replace_secrets(value, shapes[name], see)
+            else:
+                make = _maker(_key(session, tool), f"{tool}.{name}", see)
+                made[name] = replace_secrets(value, shapes[name], make)
+        return made
+
+    plain = covered(bound.plain, found.append)
+    # A volatile one of a type that is never written is not among them, and is to be hidden, too.
+    found += [
+        value.get_secret_value()
+        for value in map(bound.values.get, volatile)
+        if isinstance(value, pydantic.SecretStr)
+    ]
+    secrets = Known()
+    secrets.learn(found)
+    hiding.learn(found)
+    _refuse_repeated(plain, secrets, tool=tool)
+    return Covered(
+        bound=replace(
+            bound,
+            plain=plain,
+            normal=covered(bound.normal, _ignore),
+            identity=covered(bound.identity, _ignore),
+            surveyed=None,
+        ),
+        clear_json=values.encode_known(bound.plain),
+        secrets=secrets,
+    )
+
+
+def _key(session: Session, tool: str) -> Key:
+    if session.secret_key is None:
+        ring = session.keys()
+        if ring is None:
+            raise KeyMissing(
+                f"Tool {tool!r} was not run: it takes a secret, of which only a keyed fingerprint "
+                "may be kept, and there is no key. Nothing was sent or written. Make one: nottwice "
+                "key. Put it into NOTTWICE_KEY, or into a file that NOTTWICE_KEY_FILE names.",
+                tool=tool,
+            )
+        session.keep_secret_key(drive(key_of_run(session, ring), session))
+    assert session.secret_key is not None
+    return session.secret_key
+
+
+def _maker(key: Key, where: str, see: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def make(plain: Any) -> dict[str, str]:
+        see(plain)
+        return fingerprint(key, where, plain)
+
+    return make
+
+
+def _ignore(plain: Any) -> None:
+    """The same secrets in their other form were seen already."""
+
+
+def _refuse_repeated(plain: dict[str, Any], secrets: Known, *, tool: str) -> None:
+    for name, value in plain.items():
+        if secrets.is_in(values.encode_known(value), short=False):
+            raise InvalidArguments(
+                f"Tool {tool!r} was not run: its argument {name!r} repeats a secret that another "
+                "one is marked to be, and would be written down. Mark it as well, or leave the "
+                "secret out of it.",
+                tool=tool,
+                parameter=name,
+            )

@@ -1,0 +1,344 @@
+"""What does an expression in a function's source stand for? Read with ``ast``; nothing is run.
+
+Names are looked up as Python would: in the function, around it, in its module. A local variable
+stands for what is assigned to it, a parameter for its annotation, a call for what it makes: so
+``client`` is ``httpx.Client`` after ``with httpx.Client() as client:``. What only a run could tell
+(an item of a dict, a parameter without annotation) has no meaning here, and none is guessed.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import inspect
+import sys
+import tokenize
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+from nottwice.guard.check.references import (
+    MISSING,
+    closure_of,
+    find_function,
+    is_part_of_program,
+    static_attribute,
+)
+from nottwice.model.records import frozen_record
+from nottwice.model.waiver import Waivers, read_waivers
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_MOST_HOPS = 40
+_SAME_MODULE = {"posix": "os", "nt": "os", "_io": "io", "genericpath": "os"}
+
+
+@frozen_record(frozen=True, slots=True)
+class Source:
+    """One file of Python."""
+
+    path: str
+    tree: ast.Module
+    waivers: Waivers
+
+
+@functools.lru_cache(maxsize=512)
+def read_source(path: str) -> Source | None:
+    """Parse a file; None if it cannot be read as Python."""
+    try:
+        with tokenize.open(path) as file:
+            text = file.read()
+        return Source(path, ast.parse(text), read_waivers(text))
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+@frozen_record(frozen=True, slots=True, eq=False)
+class Meaning:
+    """What an expression stands for."""
+
+    origin: str
+    """The dotted name that it stems from: ``httpx.Client.post``."""
+    value: Any = MISSING
+    """The object, where it is there already: a module, a class, a function, an instance."""
+    is_made: bool = False
+    """It is an instance of the class that ``value`` is."""
+    local: tuple[FunctionNode, Frame] | None = None
+    """It is a function inside of a function, which is not there before that runs."""
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """A piece of source in which names mean something: a function, or a block of a module."""
+
+    source: Source
+    node: ast.AST
+    names: Mapping[str, Any]
+    """What is there already: globals and closure."""
+    outer: Frame | None = None
+    owner: type | None = None
+    """The class whose method it is."""
+    written: dict[str, list[ast.AST]] = field(default_factory=dict)
+    """What is assigned to each local name."""
+    hops: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in _assignments(self.node):
+            self.written.setdefault(name, []).append(value)
+
+    def meaning(self, node: ast.AST | None) -> Meaning | None:
+        """What an expression stands for; None if that cannot be told."""
+        if node is None or self.hops >= _MOST_HOPS:
+            return None
+        self.hops += 1
+        try:
+            return self._meaning(node)
+        finally:
+            self.hops -= 1
+
+    def text_of(self, node: ast.expr) -> str:
+        """The constant text that an expression holds, or the name that it stems from."""
+        found = self.meaning(node)
+        if found is None:
+            return ""
+        return found.value if isinstance(found.value, str) else found.origin
+
+    def _meaning(self, node: ast.AST) -> Meaning | None:
+        match node:
+            case ast.Name(id=name):
+                return self._name(name)
+            case ast.Attribute(value=base, attr=name):
+                return self._attribute(self.meaning(base), name)
+            case ast.Call(func=function):
+                return self._made_by(self.meaning(function))
+            case ast.Await(value=inner) | ast.NamedExpr(value=inner):
+                return self.meaning(inner)
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                # A path, or a number, which means nothing here either way.
+                found = [each for each in (self.meaning(left), self.meaning(right)) if each]
+                return next((each for each in found if each.origin.startswith("pathlib.")), None)
+            case ast.IfExp(body=one, orelse=other):
+                return self.meaning(one) or self.meaning(other)
+            case ast.BoolOp(values=values):
+                return next(filter(None, map(self.meaning, values)), None)
+            case ast.Constant(value=str(text)):
+                return Meaning("builtins.str", text)
+            case ast.Lambda() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                return Meaning("", local=(node, self))
+            case ast.arg(arg="self" | "cls", annotation=None) if self.owner is not None:
+                return Meaning(origin_of(self.owner), self.owner, is_made=True)
+            case ast.arg(annotation=annotation):
+                return self._annotated(annotation)
+            case _Imported():
+                return _imported(node.module, node.name)
+            case _:
+                return None
+
+    def _name(self, name: str) -> Meaning | None:
+        if isinstance(self.node, ast.Module) and name in self.names:
+            return meaning_of(self.names[name])
+        if name in self.written:
+            return next(filter(None, map(self.meaning, self.written[name])), None)
+        if name in self.names:
+            return meaning_of(self.names[name])
+        if self.outer is not None:
+            return self.outer._name(name)
+        value = vars(builtins).get(name, MISSING)
+        return None if value is MISSING else meaning_of(value)
+
+    def _attribute(self, base: Meaning | None, name: str) -> Meaning | None:
+        if base is None or base.local is not None:
+            return None
+        if base.value is MISSING:
+            return Meaning(f"{base.origin}.{name}")
+        value = static_attribute(base.value, name)
+        if isinstance(value, property):
+            return self._made_by(Meaning(f"{base.origin}.{name}", value.fget))
+        if value is MISSING or value is None or inspect.isdatadescriptor(value):
+            return _field(base, name) or Meaning(f"{base.origin}.{name}")
+        found = meaning_of(value)
+        top = found.origin.partition(".")[0]
+        if _is_code(value) and top in ("", base.origin.partition(".")[0]):
+            # By the name that the code writes: where a library defines it may change.
+            return Meaning(f"{base.origin}.{name}", value)
+        return found
+
+    def _made_by(self, called: Meaning | None) -> Meaning | None:
+        if called is None:
+            return None
+        if called.local is not None:
+            function, around = called.local
+            return None if isinstance(function, ast.Lambda) else around._annotated(function.returns)
+        if isinstance(called.value, type):
+            return Meaning(called.origin, called.value, is_made=not called.is_made)
+        function_ = find_function(called.value) if callable(called.value) else None
+        returns = None if function_ is None else function_.__annotations__.get("return")
+        if isinstance(returns, type):
+            return Meaning(origin_of(returns), returns, is_made=True)
+        if isinstance(returns, str) and function_ is not None:
+            found = _evaluated(returns, function_.__globals__)
+            if found is not None:
+                return found
+        return Meaning(called.origin)
+
+    def _annotated(self, annotation: ast.expr | None) -> Meaning | None:
+        """An instance of what an annotation names; the first part of it that is a class."""
+        match annotation:
+            case ast.Constant(value=str(text)):
+                try:
+                    return self._annotated(ast.parse(text, mode="eval").body)
+                except SyntaxError:
+                    return None
+            case ast.BinOp(left=left, right=right):
+                return self._annotated(left) or self._annotated(right)
+            case ast.Subscript(value=value, slice=inner):
+                named = self.text_of(value).rpartition(".")[2]
+                return self._annotated(inner) if named in ("Optional", "Annotated") else None
+            case ast.Tuple(elts=[first, *_]):
+                return self._annotated(first)
+            case ast.Name() | ast.Attribute():
+                found = self.meaning(annotation)
+                if found is None or found.origin.startswith(("builtins.", "typing.")):
+                    return None
+                return Meaning(found.origin, found.value, is_made=isinstance(found.value, type))
+            case _:
+                return None
+
+
+def frame_of(function: FunctionType, *, owner: type | None = None) -> Frame | None:
+    """The frame of a function's body; None if its source cannot be read."""
+    code = function.__code__
+    source = read_source(inspect.getsourcefile(code) or code.co_filename)
+    node = None if source is None else _find_node(source.tree, code.co_firstlineno, code.co_name)
+    if source is None or node is None:
+        return None
+    names = {**function.__globals__, **closure_of(function)}
+    around = Frame(source, source.tree, function.__globals__)
+    return Frame(source, node, names, outer=around, owner=owner)
+
+
+def meaning_of(value: Any) -> Meaning:
+    """The meaning of an object that is there."""
+    if isinstance(value, functools.partial):
+        return meaning_of(value.func)
+    return Meaning(origin_of(value), value)
+
+
+def origin_of(value: Any) -> str:
+    """The dotted name of a module, class or function; of the class of anything else."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    named = value if isinstance(value, type) or _is_code(value) else type(value)
+    module = str(getattr(named, "__module__", None) or "")
+    name = getattr(named, "__qualname__", type(value).__qualname__)
+    return f"{_SAME_MODULE.get(module, module.lstrip('_'))}.{name}"
+
+
+def _is_code(value: Any) -> bool:
+    return inspect.isroutine(value) or isinstance(value, type | staticmethod | classmethod)
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Every local name of a function or module with what it is bound to, wherever inside."""
+    if isinstance(node, FunctionNode):
+        arguments = node.args
+        for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            yield each.arg, each
+        for rest in filter(None, (arguments.vararg, arguments.kwarg)):
+            yield rest.arg, ast.Pass()
+    for inner in _inside(node):
+        match inner:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case ast.NamedExpr(target=ast.Name(id=name), value=value):
+                yield name, value
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
+                yield name, ast.arg(arg=name, annotation=annotation)
+                if value is not None:
+                    yield name, value
+            case ast.withitem(context_expr=value, optional_vars=ast.Name(id=name)):
+                yield name, value
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, inner
+            case ast.Import(names=aliases):
+                for alias in aliases:
+                    top = alias.name if alias.asname else alias.name.partition(".")[0]
+                    yield alias.asname or top, _Imported(top, None)
+            case ast.ImportFrom(module=module, names=aliases, level=0):
+                for alias in aliases:
+                    yield alias.asname or alias.name, _Imported(module or "", alias.name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name, ast.Pass()
+            case _:
+                continue
+
+
+class _Imported(ast.AST):
+    """A name that an import inside of a function binds."""
+
+    def __init__(self, module: str, name: str | None) -> None:
+        super().__init__()
+        self.module, self.name = module, name
+
+
+def _imported(module: str, name: str | None) -> Meaning:
+    found: Any = sys.modules.get(module, MISSING)
+    if name is None:
+        return Meaning(module, found)
+    value = MISSING if found is MISSING else static_attribute(found, name)
+    return Meaning(f"{module}.{name}", value) if value is MISSING else meaning_of(value)
+
+
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """What belongs to a function or module itself, not to the functions inside of it."""
+    waiting = list(ast.iter_child_nodes(node))
+    while waiting:
+        inner = waiting.pop(0)
+        yield inner
+        if not isinstance(inner, FunctionNode | ast.ClassDef):
+            waiting.extend(ast.iter_child_nodes(inner))
+
+
+def _find_node(tree: ast.Module, line: int, name: str) -> FunctionNode | None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Lambda):
+            if name == "<lambda>" and node.lineno == line:
+                return node
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            if first == line:
+                return node
+    return None
+
+
+def _field(base: Meaning, name: str) -> Meaning | None:
+    """A field of an instance: what its class annotates it with, or __init__ assigns to it."""
+    made = base.value if isinstance(base.value, type) else type(base.value)
+    for kind in made.__mro__[:-1]:
+        if not is_part_of_program(kind.__module__):
+            continue
+        annotation = inspect.get_annotations(kind).get(name)
+        module = sys.modules.get(kind.__module__)
+        if isinstance(annotation, type):
+            return Meaning(origin_of(annotation), annotation, is_made=True)
+        if isinstance(annotation, str) and module is not None:
+            return _evaluated(annotation, vars(module))
+        init = kind.__dict__.get("__init__")
+        frame = frame_of(init, owner=kind) if isinstance(init, FunctionType) else None
+        for node in () if frame is None else ast.walk(frame.node):
+            match node:
+                case ast.Assign(
+                    targets=[ast.Attribute(value=ast.Name(id="self"), attr=attribute)], value=value
+                ) if attribute == name and frame is not None:
+                    return frame.meaning(value)
+                case _:
+                    continue
+    return None
+
+
+def _evaluated(annotation: str, names: Mapping[str, Any]) -> Meaning | None:
+    """An instance of what the text of an annotation names, looked up and never run."""
+    empty = ast.Module(body=[], type_ignores=[])
+    frame = Frame(Source("", empty, read_waivers("")), empty, names)
+    return frame._annotated(ast.Constant(annotation))

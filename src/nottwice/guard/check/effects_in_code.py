@@ -1,0 +1,327 @@
+"""Which effects do nodes and runs have outside of tools? Read from source; nothing is run (T5).
+
+A forgotten decorator is silent: the code works, and a resumed run does it again. So nottwice reads
+what a node, a hook of an agent or a block under ``nt.run`` calls, and what that calls in turn, as
+far as it belongs to the user's program. A tool's body is not read: its declaration answers for it.
+What source cannot show, such as a client that comes out of a dict, is left to `engine/watch.py`.
+Promises kept here: P165, P166.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+from nottwice.guard.check.code_meaning import Frame, FunctionNode, Meaning, frame_of, read_source
+from nottwice.guard.check.effect_table import effect_of, telling_effect
+from nottwice.guard.check.references import MISSING, find_function, is_part_of_program
+from nottwice.model.records import frozen_record
+from nottwice.model.tool import Tool
+
+MOST_FUNCTIONS = 2000
+BARE = "runs the body of a tool past its ledger"
+_OWN = "nottwice"
+# What is passed to these is recorded, or is a tool from then on.
+_TAKES_CARE = {"tool", "recorded"}
+
+
+@frozen_record(frozen=True, slots=True)
+class Start:
+    """Code that runs in a run and is no tool: a node, a hook, or a block."""
+
+    label: str
+    function: Callable[..., Any] | None = None
+    block: tuple[Frame, list[ast.stmt]] | None = None
+
+
+@frozen_record(frozen=True, slots=True)
+class Link:
+    """One call on the way from a start to an effect."""
+
+    name: str
+    file: str
+    line: int
+
+
+@frozen_record(frozen=True, slots=True)
+class EffectInCode:
+    """A call that has an effect, although no tool declares it."""
+
+    start: str
+    what: str
+    """What it does, in words."""
+    call: str
+    """As the source writes it."""
+    file: str
+    line: int
+    chain: tuple[Link, ...]
+    """The calls that lead to it, the first one first; empty if the start makes it itself."""
+
+
+@dataclass(slots=True)
+class CodeReport:
+    """What reading has found."""
+
+    effects: list[EffectInCode] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """Starts whose source cannot be read."""
+    refused: list[tuple[str, int, str]] = field(default_factory=list)
+    """Comments that are to be waivers and do not count: file, line, text."""
+    cut_off: bool = False
+    """There is more code than is read."""
+
+
+def find_effects(starts: Iterable[Start]) -> CodeReport:
+    """Read what these call. Each effect is told once, with the shortest way to it."""
+    reading = _Reading()
+    for start in starts:
+        reading.begin(start)
+    reading.read_all()
+    report = reading.report
+    report.effects.sort(key=lambda each: (each.file, each.line, each.call))
+    report.refused.sort()
+    return report
+
+
+def blocks_of(module: ModuleType) -> Iterator[Start]:
+    """The blocks ``with nt.run(...)`` of a module, also those in its functions."""
+    source = read_source(getattr(module, "__file__", None) or "")
+    if source is not None:
+        around = Frame(source, source.tree, vars(module))
+        yield from _blocks(source.tree, around, None)
+
+
+def _blocks(node: ast.AST, frame: Frame, owner: type | None) -> Iterator[Start]:
+    for inner in ast.iter_child_nodes(node):
+        match inner:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                if not _is_declared(inner, frame):
+                    inside = Frame(frame.source, inner, frame.names, outer=frame, owner=owner)
+                    yield from _blocks(inner, inside, None)
+            case ast.ClassDef(name=name):
+                found = frame.names.get(name)
+                yield from _blocks(inner, frame, found if isinstance(found, type) else None)
+            case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+                if any(_opens_run(item.context_expr, frame) for item in items):
+                    yield Start(f"the run at line {inner.lineno}", block=(frame, body))
+                else:
+                    yield from _blocks(inner, frame, None)
+            case _:
+                yield from _blocks(inner, frame, None)
+
+
+def _opens_run(expression: ast.expr, frame: Frame) -> bool:
+    match expression:
+        case ast.Call(func=ast.Attribute(attr="run") | ast.Name()):
+            found = frame.meaning(expression.func)
+            if found is None or not found.origin:
+                # A ledger that was passed in, say. Few other things are entered like this.
+                return isinstance(expression.func, ast.Attribute) and bool(expression.args)
+            top, _, rest = found.origin.partition(".")
+            return top == _OWN and rest.rpartition(".")[2] == "run"
+        case _:
+            return False
+
+
+def _is_declared(node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> bool:
+    """Whether a decorator makes a tool of this function."""
+    for each in node.decorator_list:
+        called = each.func if isinstance(each, ast.Call) else each
+        if _takes_care(frame.meaning(called)):
+            return True
+    return False
+
+
+def _takes_care(called: Meaning | None) -> bool:
+    if called is None:
+        return False
+    top, _, rest = called.origin.partition(".")
+    return top == _OWN and rest.rpartition(".")[2] in _TAKES_CARE
+
+
+@frozen_record(frozen=True, slots=True, eq=False)
+class _Task:
+    frame: Frame
+    nodes: list[ast.AST]
+    start: str
+    home: str
+    chain: tuple[Link, ...]
+
+
+class _Reading:
+    """Reads function after function, the nearest to a start first."""
+
+    def __init__(self) -> None:
+        self.report = CodeReport()
+        self._waiting: deque[_Task] = deque()
+        self._seen: set[tuple[str, int, int]] = set()
+        self._told: set[tuple[str, int, str]] = set()
+        self._files: set[str] = set()
+
+    def begin(self, start: Start) -> None:
+        if start.block is not None:
+            frame, body = start.block
+            home = str(frame.names.get("__name__", ""))
+            self._waiting.append(_Task(frame, list(body), start.label, home, ()))
+            return
+        function = find_function(start.function) if start.function is not None else None
+        if function is None or not self._enter(function, start.label, _home(function), (), None):
+            self.report.unread.append(start.label)
+
+    def read_all(self) -> None:
+        while self._waiting:
+            if len(self._seen) > MOST_FUNCTIONS:
+                self.report.cut_off = True
+                return
+            self._read(self._waiting.popleft())
+
+    def _enter(
+        self,
+        function: FunctionType,
+        start: str,
+        home: str,
+        chain: tuple[Link, ...],
+        owner: type | None,
+    ) -> bool:
+        """Have a function read later; False if its source cannot be found."""
+        frame = frame_of(function, owner=owner)
+        if frame is None:
+            return False
+        self._later(frame, _Task(frame, [], start, home, chain))
+        return True
+
+    def _later(self, frame: Frame, task: _Task) -> None:
+        node = frame.node
+        assert isinstance(node, FunctionNode)
+        place = (frame.source.path, node.lineno, node.col_offset)
+        if place not in self._seen:
+            self._seen.add(place)
+            body: list[Any] = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
+            self._waiting.append(_Task(frame, body, task.start, task.home, task.chain))
+
+    def _read(self, task: _Task) -> None:
+        source = task.frame.source
+        if source.path not in self._files:
+            self._files.add(source.path)
+            self.report.refused += [(source.path, *each) for each in source.waivers.refused]
+        waiting = list(task.nodes)
+        while waiting:
+            node = waiting.pop(0)
+            if isinstance(node, FunctionNode):
+                inside = Frame(source, node, task.frame.names, outer=task.frame)
+                if isinstance(node, ast.Lambda) or not _is_declared(node, task.frame):
+                    self._later(inside, task)
+            elif not isinstance(node, ast.Call) or self._look_at(task, node):
+                waiting.extend(ast.iter_child_nodes(node))
+
+    def _look_at(self, task: _Task, call: ast.Call) -> bool:
+        """Judge one call; False if what is passed to it is taken care of."""
+        frame = task.frame
+        last = call.end_lineno or call.lineno
+        called = frame.meaning(call.func)
+        inner = call.func.func if isinstance(call.func, ast.Call) else call.func
+        if _takes_care(called) or _takes_care(frame.meaning(inner)):
+            return False
+        if frame.source.waivers.cover(call.lineno, last):
+            return True
+        self._judge(task, call.func, called, call)
+        for argument in (*call.args, *(each.value for each in call.keywords)):
+            if isinstance(argument, ast.Name | ast.Attribute):
+                # Handed on, it is likely to be called: by a thread, a map, a partial.
+                handed = frame.meaning(argument)
+                if handed is not None and not handed.is_made:
+                    self._judge(task, argument, handed, None)
+        return True
+
+    def _judge(
+        self, task: _Task, node: ast.expr, called: Meaning | None, call: ast.Call | None
+    ) -> None:
+        frame = task.frame
+        base = frame.meaning(node.value) if isinstance(node, ast.Attribute) else None
+        if isinstance(node, ast.Attribute) and (tool := _tool_in(base)) is not None:
+            if node.attr == "fn" and tool.replay_class.effectful:
+                self._tell(task, node, BARE)
+        elif called is None:
+            if isinstance(node, ast.Attribute) and call is not None:
+                self._tell(task, node, telling_effect(node.attr, call))
+        elif _tool_in(called) is None and not self._follow(task, node, called, base):
+            if not _is_users(called.origin, task.home):
+                self._tell(task, node, effect_of(called.origin, call, frame.text_of))
+
+    def _follow(self, task: _Task, node: ast.expr, called: Meaning, base: Meaning | None) -> bool:
+        """Have the user's own code read that a call runs; False if it runs none."""
+        link = Link(_text(node), task.frame.source.path, node.lineno)
+        chain = (*task.chain, link)
+        if called.local is not None:
+            function, around = called.local
+            if isinstance(function, ast.Lambda) or not _is_declared(function, around):
+                inside = Frame(around.source, function, around.names, outer=around)
+                self._later(inside, _Task(inside, [], task.start, task.home, chain))
+            return True
+        functions = list(self._own_functions(called, task.home))
+        owner = None if base is None else _class_of(base)
+        if isinstance(called.value, type):
+            owner = called.value
+        for own in functions:
+            self._enter(own, task.start, task.home, chain, owner)
+        return bool(functions)
+
+    def _own_functions(self, called: Meaning, home: str) -> Iterator[FunctionType]:
+        """The code of the user's program that a call of this runs."""
+        values: list[Any] = [called.value]
+        if isinstance(called.value, type):
+            names = ("__call__",) if called.is_made else ("__init__", "__post_init__")
+            values = [inspect.getattr_static(called.value, name, None) for name in names]
+        for value in values:
+            if value is MISSING or isinstance(value, ModuleType) or not _may_be_called(value):
+                continue
+            function = find_function(value)
+            if function is not None and is_part_of_program(_home(function), home=home):
+                yield function
+
+    def _tell(self, task: _Task, node: ast.expr, what: str | None) -> None:
+        path, text = task.frame.source.path, _text(node)
+        # The line of the last name: that is where a chain of calls over several lines ends.
+        line = node.end_lineno or node.lineno
+        if what is not None and (path, line, text) not in self._told:
+            self._told.add((path, line, text))
+            found = EffectInCode(task.start, what, text, path, line, task.chain)
+            self.report.effects.append(found)
+
+
+def _may_be_called(value: Any) -> bool:
+    return callable(value) or isinstance(value, staticmethod | classmethod)
+
+
+def _tool_in(found: Meaning | None) -> Tool | None:
+    if found is None or found.value is MISSING or isinstance(found.value, ModuleType):
+        return None
+    tool = inspect.getattr_static(found.value, "tool", None)
+    return tool if isinstance(tool, Tool) else None
+
+
+def _class_of(found: Meaning) -> type | None:
+    if found.value is MISSING or isinstance(found.value, ModuleType):
+        return None
+    return found.value if isinstance(found.value, type) else type(found.value)
+
+
+def _is_users(origin: str, home: str) -> bool:
+    """Whether a module of the user has the name of a library."""
+    top = origin.partition(".")[0]
+    return top in sys.modules and is_part_of_program(top, home=home)
+
+
+def _home(function: FunctionType) -> str:
+    return str(function.__globals__.get("__name__", ""))
+
+
+def _text(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= 60 else f"{text[:57]}..."

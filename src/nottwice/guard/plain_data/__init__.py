@@ -1,0 +1,1 @@
+"""How does a value become plain data, and how does it come back?"""

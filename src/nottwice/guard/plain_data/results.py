@@ -1,0 +1,119 @@
+"""How does a tool's result rest in the ledger, and how is it handed out again?
+
+A result is never refused: the effect took place, and forgetting that would do it again. What
+cannot be kept, or is too large, is recorded as a note of what it was. A replay of it asks for the
+result (``engine/doubts/lost_results.py``) instead of handing out something else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import reprlib
+from typing import Any
+
+from nottwice.errors import InvalidArguments, NotPlainData, ResultNotKept
+from nottwice.guard.arguments.binding import Signature
+from nottwice.guard.plain_data.codec import DoesNotFit
+from nottwice.guard.plain_data.flatten import flatten
+from nottwice.model import values
+from nottwice.model.call import ResultKind, StoredResult
+from nottwice.model.sealing.secrets import SHOWN
+
+MAX_RESULT_CHARACTERS = 16 * 1024 * 1024
+log = logging.getLogger("nottwice")
+
+
+class Results:
+    """The results of one tool, on their way into the ledger and out of it."""
+
+    def __init__(self, signature: Signature, *, tool: str) -> None:
+        self._signature = signature
+        self._tool = tool
+
+    def encode(self, value: Any) -> StoredResult:
+        """Keep a result, or a note of what it was. Never raises because of the value."""
+        if self._signature.result_is_secret():
+            # By declaration, so nobody needs to be warned.
+            why = "it is secret, as the tool's annotation says"
+            return StoredResult(ResultKind.NOT_KEPT, values.encode(_about(value, why, SHOWN)))
+        typed = False
+        try:
+            plain = value
+            if not values.is_plain(value):
+                encoded = self._signature.result_codec().encode(value)
+                plain, typed = encoded.plain, encoded.typed
+            text = values.encode_known(plain)
+        except NotPlainData as error:
+            return self._note(value, why=error.message)
+        except Exception as error:
+            # A hostile __eq__ or serializer of the user's type must not lose the receipt.
+            return self._note(value, why=f"it could not be written down ({type(error).__name__})")
+        if len(text) > MAX_RESULT_CHARACTERS:
+            why = f"it has {len(text):,} characters, and at most {MAX_RESULT_CHARACTERS:,} are kept"
+            return self._note(value, why=why, text=text)
+        return StoredResult(ResultKind.TYPED if typed else ResultKind.PLAIN, text)
+
+    def decode(self, stored: StoredResult) -> Any:
+        """The value that was kept."""
+        try:
+            codec = self._signature.result_codec()
+            plain = values.decode(stored.json)
+            if stored.kind is ResultKind.GIVEN:
+                return codec.validate_plain(plain)
+            return codec.decode(plain, typed=stored.kind is ResultKind.TYPED)
+        except (DoesNotFit, InvalidArguments) as error:
+            raise ResultNotKept(
+                f"What is recorded cannot be handed out: {error}. The call took effect and was not "
+                "run again. Restore the return annotation it was recorded with, or see it with: "
+                "nottwice show RUN"
+            ) from error
+
+    def adopt(self, plain: Any) -> StoredResult:
+        """A result that a person gives as JSON; InvalidArguments if it does not fit the tool."""
+        return self.encode(self._signature.result_codec().validate_plain(plain))
+
+    def type_text(self) -> str:
+        return self._signature.result_codec().type_text()
+
+    def _note(self, value: Any, *, why: str, text: str | None = None) -> StoredResult:
+        note: dict[str, Any] = _about(value, why, _short(value))
+        if text is None:
+            note.update(_plain_form(value))
+        if text is not None:
+            note["characters"] = str(len(text))
+            note["sha256"] = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+        log.warning(
+            "the result of tool=%s cannot be kept, so a resume that needs it runs a pure tool "
+            "again and stops at an effect: %r",
+            self._tool,
+            why,
+        )
+        return StoredResult(ResultKind.NOT_KEPT, values.encode(note))
+
+
+def _plain_form(value: Any) -> dict[str, Any]:
+    """What an annotation that is added later may turn back into the value, if there is such (P134).
+
+    A tuple becomes a list here, so this is never handed out as it is.
+    """
+    try:
+        plain = flatten(value, path="$", normalise=False)
+        values.check_plain(plain, root="$")
+        if len(values.encode(plain)) > MAX_RESULT_CHARACTERS:
+            return {}
+    except Exception:
+        # Whatever a hostile value raises: there is no such form, and the receipt must not be lost.
+        return {}
+    return {"plain": plain}
+
+
+def _about(value: Any, why: str, text: str) -> dict[str, str]:
+    return {"type": type(value).__name__, "why": why, "text": text}
+
+
+def _short(value: Any) -> str:
+    try:
+        return reprlib.repr(value)[:200].encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return f"<{type(value).__name__} without a readable repr>"

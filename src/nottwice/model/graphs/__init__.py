@@ -1,0 +1,1 @@
+"""What is a graph, where is a run of it, and what does a change of it mean?"""

@@ -1,0 +1,283 @@
+"""Which version does a change of a graph need? (V5)
+
+MAJOR: what a run in flight could stumble over: a node added, removed or renamed, a route changed,
+a state or an argument narrowed, a tool taken away, a replay class loosened. MINOR: what only adds
+inside of a node's world: a tool, an optional field, an option. PATCH: bodies only.
+
+Tools and types of the state are shared by all versions that are deployed together, so a version
+that runs are bound to cannot say what became of them. It need not where nothing that the run holds
+means anything else now: such a change is compatible with it (P155).
+
+The nodes of an agent are nottwice's own, and its runs ask for tools by name: a tool that was added
+or taken away, or takes more, needs no other version at all (P199).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+from nottwice.model.graphs import schemas
+from nottwice.model.graphs.body import comparable
+from nottwice.model.graphs.fingerprint import Fingerprint, ToolPrint
+from nottwice.model.graphs.graph import END, Choice, Fan, Line, Node, Version
+from nottwice.model.graphs.schemas import Fit
+from nottwice.model.records import frozen_record
+from nottwice.model.replay_class import stricter
+
+
+class Part(enum.IntEnum):
+    """The part of a version that must grow."""
+
+    NONE = 0
+    PATCH = 1
+    MINOR = 2
+    MAJOR = 3
+
+
+@frozen_record(frozen=True, slots=True)
+class Reason:
+    """One thing that changed."""
+
+    part: Part
+    text: str
+    is_compatible: bool = False
+    """A run that is bound to the old one can be resumed with it, under the version that it has."""
+
+
+@frozen_record(frozen=True, slots=True)
+class Bump:
+    """All that changed between two fingerprints, what weighs most first."""
+
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def part(self) -> Part:
+        return max((reason.part for reason in self.reasons), default=Part.NONE)
+
+    @property
+    def text(self) -> str:
+        """What changed, as one line."""
+        return ", ".join(reason.text for reason in self.reasons) or "nothing changed"
+
+    def of_bound(self) -> Bump:
+        """What of it matters to a version that runs are bound to already."""
+        return Bump(tuple(reason for reason in self.reasons if not reason.is_compatible))
+
+
+def what_bump(old: Fingerprint, new: Fingerprint) -> Bump:
+    """What changed from one fingerprint of a graph to another, and which bump that needs."""
+    if old == new:
+        return Bump(())
+    if old.is_agent and new.is_agent:
+        found = [reason for reason in _tools(old, new) if not reason.is_compatible]
+    else:
+        found = [*_nodes(old, new), *_state(old, new), *_tools(old, new), *_bodies(old, new)]
+    return Bump(tuple(sorted(found, key=lambda reason: -reason.part)))
+
+
+def next_version(old: Version, part: Part) -> Version:
+    """The lowest version that says so. Below 1.0.0 the second number stands for MAJOR, too."""
+    major, minor, patch = old
+    match part:
+        case Part.NONE:
+            return old
+        case Part.PATCH:
+            return Version(major, minor, patch + 1)
+        case Part.MAJOR if major > 0:
+            return Version(major + 1, 0, 0)
+        case _:
+            return Version(major, minor + 1, 0)
+
+
+def says_enough(old: Version, new: Version, part: Part) -> bool:
+    """Whether a later version is late enough for what changed."""
+    return new >= next_version(old, part)
+
+
+def is_draft(version: Version) -> bool:
+    """Whether a graph of this version may still be edited in place: 0.0.x was never deployed."""
+    return version[:2] == (0, 0)
+
+
+def _nodes(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
+    before = {node.name: node for node in old.graph.nodes}
+    after = {node.name: node for node in new.graph.nodes}
+    gone = [name for name in before if name not in after]
+    added = [name for name in after if name not in before]
+    renamed = _renamed(old, new, gone, added)
+    for one, other in renamed.items():
+        yield Reason(Part.MAJOR, f'node "{one}" renamed to "{other}"')
+    for name in gone:
+        if name not in renamed:
+            yield Reason(Part.MAJOR, f'node "{name}" removed')
+    for name in added:
+        if name not in renamed.values():
+            yield Reason(Part.MAJOR, f'node "{name}" added')
+    for name, node in before.items():
+        if name in after:
+            yield from _node(node, after[name])
+    start = old.graph.start
+    if new.graph.start != renamed.get(start, start) and start not in gone:
+        yield Reason(Part.MAJOR, f'it begins with node "{new.graph.start}"')
+
+
+def _renamed(
+    old: Fingerprint, new: Fingerprint, gone: list[str], added: list[str]
+) -> dict[str, str]:
+    """Nodes that are there under another name: the one with the very same body."""
+    before, after = dict(old.bodies or ()), dict(new.bodies or ())
+    found: dict[str, str] = {}
+    for name in gone:
+        twins = [
+            other
+            for other in added
+            if other not in found.values() and name in before and after.get(other) == before[name]
+        ]
+        if len(twins) == 1:
+            found[name] = twins[0]
+    if not found and len(gone) == len(added) == 1:
+        (one,), (other,) = gone, added
+        if _place(old, one) == _place(new, other):
+            found[one] = other
+    return found
+
+
+def _place(fingerprint: Fingerprint, name: str) -> int:
+    return [node.name for node in fingerprint.graph.nodes].index(name)
+
+
+def _node(old: Node, new: Node) -> Iterator[Reason]:
+    if isinstance(old.route, Choice) and isinstance(new.route, Choice):
+        yield from _choice(old.name, old.route, new.route)
+    elif old.route != new.route:
+        text = f'node "{old.name}" leads to {_route(new.route)}, not {_route(old.route)}'
+        yield Reason(Part.MAJOR, text)
+    if new.most < old.most:
+        text = f'node "{old.name}" may be visited {new.most} times, not {old.most}'
+        yield Reason(Part.MAJOR, text)
+    elif new.most > old.most:
+        text = f'node "{old.name}" may be visited {new.most} times, not only {old.most}'
+        yield Reason(Part.MINOR, text)
+
+
+def _choice(node: str, old: Choice, new: Choice) -> Iterator[Reason]:
+    before, after = dict(old.options), dict(new.options)
+    for option in before:
+        if option not in after:
+            yield Reason(Part.MAJOR, f'option "{option}" of node "{node}" removed')
+        elif before[option] != after[option]:
+            text = f'option "{option}" of node "{node}" leads to {_name(after[option])}'
+            yield Reason(Part.MAJOR, f"{text}, not {_name(before[option])}")
+    for option in after:
+        if option not in before:
+            yield Reason(Part.MINOR, f'option "{option}" of node "{node}" added')
+
+
+def _route(route: Line | Choice | Fan) -> str:
+    match route:
+        case Line(to):
+            return _name(to)
+        case Choice(options):
+            return f"a choice of {', '.join(option for option, _ in options)}"
+        case Fan(heads, join):
+            return f"branches {', '.join(map(_name, heads))} that meet in {_name(join)}"
+
+
+def _name(node: str) -> str:
+    return "the end" if node == END else f'"{node}"'
+
+
+def _state(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
+    before, after = old.graph.state, new.graph.state
+    fit = schemas.compare(before, after)
+    fields = schemas.field_changes(before, after)
+    if fit is not Fit.SAME and not fields:
+        what = "allows more" if fit is Fit.WIDER else "narrowed"
+        yield Reason(_part(fit), f"the state {what}")
+    for change in fields:
+        text = f'field "{change.field}" of the state {change.what}'
+        yield Reason(_part(change.fit), text, is_compatible=change.fit is Fit.WIDER)
+    if fit is Fit.NARROWER and fields and all(each.fit is not fit for each in fields):
+        yield Reason(Part.MAJOR, "the state narrowed")
+    for name in sorted(set(old.graph.append) ^ set(new.graph.append)):
+        how = "is only added to now" if name in new.graph.append else "is no longer only added to"
+        yield Reason(Part.MAJOR, f'list "{name}" of the state {how}')
+
+
+def _part(fit: Fit) -> Part:
+    match fit:
+        case Fit.SAME:
+            return Part.NONE
+        case Fit.WIDER:
+            return Part.MINOR
+        case Fit.NARROWER:
+            return Part.MAJOR
+
+
+def _tools(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
+    if old.tools is None or new.tools is None:
+        return
+    before = {tool.name: tool for tool in old.tools}
+    after = {tool.name: tool for tool in new.tools}
+    # A model is told which tools there are; the code of a node names those that it calls.
+    by_model = old.is_agent and new.is_agent
+    for name in before:
+        if name not in after:
+            yield Reason(Part.MAJOR, f'tool "{name}" removed', is_compatible=by_model)
+        else:
+            yield from _tool(before[name], after[name])
+    for name in after:
+        if name not in before:
+            yield Reason(Part.MINOR, f'tool "{name}" added', is_compatible=by_model)
+
+
+def _tool(old: ToolPrint, new: ToolPrint) -> Iterator[Reason]:
+    tool = f'tool "{old.name}"'
+    if old.replay_class is not new.replay_class:
+        tighter = stricter(old.replay_class, new.replay_class) is new.replay_class
+        how = "tightened" if tighter else "loosened"
+        text = f"{tool} {how} from {old.replay_class.value} to {new.replay_class.value}"
+        yield Reason(Part.MINOR if tighter else Part.MAJOR, text, is_compatible=tighter)
+    elif old.key != new.key:
+        yield Reason(Part.MAJOR, f"{tool} has another key")
+    elif old.window_seconds != new.window_seconds:
+        # A longer window trusts the upstream more than was promised to runs in flight.
+        longer = (new.window_seconds or 0.0) > (old.window_seconds or 0.0)
+        text = f"{tool} has a {'longer' if longer else 'shorter'} window"
+        yield Reason(Part.MAJOR if longer else Part.MINOR, text, is_compatible=not longer)
+    for change in schemas.field_changes(old.arguments, new.arguments):
+        text = f'argument "{change.field}" of {tool} {change.what}'
+        # Arguments that equal their default are not written down: another default is another call.
+        compatible = change.fit is Fit.WIDER and not change.changes_default
+        yield Reason(_part(change.fit), text, is_compatible=compatible)
+    yield from _identity(old, new)
+    fit = schemas.compare(old.result, new.result)
+    if fit is not Fit.SAME:
+        how = "allows more" if fit is Fit.WIDER else "narrowed"
+        text = f"the result of {tool} {how}"
+        yield Reason(_part(fit), text, is_compatible=fit is Fit.WIDER)
+
+
+def _identity(old: ToolPrint, new: ToolPrint) -> Iterator[Reason]:
+    """Whether a call that is on record would be taken for another one, and be made again."""
+    for name in sorted(set(old.left_out) ^ set(new.left_out)):
+        if not {name} <= _arguments(old) & _arguments(new):
+            # One that was added or taken away has its own reason, if it needs one.
+            continue
+        how = "counts now" if name in old.left_out else "no longer counts"
+        text = f'argument "{name}" of tool "{old.name}" {how} for which call it is'
+        yield Reason(Part.MAJOR, text)
+
+
+def _arguments(tool: ToolPrint) -> set[str]:
+    return set((tool.arguments or {}).get("properties", {}))
+
+
+def _bodies(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
+    before: dict[str, Any] = dict(old.bodies or ())
+    for name, body in new.bodies or ():
+        known = before.get(name)
+        if known is not None and known != body and comparable(known, body):
+            yield Reason(Part.PATCH, f'node "{name}" says something else')

@@ -1,0 +1,1 @@
+"""How is the state of a run saved, version by version?"""

@@ -1,0 +1,1 @@
+"""What proves that a row is ours, and what stands in place of a secret?"""
