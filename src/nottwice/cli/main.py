@@ -12,6 +12,7 @@ import errno
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from typing import Any
 
@@ -27,6 +28,8 @@ from nottwice.cli.inputs.settings import (
 )
 from nottwice.cli.render.output import show_error, show_json, show_note
 from nottwice.errors import NoLedger, NottwiceError, RunBusy
+
+_PYTHON_ARGUMENT = re.compile(r"with \w+=\.\.\.")
 
 _EPILOG = """\b
 Exit codes:
@@ -136,16 +139,10 @@ def _report(error: Exception, settings: Settings) -> None:
 
 
 def _busy_text(error: RunBusy, settings: Settings) -> str:
-    """The way out on a command line; the error itself names an argument of Python."""
-    holder = getattr(error, "holder", None)
-    who = "a process that cannot be identified" if holder is None else holder.describe()
-    run_id = str(getattr(error, "run_id", ""))
-    wait = f"{settings.commands().resume(run_id)} --wait 10m"
-    return (
-        f"Run {run_id!r} is open in another process: {who}. Nothing was done. Wait until it is "
-        f"released: {wait}. Or stop that process: a run whose process is dead is taken over "
-        "immediately."
-    )
+    """The error with a way out that can be typed, where it names an argument of Python."""
+    run_id = str(error.facts.get("run_id", ""))
+    wait = f"with: {settings.commands().resume(run_id)} --wait 10m"
+    return _PYTHON_ARGUMENT.sub(lambda _: wait, str(error))
 
 
 @click.command("demo")

@@ -28,8 +28,8 @@ def test_a_busy_run_is_refused_with_a_command_and_not_with_an_argument_of_python
     line = "nottwice run nested --id busy-1 --app nested:flow --store agent.db --input {} --json"
     state = json.loads(empty.shell(line).stdout)["state"]
     assert state["code"] == 1
-    assert f"Wait until it is released: {WAIT}." in state["said"]
-    assert "wait_seconds" not in state["said"]
+    assert f"Wait for it with: {WAIT}, or stop that process" in state["said"]
+    assert "=..." not in state["said"]
     error = json.loads(state["printed"])["error"]
     assert error["type"] == "RunBusy"
     assert WAIT in error["message"]
