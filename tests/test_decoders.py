@@ -37,7 +37,7 @@ from nottwice.model.retention import Retention
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import CheckpointRecord, GraphRecord
 from nottwice.model.tool import parse_duration
-from nottwice.store.postgres_place import read_place, without_secrets
+from nottwice.store.postgres.place import read_place, without_secrets
 from nottwice.testing.replay.fixture import read_fixture
 from nottwice.versions.lock import read_lock
 from tests.spoiling import TEXTS, spoiled_data, spoiled_text

@@ -16,7 +16,7 @@ import nottwice as nt
 from bench.long_run import fill, send
 from nottwice.cli.main import main
 from nottwice.store import rows
-from nottwice.store.sqlite_connections import Connections
+from nottwice.store.sqlite.connections import Connections
 
 CALLS = 20_000
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from nottwice.cli.main import main
 from nottwice.guard import registry
-from nottwice.store.sqlite_schema import known_scripts
+from nottwice.store.sqlite.schema import known_scripts
 from tests.cli.workplace import HOSTILE, Ended, Workplace
 from tests.store import kept_ledgers as kept
 

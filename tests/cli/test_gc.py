@@ -15,7 +15,7 @@ from nottwice.cli import gc
 from nottwice.cli.keeping_documents import DOCUMENTS, FIELDS
 from nottwice.cli.main import main
 from nottwice.engine.retention import Removed
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 
 

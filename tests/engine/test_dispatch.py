@@ -13,7 +13,7 @@ from nottwice.engine.session import current_scope
 from nottwice.model.call import CallIdentity, CallRow, CallStatus, ReplayClass
 from nottwice.model.review import Verb
 from nottwice.store.interface import Commit
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing import forget_tools
 from tests.fakes import Host
 

@@ -16,7 +16,7 @@ from nottwice.engine.session import MOST_RIDING, Riding
 from nottwice.model.call import CallStatus
 from nottwice.model.run import CheckpointRecord, Fence
 from nottwice.store.interface import CallWrite, Commit
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.fakes import Host
 from tests.store.samples import NOW, RESULT, pending
 

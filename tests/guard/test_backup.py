@@ -16,8 +16,8 @@ import pytest
 import nottwice as nt
 from nottwice.guard.backup import account_for, hold_restored
 from nottwice.guard.ledger import ledger_of
-from nottwice.store import sqlite_copy
 from nottwice.store.memory import MemoryStore
+from nottwice.store.sqlite import copy as sqlite_copy
 from tests.tidy.source import ROOT
 
 sent: list[str] = []
@@ -284,7 +284,7 @@ def test_a_damaged_ledger_gives_no_copy(tmp_path: Path) -> None:
 PROGRAM = """
 import sys, time
 import nottwice as nt
-from nottwice.store import sqlite_copy
+from nottwice.store.sqlite import copy as sqlite_copy
 sqlite_copy.PAGES_AT_ONCE = 1
 def told(done, total):
     print(done, flush=True)

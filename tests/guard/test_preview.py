@@ -11,7 +11,7 @@ import pytest
 import nottwice as nt
 from nottwice.errors import NoLedger, SchemaTooNew, StoreError, UsageError
 from nottwice.guard.preview import preview_ledger as preview
-from nottwice.store.sqlite_schema import known_scripts
+from nottwice.store.sqlite.schema import known_scripts
 from tests.store import kept_ledgers as kept
 
 KNOWN = known_scripts()[-1].number

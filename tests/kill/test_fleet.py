@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from nottwice.store.sqlite_schema import known_scripts
+from nottwice.store.sqlite.schema import known_scripts
 from nottwice.testing import World
 from tests.kill.fleet import FLEET_EFFECTS
 from tests.kill.processes import Agent, Case, Nursery

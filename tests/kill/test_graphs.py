@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.store.jsonfile import JsonFileStore
+from nottwice.store.files.store import JsonFileStore
 from nottwice.testing import World
 from tests.kill.processes import Agent, Case, Nursery
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.store.sqlite_schema import known_scripts
+from nottwice.store.sqlite.schema import known_scripts
 from nottwice.testing import World
 from tests.kill.processes import Agent, Case, Nursery
 from tests.kill.soak import EFFECTS, FINAL_STATE

@@ -11,10 +11,10 @@ import pytest
 
 from nottwice.model.run import Fence
 from nottwice.store.interface import Blocked, Commit, ReviewWrite
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_functions import functions_script, name_of
-from nottwice.store.postgres_schema import in_schema
-from nottwice.store.postgres_writes import ADD_REVIEW
+from nottwice.store.postgres.functions import functions_script, name_of
+from nottwice.store.postgres.schema import in_schema
+from nottwice.store.postgres.store import PostgresStore
+from nottwice.store.postgres.writes import ADD_REVIEW
 from nottwice.store.rows import review_to_sql
 from nottwice.testing.conformance.bench import everything
 from tests.postgres import server

@@ -16,8 +16,8 @@ from nottwice.model.run import HolderRecord, Life, RunStatus
 from nottwice.model.tool import Verification
 from nottwice.store import rows
 from nottwice.store.interface import Claim, Commit, RunUpdate
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_lease import life_of
+from nottwice.store.postgres.lease import life_of
+from nottwice.store.postgres.store import PostgresStore
 from tests.fakes import FakeClock
 from tests.postgres import server
 from tests.store.samples import NOW, claim, intent, pending, run_record

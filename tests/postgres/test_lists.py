@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nottwice.store import postgres_reads as reads
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres import reads
+from nottwice.store.postgres.store import PostgresStore
 from tests.postgres import server
 
 PAGE: dict[str, Any] = {

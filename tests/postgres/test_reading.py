@@ -14,7 +14,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.agent.providers.scripted import scripted
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.store.soon import running_loop
 from tests.postgres import server
 from tests.postgres.server import Server

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 import nottwice as nt
-from nottwice.store.sqlite_schema import APPLICATION_ID, known_scripts, statements_of
+from nottwice.store.sqlite.schema import APPLICATION_ID, known_scripts, statements_of
 
 FOLDER = Path(__file__).parent / "schemas"
 FIRST_WITH_GRAPHS = 2

@@ -25,7 +25,7 @@ from nottwice.errors import CommitUnknown, StoreError
 from nottwice.store import locks
 from nottwice.store.ofd import ByteLocks
 from nottwice.store.shared import SharedCommits
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.fakes import UnhurriedClock
 from tests.store.samples import NOW, note, noted
 

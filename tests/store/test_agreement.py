@@ -16,6 +16,7 @@ import pytest
 
 from nottwice.model.call import CallStatus, ReplayClass
 from nottwice.model.run import Fence, RunStatus
+from nottwice.store.files.store import JsonFileStore
 from nottwice.store.interface import (
     CallWrite,
     Claim,
@@ -25,9 +26,8 @@ from nottwice.store.interface import (
     RunUpdate,
     Store,
 )
-from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.conformance.bench import everything
 from tests.store.samples import (
     FAILURE,

@@ -33,11 +33,11 @@ from nottwice.model.run import (
     WaitKind,
 )
 from nottwice.model.seal import Seals
+from nottwice.store.files.store import JsonFileStore
 from nottwice.store.interface import Blocked, CallWrite, Claim, Commit, Outdated, Store
-from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.rules import apply
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.conformance import (
     NotConforming,
     Other,

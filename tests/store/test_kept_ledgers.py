@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from nottwice.store.sqlite_schema import known_scripts
+from nottwice.store.sqlite.schema import known_scripts
 from tests.store import kept_ledgers as kept
 
 KNOWN = [script.number for script in known_scripts()]

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.store import sqlite_schema
-from nottwice.store.sqlite_schema import known_scripts, peek
+from nottwice.store.sqlite import schema as sqlite_schema
+from nottwice.store.sqlite.schema import known_scripts, peek
 from tests.store import kept_ledgers as kept
 
 KNOWN = known_scripts()[-1].number

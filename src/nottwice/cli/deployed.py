@@ -13,7 +13,7 @@ from nottwice.graphs.app import App
 from nottwice.graphs.declare import Graph
 from nottwice.guard.ledger import MEMORY, Ledger, ledger_of, open_ledger
 from nottwice.model.records import frozen_record
-from nottwice.store.postgres_place import is_postgres
+from nottwice.store.postgres.place import is_postgres
 
 _HOW = "Name an nt.App or an nt.Graph: --app module:app."
 

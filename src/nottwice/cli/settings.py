@@ -28,7 +28,7 @@ from nottwice.guard.ledger import (
     open_ledger,
 )
 from nottwice.guard.project import project_table, project_text
-from nottwice.store.postgres_place import without_secrets
+from nottwice.store.postgres.place import without_secrets
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMMON = ("--store", "--app", "--json", "--verbose", "--version", "--help")

@@ -44,11 +44,11 @@ from nottwice.model.run import RunRecord
 from nottwice.model.seal import Seals
 from nottwice.model.tool import Duration, parse_duration
 from nottwice.store import whereabouts
+from nottwice.store.files.store import OWN_FOLDER, JsonFileStore
 from nottwice.store.interface import Store
-from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
 from nottwice.store.memory import MemoryStore
-from nottwice.store.postgres_place import is_postgres
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.postgres.place import is_postgres
+from nottwice.store.sqlite.store import SqliteStore
 
 DEFAULT_STORE = "nottwice.db"
 MEMORY = ":memory:"
@@ -507,7 +507,7 @@ def _store_at(
 def _on_postgres(url: str, *, now: float, create: bool, seals: Seals | None) -> Store:
     try:
         # Here, because the driver is only there for those who asked for it.
-        from nottwice.store.postgres import PostgresStore
+        from nottwice.store.postgres.store import PostgresStore
     except ImportError as error:
         if not (error.name or "").startswith("psycopg"):
             raise

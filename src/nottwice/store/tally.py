@@ -57,7 +57,7 @@ def from_sql(
     numbers: Iterable[rows.Row],
     reviews: Iterable[rows.Row],
 ) -> Tally:
-    """The tally that four queries make: see ``sqlite_reads`` and ``postgres_reads``."""
+    """The tally that four queries make: see ``reads.py`` of each store."""
     counted: dict[Any, int] = {row[0]: row[1] for row in numbers}
     return Tally(
         groups=tuple(map(group_from_sql, groups)),

@@ -12,19 +12,16 @@ from nottwice.engine import dispatch, reconcile
 from nottwice.engine.asks import Doing
 from nottwice.errors import Fenced, StoreError
 from nottwice.model.run import Life
-from nottwice.store import (
-    locks,
-    process_table,
-    sqlite,
-    sqlite_commits,
-    sqlite_connections,
-    sqlite_writes,
-)
+from nottwice.store import locks, process_table
 from nottwice.store.interface import Commit
 from nottwice.store.ofd import ByteLocks
 from nottwice.store.sealing import Sealing
-from nottwice.store.sqlite import SqliteStore
-from nottwice.store.sqlite_connections import Connections, Slot
+from nottwice.store.sqlite import commits as sqlite_commits
+from nottwice.store.sqlite import connections as sqlite_connections
+from nottwice.store.sqlite import store as sqlite
+from nottwice.store.sqlite import writes as sqlite_writes
+from nottwice.store.sqlite.connections import Connections, Slot
+from nottwice.store.sqlite.store import SqliteStore
 from tests.crash.controls.agents import LONG_BRANCHES, MAILS, NOTING
 from tests.crash.controls.control import Control, swap
 

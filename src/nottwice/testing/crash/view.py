@@ -18,10 +18,10 @@ from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.run import CheckpointRecord, EventRecord, RunRecord, StepRecord
 from nottwice.model.seal import Seals
-from nottwice.store import jsonfile_document as document
+from nottwice.store.files import document
+from nottwice.store.files.store import OWN_FOLDER, JsonFileStore
 from nottwice.store.interface import Store
-from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.crash.scratch import NOTE, scratch_url
 
 
@@ -79,7 +79,7 @@ def open_store(path: Path, *, now: float) -> Store:
     keyring = find_keyring()
     seals = None if keyring is None else Seals(keyring)
     if path.name == NOTE:
-        from nottwice.store.postgres import PostgresStore
+        from nottwice.store.postgres.store import PostgresStore
 
         return PostgresStore(scratch_url() or "", now=now, create=False, seals=seals)
     kind = JsonFileStore if path.is_dir() else SqliteStore

@@ -1,0 +1,78 @@
+"""The commits that every step of every run makes, each as one statement: one round trip.
+
+A statement is a transaction by itself. It calls a function that carries the preconditions along
+(postgres/functions.py) and gives one row if they hold and everything was written, and none if not:
+then, and for all other commits, the long way finds out why (writes.py). Promises kept
+here: P5, P6, P7, P9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nottwice.store import graph_rows, rows
+from nottwice.store.interface import Commit
+from nottwice.store.postgres.columns import as_arrays
+from nottwice.store.postgres.functions import CALL, HOLDS_RUN, INTENT, RECEIPT, WITH_RIDERS
+from nottwice.store.postgres.writes import PICKED, Statement
+
+_STEP_WIDTH = len(rows.STEP_COLUMNS.split(", "))
+_CHECKPOINT_WIDTH = len(graph_rows.CHECKPOINT_COLUMNS.split(", "))
+
+
+def quick(commit: Commit) -> Statement | None:
+    """One statement that writes the whole commit, or nothing; None: it takes more than one."""
+    if commit.fence is None or commit.claim or commit.run or commit.reviews or commit.graph:
+        return None
+    if commit.evidence or commit.audit or commit.events or commit.dropped or commit.charges:
+        return None
+    statement = _call(commit) if commit.calls else _holds(commit)
+    if statement is None or not (commit.steps or commit.checkpoints):
+        return statement
+    steps = [rows.step_to_sql(step) for step in commit.steps]
+    checkpoints = [graph_rows.checkpoint_to_sql(each) for each in commit.checkpoints]
+    if _repeats(steps, 3) or _repeats(checkpoints, 2):
+        # The last one counts, and one statement would not know which that is.
+        return None
+    sql, parameters = statement
+    riding = (
+        *as_arrays(steps, width=_STEP_WIDTH),
+        *as_arrays(checkpoints, width=_CHECKPOINT_WIDTH),
+    )
+    return WITH_RIDERS[sql], (*parameters, *riding)
+
+
+def _holds(commit: Commit) -> Statement | None:
+    fence = commit.fence
+    assert fence is not None
+    if commit.unless_blocked or not (commit.steps or commit.checkpoints):
+        return None
+    return HOLDS_RUN, (fence.epoch, fence.holder_id, commit.workflow_id)
+
+
+def _call(commit: Commit) -> Statement | None:
+    """The two commits of an effect in steady state."""
+    if len(commit.calls) != 1:
+        return None
+    write, fence = commit.calls[0], commit.fence
+    assert fence is not None
+    row, held = write.row, (fence.epoch, fence.holder_id)
+    if write.after is None:
+        if row.key is not None or not commit.unless_blocked or row.call_id.startswith(PICKED):
+            return None
+        intent = rows.intent_to_sql(row)
+        if intent is not None:
+            return INTENT, (*held, *intent)
+        return CALL, (*held, *rows.call_to_sql(row))
+    if commit.unless_blocked or write.after != (row.status.PENDING, row.attempt_id):
+        return None
+    receipt = rows.receipt_to_sql(row)
+    if receipt is None:
+        return None
+    return RECEIPT, (*held, *row.identity, row.attempt_id, *receipt[: -len(row.identity)])
+
+
+def _repeats(written: Sequence[Sequence[Any]], width: int) -> bool:
+    """Whether two rows have the same key, which is what they begin with."""
+    return len({tuple(row[:width]) for row in written}) < len(written)

@@ -1,0 +1,99 @@
+"""Are lists of runs answered by an index, so that a million runs are no slower than a thousand?"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nottwice.store.sqlite import reads
+from nottwice.store.sqlite.schema import bring_forward
+
+PAGE: dict[str, Any] = {
+    "limit": 50,
+    "prefix": "",
+    "graph": None,
+    "status": None,
+    "queued": None,
+    "before": None,
+}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+        bring_forward(connection, "here")
+        yield connection
+
+
+def plan(ledger: sqlite3.Connection, sql: str, asked: tuple[Any, ...]) -> list[str]:
+    return [row[3] for row in ledger.execute("EXPLAIN QUERY PLAN " + sql, asked)]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {},
+        {"status": "completed"},
+        {"status": "running", "queued": True},
+        {"before": (7, "run")},
+        {"status": "waiting", "before": (7, "run")},
+        {"status": "waiting", "prefix": "ticket-", "graph": "refund"},
+    ],
+    ids=str,
+)
+def test_a_page_of_runs_is_found_in_the_order_of_an_index(
+    ledger: sqlite3.Connection, choice: dict[str, Any]
+) -> None:
+    """P171. What is sorted is the page, and only its runs are read."""
+    steps = plan(ledger, *reads.runs(**PAGE | choice))
+    found = next(place for place, step in enumerate(steps) if "LIST SUBQUERY" in step)
+    shown, page = steps[:found], steps[found + 1]
+    assert shown == ["SEARCH runs USING PRIMARY KEY (workflow_id=?)"]
+    assert "USING COVERING INDEX runs_" in page
+    # One step more would be a sort of everything that was chosen; the last sorts the page.
+    assert [step for step in steps if "TEMP B-TREE" in step] == ["USE TEMP B-TREE FOR ORDER BY"]
+    assert steps.index("USE TEMP B-TREE FOR ORDER BY") == len(steps) - 1
+
+
+@pytest.mark.parametrize("choice", [{}, {"prefix": "ticket-"}, {"graph": "refund"}], ids=str)
+def test_runs_that_do_not_run_are_counted_in_an_index_alone(
+    ledger: sqlite3.Connection, choice: dict[str, Any]
+) -> None:
+    """P171."""
+    steps = plan(ledger, *reads.count_runs(**{"prefix": "", "graph": None} | choice))
+    counted = [step for step in steps if step.startswith(("SCAN", "SEARCH"))]
+    assert counted == [
+        "SCAN runs USING COVERING INDEX runs_by_status",
+        "SEARCH runs USING INDEX runs_by_status (status=?)",
+    ]
+
+
+@pytest.mark.parametrize("choice", [{}, {"prefix": "ticket-"}, {"graph": "refund"}], ids=str)
+def test_how_runs_stand_is_found_in_an_index_and_those_that_are_over_are_not_read(
+    ledger: sqlite3.Connection, choice: dict[str, Any]
+) -> None:
+    """P171."""
+    steps = plan(
+        ledger, *reads.count_groups(7, **{"prefix": "", "graph": None, "over": True} | choice)
+    )
+    searched = [step for step in steps if step.startswith(("SCAN runs", "SEARCH runs"))]
+    assert searched == [
+        "SEARCH runs USING COVERING INDEX runs_by_status (status=?)",
+        "SEARCH runs USING INDEX runs_by_status (status=?)",
+        "SEARCH runs USING INDEX runs_by_status (status=?)",
+        "SEARCH runs USING INDEX runs_by_status (status=?)",
+    ]
+
+
+def test_runs_that_are_over_are_not_asked_for_calls_in_doubt(ledger: sqlite3.Connection) -> None:
+    """P171."""
+    steps = plan(ledger, reads.ALL_CALLS_IN_DOUBT, ())
+    assert steps[:2] == [
+        "SEARCH r USING INDEX runs_by_status (status=?)",
+        "SEARCH t USING INDEX tcr_workflow (workflow_id=? AND created_at>?)",
+    ]
