@@ -21,11 +21,12 @@ import nottwice as nt
 from nottwice.guard.seals import adopt, verify
 from nottwice.model.run import Fence, RunStatus
 from nottwice.store.interface import CallWrite, Commit
-from nottwice.store.rows import CALL_COLUMNS
+from nottwice.store.tables import CALLS
 from tests.postgres import server
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))
+CALL_COLUMNS = CALLS.columns
 OLD = " WHERE workflow_id = 'old'"
 sent: list[str] = []
 

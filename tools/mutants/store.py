@@ -119,7 +119,7 @@ STORE: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="an event can be taken twice",
-        file="store/interface.py",
+        file="store/rules.py",
         old="    return known.received_by in (None, event.received_by)\n",
         new="    return True\n",
         tests=("tests/store/test_conformance.py::TestMemory::test_an_event_is_taken_once",),
@@ -138,49 +138,67 @@ STORE: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="open reviews do not hold back the usual commit (SQLite)",
-        file="store/sqlite/writes.py",
-        old='_NOT_BLOCKED = "NOT EXISTS (SELECT 1" + _MAY_BLOCK + ")"',
-        new='_NOT_BLOCKED = "(1 OR EXISTS (SELECT 1" + _MAY_BLOCK + "))"',
+        file="store/sql/sqlite.sql",
+        old="""AND in_doubt_from <= ?6)
+   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY reviews_blocking
+                    WHERE workflow_id = ?1 AND status IN ('open', 'decided')
+                      AND (kind NOT IN ('question', 'approval')
+                           OR instr(decision_json, '"abort"') > 0))
+ON CONFLICT DO NOTHING
+
+-- :quick_receipt""",
+        new="""AND in_doubt_from <= ?6)
+ON CONFLICT DO NOTHING
+
+-- :quick_receipt""",
         tests=(
-            "tests/store/sqlite/test_writes.py"
+            "tests/store/sqlite/test_quick.py"
             "::test_the_quick_way_starts_nothing_while_a_review_is_open",
         ),
         why="New effects would overtake a doubt.",
     ),
     Mutant(
-        name="a step that is done can be begun again (SQLite)",
-        file="store/sqlite/writes.py",
-        old="seal = excluded.seal WHERE steps.status <> 'done'\"",
-        new='seal = excluded.seal WHERE 1"',
+        name="a step that is done can be begun again",
+        file="store/sql/shared.sql",
+        old=" WHERE {_steps_status} <> 'done'\n",
+        new=" WHERE true\n",
         tests=("tests/store/test_conformance.py::TestSqlite::test_a_step_that_is_done_stays_done",),
         why="What is done would count as in progress.",
     ),
     Mutant(
         name="the usual commit does not look for the same key elsewhere (SQLite)",
-        file="store/sqlite/writes.py",
+        file="store/sqlite/quick.py",
         old="        if row.key is not None or not commit.unless_blocked or",
         new="        if not commit.unless_blocked or",
-        tests=("tests/store/sqlite/test_writes.py::test_whatever_carries_more_goes_the_long_way",),
+        tests=("tests/store/sqlite/test_quick.py::test_whatever_carries_more_goes_the_long_way",),
         why="The upstream would answer the second request with the first's result.",
     ),
     Mutant(
         name="the usual commit of an overtaken epoch is let through (SQLite)",
-        file="store/sqlite/writes.py",
-        old='WHERE workflow_id = ? AND epoch = ? AND holder_id = ?)"',
-        new='WHERE workflow_id = ? AND epoch >= ? AND holder_id = ?)"',
+        file="store/sql/sqlite.sql",
+        old="epoch = ?11 AND holder_id = ?12)\n\n-- The same for",
+        new="epoch >= ?11 AND holder_id = ?12)\n\n-- The same for",
         tests=(
-            "tests/store/sqlite/test_writes.py"
+            "tests/store/sqlite/test_quick.py"
             "::test_the_quick_way_writes_nothing_for_who_is_not_the_holder",
         ),
         why="A holder that was overtaken and came back would write.",
     ),
     Mutant(
         name="a receipt may follow another attempt's intent (SQLite)",
-        file="store/sqlite/writes.py",
-        old='_FOLLOWS = " AND status = ? AND attempt_id = ? AND "',
-        new='_FOLLOWS = " AND status = ? AND attempt_id >= substr(?, 1, 0) AND "',
+        file="store/sql/sqlite.sql",
+        old="""AND input_hash = ?9 AND status = 'PENDING' AND attempt_id = ?10
+   AND EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = ?5 AND epoch = ?11 AND holder_id = ?12)
+
+-- The same for""",
+        new="""AND input_hash = ?9 AND status = 'PENDING' AND attempt_id >= substr(?10, 1, 0)
+   AND EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = ?5 AND epoch = ?11 AND holder_id = ?12)
+
+-- The same for""",
         tests=(
-            "tests/store/sqlite/test_writes.py"
+            "tests/store/sqlite/test_quick.py"
             "::test_the_quick_way_follows_only_what_its_writer_saw",
         ),
         why="Two attempts would write over each other.",

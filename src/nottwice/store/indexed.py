@@ -72,6 +72,9 @@ class Indexed(dict[K, V]):
         return self[key]
 
     def update(self, *others: Any, **named: Any) -> None:
+        if not self._members:
+            super().update(*others, **named)
+            return
         for key, value in dict(*others, **named).items():
             self[key] = value
 

@@ -8,10 +8,11 @@ checked before the first change), P6, P7, P9.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import assert_never
+from operator import attrgetter
+from typing import Any, assert_never
 
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
@@ -40,12 +41,10 @@ from nottwice.store.interface import (
     Outdated,
     Removal,
     ReviewWrite,
-    both_pure,
     check_not_removed,
-    key_conflict_text,
-    may_be_removed,
-    may_take,
 )
+from nottwice.store.table import Table
+from nottwice.store.tables import CALLS, REVIEWS, RUNS
 
 _WAITING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
 
@@ -111,8 +110,49 @@ class MemoryData:
     charges: Indexed[tuple[str, str], ChargeRecord] = field(
         default_factory=partial(Indexed, _CHARGES)
     )
+    shown: dict[tuple[str, float | None, str], int] = field(default_factory=dict)
+    """What a database has summed up itself, by what ``charged`` was asked."""
     holders: dict[str, HolderRecord] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
+
+    def list_runs(self) -> list[RunRecord]:
+        """All runs, as they are at this moment."""
+        with self.guard:
+            return list(self.runs.values())
+
+    def copy(self) -> MemoryData:
+        """The same records, to be changed; the records themselves never change."""
+        return MemoryData(
+            **{name: getattr(self, name).copy() for name in (*_KEPT_BY, *_KEPT_AS_KEYS)}
+        )
+
+    def update(self, other: MemoryData) -> None:
+        """Take in all records of another one."""
+        for name in (*_KEPT_BY, *_KEPT_AS_KEYS):
+            getattr(self, name).update(getattr(other, name))
+
+    def add(self, table: Table[Any], records: Iterable[Any]) -> None:
+        """Take records in, as they were read."""
+        name = "calls" if table is CALLS else table.name
+        if name in _KEPT_AS_KEYS:
+            getattr(self, name).update(dict.fromkeys(records))
+        else:
+            getattr(self, name).update({_KEPT_BY[name](record): record for record in records})
+
+
+_KEPT_BY: dict[str, Callable[[Any], Any]] = {
+    "runs": attrgetter("workflow_id"),
+    "calls": attrgetter("identity"),
+    "steps": attrgetter("workflow_id", "node_id", "checkpoint_id"),
+    "reviews": attrgetter("review_id"),
+    "checkpoints": attrgetter("workflow_id", "version"),
+    "events": attrgetter("workflow_id", "event_id"),
+    "graphs": attrgetter("graph_id"),
+    "charges": attrgetter("meter", "call_id"),
+}
+"""What records are found by."""
+_KEPT_AS_KEYS = ("evidence", "audit")
+"""What is only ever added to, and each at most once."""
 
 
 def check(data: MemoryData, commit: Commit) -> None:
@@ -144,13 +184,16 @@ def _check_fence(data: MemoryData, commit: Commit) -> None:
         released_before = commit.run is not None and commit.run.release
         if run.holder_id == fence.holder_id or (released_before and run.holder_id is None):
             return
-    raise Fenced(f"Run {commit.workflow_id!r} was taken over. Nothing was written.")
+    raise Fenced(
+        f"Run {commit.workflow_id!r} was taken over by another holder. This process wrote "
+        "nothing and must stop driving the run."
+    )
 
 
 def _check_claim(data: MemoryData, claim: Claim) -> None:
     run = data.runs.get(claim.run.workflow_id)
     epoch = None if run is None else run.epoch
-    if epoch != claim.after_epoch and run != claim.run:
+    if epoch != claim.after_epoch and not RUNS.same(run, claim.run):
         raise Outdated(f"epoch {epoch}")
     check_not_removed(run)
 
@@ -165,7 +208,7 @@ def _check_call(data: MemoryData, write: CallWrite) -> None:
     row = write.row
     found = data.calls.get(row.identity)
     if found is not None:
-        if found.state != write.after and found != row and not both_pure(found, row):
+        if found.state != write.after and not (both_pure(found, row) or CALLS.same(found, row)):
             raise Outdated(f"call {row.call_id} is {found.status.value}")
         return
     if write.after is not None:
@@ -181,7 +224,7 @@ def _check_review(data: MemoryData, write: ReviewWrite) -> None:
     found = data.reviews.get(write.review.review_id)
     version = None if found is None else found.version
     same_run = found is None or found.identity.workflow_id == write.review.identity.workflow_id
-    if (version != write.after_version or not same_run) and found != write.review:
+    if (version != write.after_version or not same_run) and not REVIEWS.same(found, write.review):
         raise Outdated(f"review {write.review.review_id} has version {version}")
 
 
@@ -201,8 +244,42 @@ def _check_charge(data: MemoryData, write: ChargeWrite) -> None:
         raise Outdated(f"meter {charge.meter!r} shows {shown}")
 
 
+def key_conflict_text(row: CallRow, *, other_run: str) -> str:
+    """What to tell someone who used one key for two different things."""
+    return (
+        f"Tool {row.identity.tool_name!r} was called with the idempotency key {row.key!r}, which "
+        f"run {other_run!r} already used with different arguments. Nothing was sent. Make the "
+        "key name everything that makes two calls different, or repeat on purpose with "
+        ".again('a label')."
+    )
+
+
+def both_pure(known: CallRow, row: CallRow) -> bool:
+    """Whether a row may replace another whatever state that is in.
+
+    Results of pure tools ride in commits of others, and one more computation is as good as the
+    last: such a row must never be the reason why the receipt of an effect is refused.
+    """
+    return not (known.replay_class.effectful or row.replay_class.effectful)
+
+
+def may_be_removed(known: RunRecord | None, removal: Removal) -> bool:
+    """Whether a run is over and as it was seen, or was removed by this very commit before."""
+    if known is None or known.status in (RunStatus.RUNNING, RunStatus.WAITING):
+        return False
+    return known.epoch == removal.after_epoch or RUNS.same(known, removal.run)
+
+
+def may_take(known: EventRecord, event: EventRecord) -> bool:
+    """Whether an event may be taken: nobody has it yet, or the very same call took it before."""
+    return known.received_by in (None, event.received_by)
+
+
 def charged(data: MemoryData, meter: str, *, since: float | None, besides: str) -> int:
     """What a meter shows; see ``Store.charged``."""
+    known = data.shown.get((meter, since, besides))
+    if known is not None:
+        return known
     return sum(
         one.amount
         for one in data.charges.of("meter", meter)

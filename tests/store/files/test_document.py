@@ -15,6 +15,7 @@ from nottwice.store.files import document
 from nottwice.store.files.document import RunFile
 from nottwice.store.interface import CallWrite, Commit, EventWrite, ReviewWrite
 from nottwice.store.rules import apply
+from nottwice.store.tables import CALLS
 from tests.store.samples import (
     FAILURE,
     NOW,
@@ -55,9 +56,8 @@ def test_what_is_written_is_read_again() -> None:
     file = full_file()
     again = document.read(document.write(file), where="a file")
     assert (again.workflow_id, again.folded) == ("run", 3)
-    for kind, records in file.sections():
-        found = {one.section: list(found) for one, found in again.sections()}
-        assert found[kind.section] == list(records), kind.section
+    for name in document.SECTIONS:
+        assert list(again.section(name)) == list(file.section(name)), name
 
 
 def test_the_same_records_are_the_same_bytes_however_they_came_there() -> None:
@@ -90,7 +90,7 @@ def test_one_more_call_is_one_more_block_and_nothing_else() -> None:
     assert [line for line in changes if line.startswith("-")] == []
     assert any('"tool_name": "new"' in line for line in changes)
     # The brackets of the record, and those of its arguments with what is in them.
-    assert len(changes) == len(document.CALLS.to_plain(row)) + 2 + 2
+    assert len(changes) == len(document.to_plain(CALLS, row)) + 2 + 2
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def test_one_more_call_is_one_more_block_and_nothing_else() -> None:
 )
 def test_text_that_is_not_spelled_as_we_spell_it_comes_back_letter_by_letter(text: str) -> None:
     row = pending(args_json=text).done(StoredResult(ResultKind.PLAIN, text), now=NOW)
-    plain = json.loads(json.dumps(document.CALLS.to_plain(row)))
-    assert document.CALLS.from_plain(plain, "run") == row
+    plain = json.loads(json.dumps(document.to_plain(CALLS, row)))
+    assert document.from_plain(CALLS, plain, "run") == row
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.5, NOW + 0.000001, 253402300799.0, 1e15])
 def test_a_time_comes_back_to_the_microsecond(seconds: float) -> None:
     row = pending(created_at=seconds)
-    plain = json.loads(json.dumps(document.CALLS.to_plain(row)))
-    assert document.CALLS.from_plain(plain, "run") == row
+    plain = json.loads(json.dumps(document.to_plain(CALLS, row)))
+    assert document.from_plain(CALLS, plain, "run") == row
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nottwice.store.files.search import add, bytes_of, may_say, says
+from nottwice.store.files.search import bytes_of, may_say, says
 from nottwice.store.rules import MemoryData
 from tests.store.samples import graph
 
@@ -39,5 +39,5 @@ def test_a_file_and_its_inbox_are_read_together(tmp_path: Path) -> None:
 
 def test_what_is_added_is_kept_with_what_was_there() -> None:
     whole = MemoryData(graphs={"a@1": graph("a@1")})
-    add(whole, MemoryData(graphs={"b@1": graph("b@1")}))
+    whole.update(MemoryData(graphs={"b@1": graph("b@1")}))
     assert list(whole.graphs) == ["a@1", "b@1"]

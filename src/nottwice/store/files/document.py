@@ -8,10 +8,10 @@ JSON. Everything above the records is made from them anew with every commit and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from nottwice.errors import (
     KeyMissing,
@@ -21,11 +21,8 @@ from nottwice.errors import (
     SchemaTooNew,
 )
 from nottwice.model import values
-from nottwice.model.records import frozen_record
-from nottwice.model.run import GraphRecord, HolderRecord
+from nottwice.model.run import HolderRecord
 from nottwice.model.seal import Seals
-from nottwice.store import graph_rows, rows
-from nottwice.store.columns import SEALING
 from nottwice.store.files.phases import overview
 from nottwice.store.interface import (
     CallWrite,
@@ -37,7 +34,24 @@ from nottwice.store.interface import (
     RunUpdate,
 )
 from nottwice.store.rules import MemoryData
+from nottwice.store.table import UNREADABLE, Column, Table, Type
+from nottwice.store.tables import (
+    AUDIT,
+    CALLS,
+    CHARGES,
+    CHECKPOINTS,
+    EVENTS,
+    EVIDENCE,
+    GRAPHS,
+    HOLDERS,
+    REVIEWS,
+    RUNS,
+    STEPS,
+    micros,
+    seconds,
+)
 
+R = TypeVar("R")
 FORMAT = 1
 # How deep a value lies in a file: the file, a section, a record.
 _OUR_DEPTH = 3
@@ -45,65 +59,46 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-@frozen_record(frozen=True, slots=True)
-class Kind:
-    """How one kind of record is written and read: through the columns of the SQL stores."""
-
-    section: str
-    columns: tuple[str, ...]
-    to_sql: Callable[[Any], tuple[Any, ...]]
-    from_sql: Callable[[rows.Row], Any]
-
-    def to_plain(self, record: Any) -> dict[str, Any]:
-        """The record as it stands in a file; what is empty is left out, and so is the run."""
-        named = zip(self.columns, self.to_sql(record), strict=False)
-        return dict(
-            _shown(column, value)
-            for column, value in named
-            if value is not None and column != "workflow_id"
-        )
-
-    def from_plain(self, plain: Mapping[str, Any], workflow_id: str) -> Any:
-        found = [_stored(column, plain) for column in self.columns]
-        if "workflow_id" in self.columns:
-            found[self.columns.index("workflow_id")] = workflow_id
-        return self.from_sql(found)
-
-    def as_stored(self, record: Any) -> Any:
-        """The record as it will be read again: a time has microseconds and no more."""
-        return self.from_sql(self.to_sql(record))
+SECTIONS: dict[str, Table[Any]] = {
+    "run": RUNS,
+    "calls": CALLS,
+    "steps": STEPS,
+    "reviews": REVIEWS,
+    "events": EVENTS,
+    "checkpoints": CHECKPOINTS,
+    "evidence": EVIDENCE,
+    "audit": AUDIT,
+    "graphs": GRAPHS,
+    "charges": CHARGES,
+}
+"""What a file holds, in this order. Rows end with what seals them; a file is sealed whole."""
+_LATER = frozenset({"charges"})
+"""Sections that later versions added: they may be missing."""
 
 
-def _kind(section: str, columns: str, to_sql: Any, from_sql: Any) -> Kind:
-    # Rows end with what seals them; a file is sealed whole.
-    return Kind(section, tuple(SEALING.sub("", columns).split(", ")), to_sql, from_sql)
+def to_plain(table: Table[R], record: R) -> dict[str, Any]:
+    """The record as it stands in a file; what is empty is left out, and so is the run."""
+    named = zip(table.said, table.row(record), strict=False)
+    return dict(
+        _shown(column, value)
+        for column, value in named
+        if value is not None and column.name != "workflow_id"
+    )
 
 
-RUNS = _kind("run", rows.RUN_COLUMNS, rows.run_to_sql, rows.run_from_sql)
-CALLS = _kind("calls", rows.CALL_COLUMNS, rows.call_to_sql, rows.call_from_sql)
-STEPS = _kind("steps", rows.STEP_COLUMNS, rows.step_to_sql, rows.step_from_sql)
-REVIEWS = _kind("reviews", rows.REVIEW_COLUMNS, rows.review_to_sql, rows.review_from_sql)
-EVIDENCE = _kind("evidence", rows.EVIDENCE_COLUMNS, rows.evidence_to_sql, rows.evidence_from_sql)
-AUDIT = _kind("audit", rows.AUDIT_COLUMNS, rows.audit_to_sql, rows.audit_from_sql)
-CHARGES = _kind("charges", rows.CHARGE_COLUMNS, rows.charge_to_sql, rows.charge_from_sql)
-HOLDERS = _kind(
-    "holders",
-    rows.LOCKING_HOLDER_COLUMNS,
-    rows.locking_holder_to_sql,
-    rows.locking_holder_from_sql,
-)
-CHECKPOINTS = _kind(
-    "checkpoints",
-    graph_rows.CHECKPOINT_COLUMNS,
-    graph_rows.checkpoint_to_sql,
-    graph_rows.checkpoint_from_sql,
-)
-EVENTS = _kind(
-    "events", graph_rows.EVENT_COLUMNS, graph_rows.event_to_sql, graph_rows.event_from_sql
-)
-GRAPHS = _kind(
-    "graphs", graph_rows.GRAPH_COLUMNS, graph_rows.graph_to_sql, graph_rows.graph_from_sql
-)
+def from_plain(table: Table[R], plain: Mapping[str, Any], workflow_id: str) -> R:
+    """The record that ``to_plain`` has written."""
+    return table.record(
+        [
+            workflow_id if column.name == "workflow_id" else _stored(column, plain)
+            for column in table.said
+        ]
+    )
+
+
+def _as_stored(table: Table[R], record: R) -> R:
+    """The record as it will be read again: a time has microseconds and no more."""
+    return table.record(table.row(record))
 
 
 @dataclass
@@ -118,37 +113,15 @@ class RunFile:
     """Records that were written before, as text: most of a file is the same next time. They are
     found by their ids, and kept here so that no other gets one: to hash them takes far longer."""
 
-    def sections(self) -> Iterable[tuple[Kind, Iterable[Any]]]:
-        data = self.data
-        yield RUNS, data.runs.values()
-        yield CALLS, data.calls.values()
-        yield STEPS, data.steps.values()
-        yield REVIEWS, data.reviews.values()
-        yield EVENTS, data.events.values()
-        yield CHECKPOINTS, data.checkpoints.values()
-        yield EVIDENCE, data.evidence
-        yield AUDIT, data.audit
-        yield GRAPHS, data.graphs.values()
-        yield CHARGES, data.charges.values()
+    def section(self, name: str) -> Iterable[Any]:
+        """The records of one section."""
+        records: Any = getattr(self.data, "runs" if name == "run" else name)
+        found: Iterable[Any] = records if name in ("evidence", "audit") else records.values()
+        return found
 
     def copy(self) -> RunFile:
         """A copy to apply a commit to; the records themselves never change."""
-        data = self.data
-        return replace(
-            self,
-            data=MemoryData(
-                runs=data.runs.copy(),
-                calls=data.calls.copy(),
-                steps=data.steps.copy(),
-                reviews=data.reviews.copy(),
-                evidence=data.evidence.copy(),
-                audit=data.audit.copy(),
-                checkpoints=data.checkpoints.copy(),
-                events=data.events.copy(),
-                graphs=dict(data.graphs),
-                charges=data.charges.copy(),
-            ),
-        )
+        return replace(self, data=self.data.copy())
 
 
 def write(file: RunFile, seals: Seals | None = None) -> bytes:
@@ -158,18 +131,14 @@ def write(file: RunFile, seals: Seals | None = None) -> bytes:
     parts.append(f'"nottwice": {FORMAT}')
     parts.append(f'"folded": {file.folded}')
     texts: dict[int, tuple[Any, str]] = {}
-    for kind, records in file.sections():
+    for name, table in SECTIONS.items():
         written = []
-        for record in records:
-            known = file.texts.get(id(record))
-            if known is None:
-                known = (record, _pretty(kind.to_plain(record), 4))
-            texts[id(record)] = known
-            written.append(known[1])
+        for record in file.section(name):
+            _, text = file.texts.get(id(record)) or (record, _pretty(to_plain(table, record), 4))
+            texts[id(record)] = record, text
+            written.append(text)
         inside = ",\n    ".join(written)
-        parts.append(
-            f'"{kind.section}": [\n    {inside}\n  ]' if written else f'"{kind.section}": []'
-        )
+        parts.append(f'"{name}": [\n    {inside}\n  ]' if written else f'"{name}": []')
     file.texts = texts
     return _sealed(seals, "file", "{\n  " + ",\n  ".join(parts), ",\n  ", "\n}\n")
 
@@ -192,30 +161,16 @@ def read(
         raise
     except LedgerTampered as error:
         raise LedgerTampered(str(corrupt(where, error))) from error
-    except (*rows.UNREADABLE, NottwiceError) as error:
+    except (*UNREADABLE, NottwiceError) as error:
         raise corrupt(where, error) from error
     return file
 
 
 def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
-    def found(kind: Kind) -> list[Any]:
-        # What later versions added to a file is not in older ones.
-        records = plain.get(kind.section, ()) if kind is CHARGES else plain[kind.section]
-        return [kind.from_plain(record, file.workflow_id) for record in records]
-
-    data = file.data
-    data.runs.update({record.workflow_id: record for record in found(RUNS)})
-    data.calls.update({record.identity: record for record in found(CALLS)})
-    data.steps.update(
-        {(one.workflow_id, one.node_id, one.checkpoint_id): one for one in found(STEPS)}
-    )
-    data.reviews.update({record.review_id: record for record in found(REVIEWS)})
-    data.events.update({(one.workflow_id, one.event_id): one for one in found(EVENTS)})
-    data.checkpoints.update({(one.workflow_id, one.version): one for one in found(CHECKPOINTS)})
-    data.evidence.update(dict.fromkeys(found(EVIDENCE)))
-    data.audit.update(dict.fromkeys(found(AUDIT)))
-    data.graphs.update({record.graph_id: record for record in found(GRAPHS)})
-    data.charges.update({(record.meter, record.call_id): record for record in found(CHARGES)})
+    for name, table in SECTIONS.items():
+        found = plain.get(name, ()) if name in _LATER else plain[name]
+        records = [from_plain(table, record, file.workflow_id) for record in found]
+        file.data.add(table, records)
 
 
 # A file, or a line, is sealed whole: the seal is its last member.
@@ -281,18 +236,22 @@ def check_mark(content: bytes, *, where: str) -> int:
     try:
         number: int = _parse(content)["nottwice"]
         check_format(number, where=where)
-    except rows.UNREADABLE as error:
+    except UNREADABLE as error:
         raise corrupt(where, error) from error
     return number
+
+
+def plain_line(table: Table[R], record: R) -> bytes:
+    """A record as one line of a journal."""
+    return json.dumps(to_plain(table, record), ensure_ascii=False).encode()
 
 
 def read_holder(line: bytes, *, where: str) -> HolderRecord:
     """One line of the list of processes."""
     try:
-        record: HolderRecord = HOLDERS.from_plain(_parse(line), "")
-    except rows.UNREADABLE as error:
+        return from_plain(HOLDERS, _parse(line), "")
+    except UNREADABLE as error:
         raise corrupt(where, error) from error
-    return record
 
 
 # The inbox: what others than the holder have to say, one commit a line.
@@ -301,16 +260,16 @@ def read_holder(line: bytes, *, where: str) -> HolderRecord:
 def write_line(commit: Commit, number: int, seals: Seals | None = None) -> bytes:
     """A commit of somebody who is not the holder, as one line of an inbox."""
     plain: dict[str, Any] = {"number": number, "workflow_id": commit.workflow_id}
-    said: list[tuple[Kind, list[Any]]] = [
-        (REVIEWS, [write.review for write in commit.reviews]),
-        (EVENTS, [write.event for write in commit.events]),
-        (EVIDENCE, list(commit.evidence)),
-        (AUDIT, list(commit.audit)),
-        (GRAPHS, [] if commit.graph is None else [commit.graph]),
-    ]
-    for kind, records in said:
+    said: dict[str, Iterable[Any]] = {
+        "reviews": [write.review for write in commit.reviews],
+        "events": [write.event for write in commit.events],
+        "evidence": commit.evidence,
+        "audit": commit.audit,
+        "graphs": [] if commit.graph is None else [commit.graph],
+    }
+    for name, records in said.items():
         if records:
-            plain[kind.section] = [kind.to_plain(record) for record in records]
+            plain[name] = [to_plain(SECTIONS[name], record) for record in records]
     text = json.dumps(plain, ensure_ascii=False, separators=(", ", ": "))
     return _sealed(seals, "line", text.removesuffix("}"), ", ", "}")
 
@@ -327,23 +286,22 @@ def read_line(
         if type(number) is not int or not isinstance(run, str):
             raise ValueError("it has no number or no run")
 
-        def found(kind: Kind) -> list[Any]:
-            return [kind.from_plain(record, run) for record in plain.get(kind.section, ())]
+        def found(table: Table[R], section: str) -> list[R]:
+            return [from_plain(table, record, run) for record in plain.get(section, ())]
 
-        graphs: list[GraphRecord] = found(GRAPHS)
         return number, Commit(
             workflow_id=run,
-            reviews=tuple(map(ReviewWrite, found(REVIEWS))),
-            events=tuple(map(EventWrite, found(EVENTS))),
-            evidence=tuple(found(EVIDENCE)),
-            audit=tuple(found(AUDIT)),
-            graph=graphs[0] if graphs else None,
+            reviews=tuple(map(ReviewWrite, found(REVIEWS, "reviews"))),
+            events=tuple(map(EventWrite, found(EVENTS, "events"))),
+            evidence=tuple(found(EVIDENCE, "evidence")),
+            audit=tuple(found(AUDIT, "audit")),
+            graph=next(iter(found(GRAPHS, "graphs")), None),
         )
     except KeyMissing:
         raise
     except LedgerTampered as error:
         raise LedgerTampered(str(corrupt(where, error))) from error
-    except (*rows.UNREADABLE, NottwiceError) as error:
+    except (*UNREADABLE, NottwiceError) as error:
         raise corrupt(where, error) from error
 
 
@@ -352,28 +310,29 @@ def as_stored(commit: Commit) -> Commit:
     claim, graph, removal = commit.claim, commit.graph, commit.removal
     return replace(
         commit,
-        claim=None if claim is None else Claim(RUNS.as_stored(claim.run), claim.after_epoch),
+        claim=None if claim is None else Claim(_as_stored(RUNS, claim.run), claim.after_epoch),
         run=None if commit.run is None else _update_as_stored(commit.run),
-        calls=tuple(CallWrite(CALLS.as_stored(one.row), one.after) for one in commit.calls),
-        steps=tuple(map(STEPS.as_stored, commit.steps)),
+        calls=tuple(CallWrite(_as_stored(CALLS, one.row), one.after) for one in commit.calls),
+        steps=tuple(_as_stored(STEPS, each) for each in commit.steps),
         reviews=tuple(
-            ReviewWrite(REVIEWS.as_stored(one.review), one.after_version) for one in commit.reviews
+            ReviewWrite(_as_stored(REVIEWS, one.review), one.after_version)
+            for one in commit.reviews
         ),
-        evidence=tuple(map(EVIDENCE.as_stored, commit.evidence)),
-        audit=tuple(map(AUDIT.as_stored, commit.audit)),
-        checkpoints=tuple(map(CHECKPOINTS.as_stored, commit.checkpoints)),
-        events=tuple(EventWrite(EVENTS.as_stored(one.event)) for one in commit.events),
+        evidence=tuple(_as_stored(EVIDENCE, each) for each in commit.evidence),
+        audit=tuple(_as_stored(AUDIT, each) for each in commit.audit),
+        checkpoints=tuple(_as_stored(CHECKPOINTS, each) for each in commit.checkpoints),
+        events=tuple(EventWrite(_as_stored(EVENTS, one.event)) for one in commit.events),
         charges=tuple(
-            ChargeWrite(CHARGES.as_stored(one.charge), one.at_most, one.since)
+            ChargeWrite(_as_stored(CHARGES, one.charge), one.at_most, one.since)
             for one in commit.charges
         ),
-        graph=None if graph is None else GRAPHS.as_stored(graph),
-        removal=None if removal is None else replace(removal, run=RUNS.as_stored(removal.run)),
+        graph=None if graph is None else _as_stored(GRAPHS, graph),
+        removal=None if removal is None else replace(removal, run=_as_stored(RUNS, removal.run)),
     )
 
 
 def _update_as_stored(update: RunUpdate) -> RunUpdate:
-    return replace(update, at=rows.micros(update.at) / 1_000_000)
+    return replace(update, at=seconds(micros(update.at)))
 
 
 def corrupt(where: str, error: BaseException) -> LedgerCorrupt:
@@ -386,45 +345,39 @@ def corrupt(where: str, error: BaseException) -> LedgerCorrupt:
 # Columns
 
 
-_TIMES = frozenset({"at", "since", "key_since"})
-_CLAIMS = frozenset({"ambiguous", "if_failed"})
-
-
-def _shown(column: str, value: Any) -> tuple[str, Any]:
+def _shown(column: Column, value: Any) -> tuple[str, Any]:
     """A column as people read it: its name, and its value."""
-    if column in _TIMES or column.endswith("_at"):
-        return column, iso(value)
-    if column in _CLAIMS:
-        return column, bool(value)
-    if column.endswith("_json"):
-        try:
-            shown = values.decode(value)
-            if values.encode(shown) == value:
-                return column.removesuffix("_json"), shown
-        except LedgerCorrupt:
-            pass
-        # Text that is not spelled as we spell it must come back letter by letter.
-    return column, value
+    match column.holds:
+        case Type.TIME:
+            return column.name, iso(value)
+        case Type.FLAG:
+            return column.name, bool(value)
+        case Type.JSON:
+            try:
+                shown = values.decode(value)
+                if values.encode(shown) == value:
+                    return column.name.removesuffix("_json"), shown
+            except LedgerCorrupt:
+                pass
+            # Text that is not spelled as we spell it must come back letter by letter.
+    return column.name, value
 
 
-def _stored(column: str, plain: Mapping[str, Any]) -> Any:
-    short = column.removesuffix("_json")
-    if short != column and short in plain:
+def _stored(column: Column, plain: Mapping[str, Any]) -> Any:
+    if column.holds is Type.JSON and (short := column.name.removesuffix("_json")) in plain:
         return values.encode(plain[short])
-    value = plain.get(column)
-    if value is not None and (column in _TIMES or column.endswith("_at")):
+    value = plain.get(column.name)
+    if column.holds is Type.TIME and value is not None:
         return _micros(value)
-    if column in _CLAIMS:
-        return int(bool(value))
-    return value
+    return int(bool(value)) if column.holds is Type.FLAG else value
 
 
-def iso(micros: int) -> str | int:
+def iso(stored: int) -> str | int:
     """A time as ISO 8601, in UTC; one that no calendar holds stays a number of microseconds."""
     try:
-        moment = _EPOCH + timedelta(microseconds=micros)
+        moment = _EPOCH + timedelta(microseconds=stored)
     except OverflowError:
-        return micros
+        return stored
     return moment.isoformat(timespec="microseconds")
 
 

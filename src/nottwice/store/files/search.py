@@ -12,7 +12,6 @@ from pathlib import Path
 from nottwice.model.records import frozen_record
 from nottwice.store.files import disk
 from nottwice.store.memory import MemoryStore
-from nottwice.store.rules import MemoryData
 
 _ESCAPES = (b"\\u", b"\\/")
 """Spellings of a character that nottwice does not write. A file with one may say the name so."""
@@ -25,17 +24,6 @@ def bytes_of(folder: Path, name: str) -> bytes:
     except OSError:
         return b""
     return b"".join(content or b"" for content in found)
-
-
-def add(whole: MemoryData, run: MemoryData) -> None:
-    """Add what can be asked of many runs together."""
-    whole.runs.update(run.runs)
-    whole.calls.update(run.calls)
-    whole.reviews.update(run.reviews)
-    whole.audit.update(run.audit)
-    whole.events.update(run.events)
-    whole.graphs.update(run.graphs)
-    whole.charges.update(run.charges)
 
 
 def says(content: bytes, name: str) -> bool:

@@ -10,7 +10,6 @@ cannot be read stops its own run and no other), P118 (an interrupt leaves nothin
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import threading
@@ -19,36 +18,25 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nottwice.errors import KeyMissing, LedgerCorrupt, NoLedger, NottwiceError, StoreError
-from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.review import AuditEntry, Evidence, Review
-from nottwice.model.run import (
-    CheckpointRecord,
-    EventRecord,
-    GraphRecord,
-    HolderRecord,
-    LastVisit,
-    Life,
-    RunCount,
-    RunRecord,
-    Standing,
-    StepRecord,
-)
+from nottwice.model.call import CallRow
+from nottwice.model.review import AuditEntry, Review
+from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord
 from nottwice.model.seal import Seals
-from nottwice.model.tally import Tally
 from nottwice.store import locks, rules, whereabouts
+from nottwice.store.base import StoreBase
 from nottwice.store.files import disk, document
 from nottwice.store.files.copy import OnProgress, copy_folder
 from nottwice.store.files.document import RunFile
 from nottwice.store.files.graphs import KnownGraphs
-from nottwice.store.files.search import Glance, add, bytes_of, may_say, says
+from nottwice.store.files.search import Glance, bytes_of, may_say, says
 from nottwice.store.filesystem import check_folder
 from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
 from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.sealing import Sealing
 from nottwice.store.shared import SharedCommits
+from nottwice.store.tables import HOLDERS
 
 BUSY_SECONDS = 30.0
 MOST_REMEMBERED = 512
@@ -59,7 +47,7 @@ _WRITING_PLACE = (1 << 62) + 2
 log = logging.getLogger("nottwice")
 
 
-class JsonFileStore(whereabouts.OnDisk):
+class JsonFileStore(whereabouts.OnDisk, StoreBase):
     """A ledger in one folder."""
 
     _pid: int
@@ -106,7 +94,7 @@ class JsonFileStore(whereabouts.OnDisk):
         self._in_this_process()
         record = self._lock.record
         if not self._registered:
-            line = json.dumps(document.HOLDERS.to_plain(record), ensure_ascii=False).encode()
+            line = document.plain_line(HOLDERS, record)
             self._exclusively(lambda: disk.append(self._own / "holders.jsonl", line))
             self._registered = True
         return record
@@ -123,96 +111,29 @@ class JsonFileStore(whereabouts.OnDisk):
         record = self.load_holder(holder_id)
         return self._lock.life_of(record)
 
-    def load_run(self, workflow_id: str) -> RunRecord | None:
-        return self._view(workflow_id).load_run(workflow_id)
+    def records(self, workflow_id: str) -> MemoryData:
+        self._in_this_process()
+        with self._reading():
+            return self._run(workflow_id).data
 
-    def load_call(self, identity: CallIdentity) -> CallRow | None:
-        return self._view(identity.workflow_id).load_call(identity)
+    def all_records(self) -> MemoryData:
+        self._in_this_process()
+        with self._reading():
+            return self._everything()
 
-    def load_step(self, workflow_id: str, node_id: str, checkpoint_id: str) -> StepRecord | None:
-        return self._view(workflow_id).load_step(workflow_id, node_id, checkpoint_id)
+    # What need not read every file
 
     def load_review(self, review_id: str) -> Review | None:
-        return self._mentioning(review_id).load_review(review_id)
-
-    def calls(
-        self, workflow_id: str, *, limit: int | None = None, after: CallIdentity | None = None
-    ) -> list[CallRow]:
-        return self._view(workflow_id).calls(workflow_id, limit=limit, after=after)
-
-    def last_calls(
-        self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
-    ) -> list[CallRow]:
-        return self._view(workflow_id).last_calls(workflow_id, limit=limit, before=before)
-
-    def count_calls(self, workflow_id: str) -> int:
-        return self._view(workflow_id).count_calls(workflow_id)
-
-    def calls_in_doubt(self, workflow_id: str | None = None) -> list[CallRow]:
-        return self._view(workflow_id).calls_in_doubt(workflow_id)
-
-    def standing(self, workflow_id: str) -> Standing:
-        # What is about no run is in a file of its own.
-        seen, ledger_audit = self._view(workflow_id), self.audit(LEDGER)
-        return seen.standing(workflow_id)._replace(ledger_audit=bool(ledger_audit))
-
-    def calls_under(
-        self, workflow_id: str, node_id: str, *, visit: str | None = None
-    ) -> list[CallRow]:
-        return self._view(workflow_id).calls_under(workflow_id, node_id, visit=visit)
-
-    def steps(
-        self, workflow_id: str, *, after: int = -1, in_progress_at: str | None = None
-    ) -> list[StepRecord]:
-        seen = self._view(workflow_id)
-        return seen.steps(workflow_id, after=after, in_progress_at=in_progress_at)
-
-    def last_visits(self, workflow_id: str) -> list[LastVisit]:
-        return self._view(workflow_id).last_visits(workflow_id)
+        return self._mentioning(review_id).reviews.get(review_id)
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
-        return self._mentioning(key).last_use_of_key(tool_name, key)
-
-    def runs(self, **asked: Any) -> list[RunRecord]:
-        return self._view(None).runs(**asked)
-
-    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
-        return self._view(None).count_runs(prefix=prefix, graph=graph)
-
-    def tally(self, **asked: Any) -> Tally:
-        return self._view(None).tally(**asked)
-
-    def reviews(self, workflow_id: str | None = None) -> list[Review]:
-        return self._view(workflow_id).reviews(workflow_id)
-
-    def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
-        return self._view(workflow_id).open_reviews(workflow_id)
-
-    def find_reviews(self, prefix: str) -> list[Review]:
-        return self._view(None).find_reviews(prefix)
-
-    def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
-        return self._view(workflow_id).evidence(workflow_id, call_id)
-
-    def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
-        return self._view(workflow_id).audit(workflow_id)
+        return MemoryStore(self._mentioning(key)).last_use_of_key(tool_name, key)
 
     def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
         self._in_this_process()
         with self._reading():
             whole = self._everything(unless_unreadable=True)
         return rules.charged(whole, meter, since=since, besides=besides)
-
-    def checkpoint_chain(
-        self, workflow_id: str, version: int | None = None
-    ) -> list[CheckpointRecord]:
-        return self._view(workflow_id).checkpoint_chain(workflow_id, version)
-
-    def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
-        return self._view(workflow_id).checkpoints(workflow_id)
-
-    def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
-        return self._view(workflow_id).events(workflow_id, name)
 
     def load_graph(self, graph_id: str) -> GraphRecord | None:
         self._in_this_process()
@@ -223,9 +144,6 @@ class JsonFileStore(whereabouts.OnDisk):
         self._in_this_process()
         with self._reading():
             return sorted(self._graphs.all().values(), key=lambda graph: graph.graph_id)
-
-    def children(self, workflow_id: str) -> list[RunRecord]:
-        return self._view(None).children(workflow_id)
 
     def ready_runs(
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
@@ -238,16 +156,6 @@ class JsonFileStore(whereabouts.OnDisk):
 
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
         return self._glance().runs_held_by(holder_id)
-
-    def expired_runs(
-        self, *, ended_before: float, due_before: float, limit: int, after: str = ""
-    ) -> list[RunRecord]:
-        return self._view(None).expired_runs(
-            ended_before=ended_before, due_before=due_before, limit=limit, after=after
-        )
-
-    def load_head(self, workflow_id: str) -> str | None:
-        return None
 
     def unreadable(self) -> list[str]:
         """What is wrong with the files that cannot be read; all other runs are not affected."""
@@ -262,7 +170,7 @@ class JsonFileStore(whereabouts.OnDisk):
         if workflow_id == LEDGER and thorough:
             return self.unreadable()
         try:
-            self._view(workflow_id)
+            self.records(workflow_id)
         except LedgerCorrupt as error:
             return [str(error)]
         return []
@@ -352,14 +260,6 @@ class JsonFileStore(whereabouts.OnDisk):
 
     # Reading
 
-    def _view(self, workflow_id: str | None) -> MemoryStore:
-        """The records of a run, or of all runs, as they are now."""
-        self._in_this_process()
-        with self._reading():
-            if workflow_id is None:
-                return MemoryStore(self._everything())
-            return MemoryStore(self._run(workflow_id).data)
-
     def _glance(self, now: float | None = None) -> MemoryStore:
         """All runs, for workers, which look several times a second: read again if a file changed.
 
@@ -403,10 +303,10 @@ class JsonFileStore(whereabouts.OnDisk):
                 if unless_unreadable:
                     raise file
             elif file is not None:
-                add(whole, file.data)
+                whole.update(file.data)
         return whole
 
-    def _mentioning(self, *names: str) -> MemoryStore:
+    def _mentioning(self, *names: str) -> MemoryData:
         """The runs that can say something about a key, a review or the like.
 
         Raises LedgerCorrupt if a file cannot be read that names one of them.
@@ -423,8 +323,8 @@ class JsonFileStore(whereabouts.OnDisk):
                     if any(says(content, one) for one in names):
                         raise file
                 elif file is not None:
-                    add(whole, file.data)
-        return MemoryStore(whole)
+                    whole.update(file.data)
+        return whole
 
     def _readable(self, name: str) -> RunFile | LedgerCorrupt | None:
         """A run, or why it cannot be read; that is logged once."""
@@ -552,8 +452,8 @@ class JsonFileStore(whereabouts.OnDisk):
         names += [key for key in new if key is not None]
         if not names:
             return file.data
-        whole = self._mentioning(*names).data
-        add(whole, file.data)
+        whole = self._mentioning(*names)
+        whole.update(file.data)
         return whole
 
     def _append(self, commit: Commit, number: int) -> None:

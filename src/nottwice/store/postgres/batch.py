@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from nottwice.model.records import frozen_record
-from nottwice.store import rows
+from nottwice.store import effects
 from nottwice.store.interface import Commit
-from nottwice.store.postgres.columns import BLOCKED_RUN, HERE, as_arrays, types_of
 from nottwice.store.postgres.functions import INTENT, RECEIPT
 from nottwice.store.postgres.quick import quick
-from nottwice.store.postgres.writes import Statement
+from nottwice.store.postgres.statements import HERE, SQL, as_arrays, types_of
+from nottwice.store.statements import Statement
+from nottwice.store.tables import CALLS
 
 _WITH_SERVER = "".join(("WITH server AS (SELECT ", HERE, " AS is_here) "))
 _DURABLE = " current_setting('synchronous_commit') <> 'off' AND (SELECT is_here FROM server)"
@@ -29,28 +30,30 @@ _HELD = (
     " ON held.workflow_id = w.workflow_id AND held.epoch = w.fence_epoch"
     " AND held.holder_id = w.fence_holder"
 )
-_FENCE = ", fence_epoch, fence_holder"
+_FENCE = ("fence_epoch", "fence_holder")
 
 
-def _given(columns: str) -> str:
+def _given(names: Sequence[str]) -> str:
     """The rows of all members: an array for each column, and two for the fences."""
-    arrays = [f"%s::{one}[]" for one in (*types_of(columns), "bigint", "text")]
-    return "".join((" unnest(", ", ".join(arrays), ") AS w(", columns, _FENCE, ")"))
+    arrays = [f"%s::{one}[]" for one in (*types_of(names), "bigint", "text")]
+    columns = ", ".join((*names, *_FENCE))
+    return "".join((" unnest(", ", ".join(arrays), ") AS w(", columns, ")"))
 
 
-_INTENT_VALUES = "w." + ", w.".join(rows.INTENT_COLUMNS.split(", "))
+_INTENT_COLUMNS = ", ".join(effects.INTENT)
+_INTENT_VALUES = ", ".join("w." + name for name in effects.INTENT)
 _INTENTS = "".join(
     (
-        *(_WITH_SERVER, "INSERT INTO nottwice.tool_call_results (", rows.INTENT_COLUMNS),
+        *(_WITH_SERVER, "INSERT INTO nottwice.tool_call_results (", _INTENT_COLUMNS),
         ") SELECT ",
-        *(_INTENT_VALUES, " FROM", _given(rows.INTENT_COLUMNS), _HELD),
+        *(_INTENT_VALUES, " FROM", _given(effects.INTENT), _HELD),
         *(" WHERE held.in_doubt_from <= w.created_at AND", _DURABLE),
-        *(" AND NOT EXISTS (SELECT 1 FROM nottwice.reviews WHERE ", BLOCKED_RUN),
+        *(" AND NOT EXISTS (SELECT 1 FROM nottwice.reviews WHERE ", SQL.part("_blocked_run")),
         " = w.workflow_id) ON CONFLICT DO NOTHING RETURNING call_id, attempt_id",
     )
 )
-_RECEIPT_COLUMNS = ", ".join((rows.RECEIPT_COLUMNS, rows.CALL_KEY, "attempt_id"))
-_CHANGES = ", ".join(name + " = w." + name for name in rows.RECEIPT_COLUMNS.split(", "))
+_RECEIPT_COLUMNS = (*effects.RECEIPT, *CALLS.key, "attempt_id")
+_CHANGES = ", ".join(name + " = w." + name for name in effects.RECEIPT)
 _RECEIPTS = "".join(
     (
         *(_WITH_SERVER, "UPDATE nottwice.tool_call_results AS t SET ", _CHANGES),
@@ -130,9 +133,9 @@ def _values(commit: Commit, sql: str) -> tuple[Any, ...]:
     row, fence = commit.calls[0].row, commit.fence
     assert fence is not None
     if sql == INTENT:
-        values = rows.intent_to_sql(row)
+        values = effects.intent_row(row)
     else:
-        receipt = rows.receipt_to_sql(row)
+        receipt = effects.receipt_row(row)
         values = None if receipt is None else (*receipt, row.attempt_id)
     assert values is not None
     return (*values, fence.epoch, fence.holder_id)

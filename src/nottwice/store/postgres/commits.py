@@ -20,19 +20,21 @@ from nottwice.store.postgres.batch import Fast, arrange
 from nottwice.store.postgres.connections import (
     Connections,
     Lost,
-    Statement,
     patiently,
     store_error,
     together,
 )
 from nottwice.store.postgres.failover import Elsewhere, Witness
+from nottwice.store.postgres.plan import PostgresPlan, once
 from nottwice.store.postgres.schema import commits_may_be_lost, in_schema
-from nottwice.store.postgres.writes import BEGIN, KNOWN_AUDIT, Plan, once, storable
+from nottwice.store.postgres.statements import SQL, storable
 from nottwice.store.sealing import Sealing
+from nottwice.store.sql_plan import Outcome
+from nottwice.store.statements import Statement
+from nottwice.store.tables import AUDIT
 
 log = logging.getLogger("nottwice")
 MOST_REPETITIONS = 5
-Outcome = BaseException | None
 
 # Others were faster, or two waited for each other: nothing was written, and it may well work now.
 _WORTH_REPEATING = (
@@ -131,16 +133,17 @@ class Commits:
         """Whether a commit that somebody has built upon since is there: its audit entries tell."""
         if not commit.audit:
             return False
-        wanted = sorted({once(entry) for entry in commit.audit})
-        sql = in_schema(KNOWN_AUDIT, self._place.schema)
+        onces = sorted({once(AUDIT, AUDIT.row(entry)) for entry in commit.audit})
+        sql = in_schema(SQL["known_audit"], self._place.schema)
+        asked = {"workflow_id": commit.workflow_id, "onces": onces}
 
         def count() -> int:
             with self._connections.use() as connection:
-                found = connection.execute(sql, (commit.workflow_id, wanted)).fetchone()
+                found = connection.execute(sql, asked).fetchone()
                 return 0 if found is None else int(found[0])
 
         try:
-            return patiently(count, patience_seconds=self._patience_seconds) == len(wanted)
+            return patiently(count, patience_seconds=self._patience_seconds) == len(onces)
         except (Lost, psycopg.Error):
             return False
 
@@ -194,7 +197,7 @@ class Commits:
             with self._connections.use() as connection:
                 if commits:
                     schema, busy_seconds = self._place.schema, self._busy_seconds
-                    plan = Plan(
+                    plan = PostgresPlan(
                         commits,
                         schema=schema,
                         busy_seconds=busy_seconds,
@@ -207,12 +210,12 @@ class Commits:
                         raise Elsewhere("another server, or one that has restarted")
                     if plan.synchronous_commit == "off":
                         raise commits_may_be_lost(self._place)
-                    told, writes = plan.decide()
+                    told, writes = plan.outcomes()
                     if not writes and not statements:
                         connection.execute("ROLLBACK")
                         return told, []
                 elif len(statements) > 1:
-                    writes = [(BEGIN, ())]
+                    writes = [(SQL["begin"], ())]
                 last_words = True
                 if not commits and len(statements) == 1:
                     ((sql, parameters),) = self._here(statements)

@@ -20,9 +20,9 @@ from psycopg.pq import TransactionStatus
 
 from nottwice.errors import StoreError
 from nottwice.store.postgres.place import Place
+from nottwice.store.statements import Statement
 
 T = TypeVar("T")
-Statement = tuple[str, Sequence[Any]]
 _PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 # A server that vanished without a word is noticed within half a minute, and not after hours.
 _DEFAULTS = {

@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,21 +44,15 @@ from nottwice.model.review import (
 )
 from nottwice.model.run import GraphRecord, HolderRecord, RunRecord, RunStatus
 from nottwice.model.seal import Head, head_to_text
-from nottwice.store import graph_rows, rows
 from nottwice.store.interface import LEDGER, Commit
 from nottwice.store.postgres.connections import Connections
+from nottwice.store.postgres.plan import once
 from nottwice.store.postgres.schema import in_schema, lock_number
-from nottwice.store.postgres.writes import (
-    ADD_AUDIT,
-    ADD_GRAPH,
-    PUT_HEAD,
-    PUT_RUN,
-    READY_SINCE,
-    Statement,
-    once,
-    storable,
-)
-from nottwice.store.sealing import AUDIT, GRAPHS, RUNS, Sealing
+from nottwice.store.postgres.statements import SQL, storable
+from nottwice.store.sealing import Sealing
+from nottwice.store.statements import Statement
+from nottwice.store.table import Table
+from nottwice.store.tables import AUDIT, EVIDENCE, GRAPHS, HOLDERS, RUNS, micros, seconds
 
 log = logging.getLogger("nottwice")
 MOST_REMEMBERED = 1000
@@ -98,11 +92,6 @@ UPDATE nottwice.holders SET asked = %s
  WHERE lease_until > least(coalesce(pg_last_xact_replay_timestamp(), '-infinity'),
    (SELECT max(lease_until) FROM nottwice.holders) - %s * interval '1 second')
 """
-_OBJECT = (
-    "INSERT INTO nottwice.holders (" + rows.HOLDER_COLUMNS + ", lease_until, asked)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp(), %s)"
-    " ON CONFLICT (holder_id) DO UPDATE SET asked = excluded.asked"
-)
 _FOUND_AS = (
     "SELECT 1 FROM nottwice.audit WHERE workflow_id = %s AND action = %s AND subject = %s"
     " AND why = %s"
@@ -138,7 +127,7 @@ _AUDIT_IS_THERE = "SELECT 1 FROM nottwice.audit WHERE workflow_id = %s AND once 
 _EVIDENCE_IS_THERE = "SELECT 1 FROM nottwice.evidence WHERE workflow_id = %s AND once = %s"
 _EVENT_IS_THERE = "SELECT 1 FROM nottwice.events WHERE workflow_id = %s AND event_id = %s"
 
-Ask = Callable[[str, Sequence[Any]], list[Any]]
+Ask = Callable[[str, Any], list[Any]]
 
 
 class Elsewhere(Exception):
@@ -240,7 +229,7 @@ class Witness:
         """
         with self.committing, self._connections.use() as connection, connection.transaction():
 
-            def ask(sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+            def ask(sql: str, parameters: Any = ()) -> list[Any]:
                 cursor = connection.execute(
                     in_schema(sql, self._place.schema), storable(parameters)
                 )
@@ -298,12 +287,12 @@ class Witness:
         if not found or found[0][2] == ACCOUNTED_FOR:
             return None
         subject, at, action = found[0]
-        return AuditEntry(LEDGER, at / 1_000_000, "", action, subject, "")
+        return AuditEntry(LEDGER, seconds(at), "", action, subject, "")
 
     def _put_mark(
         self, ask: Ask, origin: str | None, before: str | None, *, missing: bool
     ) -> AuditEntry:
-        at = ask(_LAST_CHANGE, (LEDGER,))[0][0] / 1_000_000
+        at = seconds(ask(_LAST_CHANGE, (LEDGER,))[0][0])
         subject = f"{FAILOVER} {secrets.token_hex(4)}"
         why = _why(before, origin, missing=missing)
         mark = AuditEntry(LEDGER, at, self._holder.describe(), COPIED, subject, why)
@@ -325,14 +314,15 @@ class Witness:
         for run_id, held in list(self._held.items()):
             if not self._vouch(ask, mark, held, leased=bool(runs_on)):
                 ask(_TAKE_AWAY, (held.run.epoch, run_id, self._holder.holder_id))
-                ask(READY_SINCE, (run_id,))
+                ask(SQL["ready_since"], {"workflow_id": run_id})
                 del self._held[run_id]
         for run, graph in list(self._made.values()):
             if not ask(_RUN, (run.workflow_id,)):
                 self._put_back(ask, mark, run, graph)
         if missing and self._lease_until is not None:
             # As one that is asked and never vouches, whatever the others say.
-            ask(_OBJECT, (*rows.holder_to_sql(self._holder), mark.subject))
+            holder = HOLDERS.named(HOLDERS.row(self._holder))
+            ask(SQL["object_to_copy"], {**holder, "asked": mark.subject})
         if missing or not is_same or not self._has_last(ask, mark):
             return False
         if not ask(_VOUCH_FOR_ALL + " RETURNING 1", (self._holder.holder_id, mark.subject)):
@@ -384,17 +374,20 @@ class Witness:
         if run.workflow_id in self._made:
             graph = self._made[run.workflow_id][1]
         if graph is not None:
-            ask(ADD_GRAPH, self._sealing.put(GRAPHS, graph_rows.graph_to_sql(graph)))
-        ask(PUT_RUN, self._sealing.put(RUNS, rows.run_to_sql(run)))
+            ask(SQL["add_graph"], self._named(GRAPHS, graph))
+        ask(SQL["put_run"], self._named(RUNS, run))
         seals = self._sealing.seals
         if seals is not None:
             head = head_to_text(seals.sealed(run.workflow_id, Head()))
-            ask(PUT_HEAD, (head, run.workflow_id))
-        ask(READY_SINCE, (run.workflow_id,))
+            ask(SQL["put_head"], {"head": head, "workflow_id": run.workflow_id})
+        ask(SQL["ready_since"], {"workflow_id": run.workflow_id})
 
     def _add(self, ask: Ask, entry: AuditEntry) -> None:
-        row = tuple(storable(rows.audit_to_sql(entry)))
-        ask(ADD_AUDIT, (*self._sealing.put(AUDIT, row), once(entry)))
+        ask(SQL["add_audit"], {**self._named(AUDIT, entry), "once": _once(AUDIT, entry)})
+
+    def _named(self, table: Table[Any], record: Any) -> dict[str, Any]:
+        """A record as parameters, with its seal."""
+        return table.named(self._sealing.put(table, storable(table.row(record))))
 
     def _has(self, ask: Ask, commit: Commit) -> bool | None:
         """Whether a commit is there, by what it wrote; None: others have changed that since."""
@@ -435,7 +428,7 @@ def _traces(commit: Commit) -> Iterator[Statement]:
         row = write.row
         yield _CALL_IS_THERE, (*row.identity, row.attempt_id, row.status.value)
     for checkpoint in reversed(commit.checkpoints):
-        made = rows.micros(checkpoint.created_at)
+        made = micros(checkpoint.created_at)
         yield _CHECKPOINT_IS_THERE, (run, checkpoint.version, made)
     for step in reversed(commit.steps):
         place = (step.workflow_id, step.node_id, step.checkpoint_id)
@@ -443,15 +436,19 @@ def _traces(commit: Commit) -> Iterator[Statement]:
     for review_write in commit.reviews:
         yield _REVIEW_IS_THERE, (review_write.review.review_id, review_write.review.version)
     if commit.claim is not None:
-        yield _UPDATE_IS_THERE, (run, rows.micros(commit.claim.run.updated_at))
+        yield _UPDATE_IS_THERE, (run, micros(commit.claim.run.updated_at))
     if commit.run is not None:
-        yield _UPDATE_IS_THERE, (run, rows.micros(commit.run.at))
+        yield _UPDATE_IS_THERE, (run, micros(commit.run.at))
     for entry in commit.audit:
-        yield _AUDIT_IS_THERE, (run, once(entry))
+        yield _AUDIT_IS_THERE, (run, _once(AUDIT, entry))
     for item in commit.evidence:
-        yield _EVIDENCE_IS_THERE, (run, once(item))
+        yield _EVIDENCE_IS_THERE, (run, _once(EVIDENCE, item))
     for event_write in commit.events:
         yield _EVENT_IS_THERE, (run, event_write.event.event_id)
+
+
+def _once(table: Table[Any], record: Any) -> str:
+    return once(table, table.row(record))
 
 
 def _system(origin: str | None) -> str:

@@ -20,21 +20,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.resources
+from collections.abc import Sequence
 
-from nottwice.store import graph_rows, rows
-from nottwice.store.postgres.columns import (
-    BLOCKED_RUN,
-    CHECKPOINT_KNOWN,
-    HERE,
-    STEP_KNOWN,
-    marks,
-    types_of,
-)
+from nottwice.store import effects
+from nottwice.store.postgres.statements import HERE, SQL, marks, types_of
+from nottwice.store.tables import CALLS, CHECKPOINTS, STEPS
 
 _SETTINGS = (
     "SET enable_seqscan = off SET enable_sort = off SET plan_cache_mode = force_generic_plan"
 )
-_RECEIPT = rows.CALL_KEY + ", attempt_id, " + rows.RECEIPT_COLUMNS
+_RECEIPT = (*CALLS.key, "attempt_id", *effects.RECEIPT)
 
 
 def functions_script() -> str:
@@ -47,25 +42,25 @@ def name_of(function: str) -> str:
     return "".join(("nottwice.", function, "_", _digest()))
 
 
-def _call(function: str, *given: str) -> str:
+def _call(function: str, *given: Sequence[str]) -> str:
     """A call of a function, with a parameter for each of these columns."""
-    return "".join((name_of(function), "(", ", ".join(marks(columns) for columns in given), ")"))
+    return "".join((name_of(function), "(", ", ".join(marks(names) for names in given), ")"))
 
 
 def _riding(call: str) -> str:
     """The same, and with it what rides along."""
-    arrays = (*_arrays(rows.STEP_COLUMNS), *_arrays(graph_rows.CHECKPOINT_COLUMNS))
+    arrays = (*_arrays(STEPS.names), *_arrays(CHECKPOINTS.names))
     given = ", ".join((call, *("%s::" + one for one in arrays)))
     return "".join((name_of("ride"), "(", given, ")"))
 
 
-def _arrays(columns: str) -> list[str]:
-    return [one + "[]" for one in types_of(columns)]
+def _arrays(names: Sequence[str]) -> list[str]:
+    return [one + "[]" for one in types_of(names)]
 
 
-def _numbered(columns: str, *, after: int) -> list[str]:
+def _numbered(names: Sequence[str], *, after: int) -> list[str]:
     """How a function calls what it is given for these columns."""
-    return ["$" + str(after + number) for number in range(1, len(columns.split(", ")) + 1)]
+    return ["$" + str(after + number) for number in range(1, len(names) + 1)]
 
 
 @functools.cache
@@ -84,32 +79,28 @@ def _script() -> str:
 
 def _words() -> dict[str, str]:
     """What stands in braces in the script."""
-    words = {"settings": _SETTINGS, "blocked_run": BLOCKED_RUN}
-    for name, columns in (("intent", rows.INTENT_COLUMNS), ("call", rows.CALL_COLUMNS)):
-        words[name + "_columns"] = columns
-        words[name + "_types"] = ", ".join(types_of(columns))
-        words[name + "_values"] = ", ".join(_numbered(columns, after=2))
-    changed = rows.RECEIPT_COLUMNS.split(", ")
-    new = _numbered(_RECEIPT, after=2)[-len(changed) :]
+    words = {"settings": _SETTINGS, "blocked_run": SQL.part("_blocked_run")}
+    for name, names in (("intent", effects.INTENT), ("call", CALLS.names)):
+        words[name + "_columns"] = ", ".join(names)
+        words[name + "_types"] = ", ".join(types_of(names))
+        words[name + "_values"] = ", ".join(_numbered(names, after=2))
+    new = _numbered(_RECEIPT, after=2)[-len(effects.RECEIPT) :]
     words["receipt_types"] = ", ".join(types_of(_RECEIPT))
-    words["receipt_changes"] = ", ".join(map(" = ".join, zip(changed, new, strict=True)))
+    words["receipt_changes"] = ", ".join(map(" = ".join, zip(effects.RECEIPT, new, strict=True)))
     after = 1
-    for name, columns, known in (
-        ("step", rows.STEP_COLUMNS, STEP_KNOWN),
-        ("checkpoint", graph_rows.CHECKPOINT_COLUMNS, CHECKPOINT_KNOWN),
-    ):
-        words[name + "_columns"] = columns
-        words[name + "_types"] = ", ".join(_arrays(columns))
-        words[name + "_values"] = ", ".join(_numbered(columns, after=after))
-        words[name + "_known"] = known
-        after += len(columns.split(", "))
+    for name, table in (("step", STEPS), ("checkpoint", CHECKPOINTS)):
+        words[name + "_columns"] = table.columns
+        words[name + "_types"] = ", ".join(_arrays(table.names))
+        words[name + "_values"] = ", ".join(_numbered(table.names, after=after))
+        words[name + "_known"] = SQL.part(f"_{name}_known")
+        after += len(table.names)
     return words
 
 
-_FENCE = "epoch, holder_id"
-_HOLDS_RUN = _call("holds_run", _FENCE, "workflow_id")
-_WRITE_INTENT = _call("write_intent", _FENCE, rows.INTENT_COLUMNS)
-_WRITE_CALL = _call("write_call", _FENCE, rows.CALL_COLUMNS)
+_FENCE = ("epoch", "holder_id")
+_HOLDS_RUN = _call("holds_run", _FENCE, ("workflow_id",))
+_WRITE_INTENT = _call("write_intent", _FENCE, effects.INTENT)
+_WRITE_CALL = _call("write_call", _FENCE, CALLS.names)
 _WRITE_RECEIPT = _call("write_receipt", _FENCE, _RECEIPT)
 
 

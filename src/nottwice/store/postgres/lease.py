@@ -18,19 +18,10 @@ import weakref
 from collections.abc import Callable
 
 from nottwice.model.run import HolderRecord, Life
-from nottwice.store import process_table, rows
-from nottwice.store.postgres.columns import HERE
+from nottwice.store import process_table
 
 log = logging.getLogger("nottwice")
 RENEWALS_PER_LEASE = 4
-# Only on the server that this process knows: what it finds on another one tells what that has lost.
-RENEW = (
-    "INSERT INTO nottwice.holders AS h (" + rows.HOLDER_COLUMNS + ", lease_until)"
-    " SELECT %s, %s, %s, %s, %s, %s, %s::bigint, %s, clock_timestamp() + %s * interval '1 second'"
-    " WHERE " + HERE + " ON CONFLICT (holder_id) DO UPDATE SET lease_until = excluded.lease_until"
-    " RETURNING to_char(h.lease_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US\"+00\"'),"
-    " coalesce(%s::timestamptz < clock_timestamp(), false)"
-)
 
 
 def life_of(record: HolderRecord | None, *, leased: bool, here: HolderRecord) -> Life:

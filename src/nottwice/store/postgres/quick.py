@@ -2,7 +2,7 @@
 
 A statement is a transaction by itself. It calls a function that carries the preconditions along
 (postgres/functions.py) and gives one row if they hold and everything was written, and none if not:
-then, and for all other commits, the long way finds out why (writes.py). Promises kept
+then, and for all other commits, the rules find out why (sql_plan.py). Promises kept
 here: P5, P6, P7, P9.
 """
 
@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nottwice.store import graph_rows, rows
+from nottwice.store.effects import RECEIPT as RECEIPT_COLUMNS
+from nottwice.store.effects import intent_row, receipt_row
 from nottwice.store.interface import Commit
-from nottwice.store.postgres.columns import as_arrays
 from nottwice.store.postgres.functions import CALL, HOLDS_RUN, INTENT, RECEIPT, WITH_RIDERS
-from nottwice.store.postgres.writes import PICKED, Statement
-
-_STEP_WIDTH = len(rows.STEP_COLUMNS.split(", "))
-_CHECKPOINT_WIDTH = len(graph_rows.CHECKPOINT_COLUMNS.split(", "))
+from nottwice.store.postgres.statements import as_arrays
+from nottwice.store.sql_plan import PICKED
+from nottwice.store.statements import Statement
+from nottwice.store.table import Row, Table
+from nottwice.store.tables import CALLS, CHECKPOINTS, STEPS
 
 
 def quick(commit: Commit) -> Statement | None:
@@ -30,15 +31,15 @@ def quick(commit: Commit) -> Statement | None:
     statement = _call(commit) if commit.calls else _holds(commit)
     if statement is None or not (commit.steps or commit.checkpoints):
         return statement
-    steps = [rows.step_to_sql(step) for step in commit.steps]
-    checkpoints = [graph_rows.checkpoint_to_sql(each) for each in commit.checkpoints]
-    if _repeats(steps, 3) or _repeats(checkpoints, 2):
+    steps = [STEPS.row(step) for step in commit.steps]
+    checkpoints = [CHECKPOINTS.row(each) for each in commit.checkpoints]
+    if _repeats(STEPS, steps) or _repeats(CHECKPOINTS, checkpoints):
         # The last one counts, and one statement would not know which that is.
         return None
     sql, parameters = statement
     riding = (
-        *as_arrays(steps, width=_STEP_WIDTH),
-        *as_arrays(checkpoints, width=_CHECKPOINT_WIDTH),
+        *as_arrays(steps, width=len(STEPS.names)),
+        *as_arrays(checkpoints, width=len(CHECKPOINTS.names)),
     )
     return WITH_RIDERS[sql], (*parameters, *riding)
 
@@ -61,18 +62,18 @@ def _call(commit: Commit) -> Statement | None:
     if write.after is None:
         if row.key is not None or not commit.unless_blocked or row.call_id.startswith(PICKED):
             return None
-        intent = rows.intent_to_sql(row)
+        intent = intent_row(row)
         if intent is not None:
             return INTENT, (*held, *intent)
-        return CALL, (*held, *rows.call_to_sql(row))
+        return CALL, (*held, *CALLS.row(row))
     if commit.unless_blocked or write.after != (row.status.PENDING, row.attempt_id):
         return None
-    receipt = rows.receipt_to_sql(row)
+    receipt = receipt_row(row)
     if receipt is None:
         return None
-    return RECEIPT, (*held, *row.identity, row.attempt_id, *receipt[: -len(row.identity)])
+    return RECEIPT, (*held, *row.identity, row.attempt_id, *receipt[: len(RECEIPT_COLUMNS)])
 
 
-def _repeats(written: Sequence[Sequence[Any]], width: int) -> bool:
-    """Whether two rows have the same key, which is what they begin with."""
-    return len({tuple(row[:width]) for row in written}) < len(written)
+def _repeats(table: Table[Any], written: Sequence[Row]) -> bool:
+    """Whether two rows have the same key."""
+    return len({table.where(row) for row in written}) < len(written)

@@ -20,26 +20,12 @@ from typing import Any, TypeVar
 import psycopg
 
 from nottwice.errors import Fenced
-from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.review import AuditEntry, Evidence, Review, ReviewKind, ReviewStatus
-from nottwice.model.run import (
-    CheckpointRecord,
-    EventRecord,
-    GraphRecord,
-    HolderRecord,
-    LastVisit,
-    Life,
-    RunCount,
-    RunRecord,
-    RunStatus,
-    Standing,
-    StepRecord,
-)
+from nottwice.model.review import AuditEntry, ReviewKind, ReviewStatus
+from nottwice.model.run import HolderRecord, Life
 from nottwice.model.seal import Seals
-from nottwice.model.tally import Tally
-from nottwice.store import graph_rows, locks, rows, tally, whereabouts
-from nottwice.store.interface import LEDGER, Commit, ReviewWrite
-from nottwice.store.postgres import lease, reads
+from nottwice.store import locks, seal_walk, whereabouts
+from nottwice.store.interface import Commit, ReviewWrite
+from nottwice.store.postgres import lease
 from nottwice.store.postgres.commits import Commits
 from nottwice.store.postgres.connections import (
     Connections,
@@ -49,21 +35,14 @@ from nottwice.store.postgres.connections import (
 )
 from nottwice.store.postgres.failover import Elsewhere, Witness
 from nottwice.store.postgres.place import read_place
+from nottwice.store.postgres.plan import once
 from nottwice.store.postgres.schema import check_durable, in_schema, open_schema
-from nottwice.store.postgres.wanted import EVER
-from nottwice.store.postgres.writes import ADD_AUDIT, once
-from nottwice.store.seal_walk import SealWalk
-from nottwice.store.sealing import (
-    CALLS,
-    CHECKPOINTS,
-    EVENTS,
-    EVIDENCE,
-    GRAPHS,
-    REVIEWS,
-    STEPS,
-    Sealing,
-)
+from nottwice.store.postgres.statements import SQL, storable
+from nottwice.store.sealing import Sealing
 from nottwice.store.shared import SharedCommits
+from nottwice.store.sql_store import SqlStore
+from nottwice.store.statements import Parameters
+from nottwice.store.tables import AUDIT, HOLDERS
 
 T = TypeVar("T")
 BUSY_SECONDS = 20.0
@@ -72,13 +51,12 @@ PATIENCE_SECONDS = 20.0
 
 log = logging.getLogger("nottwice")
 
-_WALK = SealWalk(str)
 
-
-class PostgresStore:
+class PostgresStore(SqlStore):
     """A ledger in one schema of a PostgreSQL database."""
 
     _pid: int
+    _statements = SQL
     _connections: Connections
     _commits: Commits
     _witness: Witness
@@ -142,215 +120,18 @@ class PostgresStore:
         return self._record
 
     def load_holder(self, holder_id: str) -> HolderRecord | None:
-        found = self._read(reads.HOLDER, (holder_id,))
-        return rows.holder_from_sql(found[0][:-1]) if found else None
+        record, _ = self._holder(holder_id)
+        return record
 
     def life_of(self, holder_id: str) -> Life:
-        found = self._read(reads.HOLDER, (holder_id,))
-        record = rows.holder_from_sql(found[0][:-1]) if found else None
-        leased = bool(found and found[0][-1])
+        record, leased = self._holder(holder_id)
         return lease.life_of(record, leased=leased, here=self._record)
 
-    def load_run(self, workflow_id: str) -> RunRecord | None:
-        found = self._read(reads.RUN, (workflow_id,))
-        return rows.run_from_sql(found[0]) if found else None
-
-    def load_call(self, identity: CallIdentity) -> CallRow | None:
-        found = self._sealed(CALLS, reads.CALL, identity)
-        return rows.call_from_sql(found[0]) if found else None
-
-    def load_step(self, workflow_id: str, node_id: str, checkpoint_id: str) -> StepRecord | None:
-        found = self._sealed(STEPS, reads.STEP, (workflow_id, node_id, checkpoint_id))
-        return rows.step_from_sql(found[0]) if found else None
-
-    def load_review(self, review_id: str) -> Review | None:
-        found = self._sealed(REVIEWS, reads.REVIEW, (review_id,))
-        return rows.review_from_sql(found[0]) if found else None
-
-    def calls(
-        self, workflow_id: str, *, limit: int | None = None, after: CallIdentity | None = None
-    ) -> list[CallRow]:
-        if after is None:
-            found = self._sealed(CALLS, reads.CALLS, (workflow_id, limit))
-        else:
-            found = self._sealed(CALLS, reads.CALLS_AFTER, (workflow_id, *after, limit))
-        return [rows.call_from_sql(row) for row in found]
-
-    def last_calls(
-        self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
-    ) -> list[CallRow]:
-        if before is None:
-            found = self._sealed(CALLS, reads.LAST_CALLS, (workflow_id, limit))
-        else:
-            found = self._sealed(CALLS, reads.CALLS_BEFORE, (workflow_id, *before, limit))
-        return [rows.call_from_sql(row) for row in reversed(found)]
-
-    def count_calls(self, workflow_id: str) -> int:
-        counted: int = self._read(reads.COUNT_CALLS, (workflow_id,))[0][0]
-        return counted
-
-    def calls_in_doubt(self, workflow_id: str | None = None) -> list[CallRow]:
-        if workflow_id is None:
-            found = self._sealed(CALLS, reads.ALL_CALLS_IN_DOUBT, ())
-        else:
-            found = self._sealed(CALLS, reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
-        return [rows.call_from_sql(row) for row in found]
-
-    def standing(self, workflow_id: str) -> Standing:
-        run = workflow_id
-        found = self._read(reads.STANDING, (run, run, run, run, LEDGER, run))
-        return rows.standing_from_sql(found)
-
-    def calls_under(
-        self, workflow_id: str, node_id: str, *, visit: str | None = None
-    ) -> list[CallRow]:
-        sql = reads.CALLS_UNDER if visit is None else reads.CALLS_OF_VISIT
-        found = self._sealed(CALLS, sql, rows.place_to_sql(workflow_id, node_id, visit))
-        return rows.calls_inside(found, node_id)
-
-    def steps(
-        self, workflow_id: str, *, after: int = -1, in_progress_at: str | None = None
-    ) -> list[StepRecord]:
-        found = self._sealed(STEPS, *reads.steps(workflow_id, after, in_progress_at))
-        return [rows.step_from_sql(row) for row in found]
-
-    def last_visits(self, workflow_id: str) -> list[LastVisit]:
-        found = self._read(reads.LAST_VISITS, (workflow_id,))
-        self._sealing.check(STEPS, [row[:-1] for row in found])
-        return [LastVisit(rows.step_from_sql(row), row[-1]) for row in found]
-
-    def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
-        found = self._sealed(CALLS, reads.KEY_USE, (tool_name, key))
-        return rows.call_from_sql(found[0]) if found else None
-
-    def runs(
-        self,
-        *,
-        limit: int | None = None,
-        prefix: str = "",
-        graph: str | None = None,
-        status: RunStatus | None = None,
-        queued: bool | None = None,
-        before: RunRecord | None = None,
-    ) -> list[RunRecord]:
-        sql, asked = reads.runs(
-            limit=limit,
-            prefix=prefix,
-            graph=graph,
-            status=None if status is None else status.value,
-            queued=queued,
-            before=None if before is None else (rows.micros(before.updated_at), before.workflow_id),
-        )
-        return [rows.run_from_sql(row) for row in self._read(sql, asked)]
-
-    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
-        found = self._read(*reads.count_runs(prefix=prefix, graph=graph))
-        return [rows.run_count_from_sql(row) for row in found]
-
-    def tally(
-        self,
-        *,
-        now: float,
-        prefix: str = "",
-        graph: str | None = None,
-        over: bool = True,
-        limit: int = 0,
-    ) -> Tally:
-        at = rows.micros(now)
-        return tally.from_sql(
-            self._read(*reads.count_groups(at, prefix=prefix, graph=graph, over=over)),
-            self._read(*reads.told_runs(at, prefix=prefix, graph=graph, limit=limit)),
-            self._read(reads.COUNT_OPEN_REVIEWS, ()),
-            self._read(reads.OLDEST_REVIEWS, (limit,)),
-        )
-
-    def reviews(self, workflow_id: str | None = None) -> list[Review]:
-        if workflow_id is None:
-            return [rows.review_from_sql(row) for row in self._read(reads.ALL_REVIEWS, ())]
-        return self._found_reviews(reads.REVIEWS, (workflow_id,))
-
-    def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
-        if workflow_id is None:
-            return [rows.review_from_sql(row) for row in self._read(reads.ALL_OPEN_REVIEWS, ())]
-        return self._found_reviews(reads.OPEN_REVIEWS, (workflow_id,))
-
-    def find_reviews(self, prefix: str) -> list[Review]:
-        return self._found_reviews(reads.FIND_REVIEWS, (prefix,))
-
-    def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
-        if call_id is None:
-            found = self._sealed(EVIDENCE, reads.EVIDENCE, (workflow_id,))
-        else:
-            found = self._sealed(EVIDENCE, reads.EVIDENCE_OF_CALL, (workflow_id, call_id))
-        return [rows.evidence_from_sql(row) for row in found]
-
-    def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
-        asked = (reads.WHOLE_AUDIT, ()) if workflow_id is None else (reads.AUDIT, (workflow_id,))
-        return [rows.audit_from_sql(row) for row in self._read(*asked)]
-
-    def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
-        after = EVER if since is None else rows.micros(since)
-        shown: int = self._read(reads.CHARGED, (meter, after, besides))[0][0]
-        return shown
-
-    def checkpoint_chain(
-        self, workflow_id: str, version: int | None = None
-    ) -> list[CheckpointRecord]:
-        wanted = (workflow_id, version, workflow_id, workflow_id)
-        return graph_rows.checkpoints_from_sql(self._sealed(CHECKPOINTS, reads.CHAIN, wanted))
-
-    def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
-        found = self._read(reads.VERSIONS, (workflow_id,))
-        return [graph_rows.checkpoint_from_sql(row) for row in found]
-
-    def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
-        if name is None:
-            found = self._sealed(EVENTS, reads.EVENTS, (workflow_id,))
-        else:
-            found = self._sealed(EVENTS, reads.EVENTS_NAMED, (workflow_id, name))
-        return [graph_rows.event_from_sql(row) for row in found]
-
-    def load_graph(self, graph_id: str) -> GraphRecord | None:
-        found = self._sealed(GRAPHS, reads.GRAPH, (graph_id,))
-        return graph_rows.graph_from_sql(found[0]) if found else None
-
-    def graphs(self) -> list[GraphRecord]:
-        return [graph_rows.graph_from_sql(row) for row in self._sealed(GRAPHS, reads.GRAPHS, ())]
-
-    def children(self, workflow_id: str) -> list[RunRecord]:
-        found = self._read(reads.CHILDREN, (workflow_id,))
-        return [rows.run_from_sql(row) for row in found]
-
-    def ready_runs(
-        self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
-    ) -> list[RunRecord]:
-        sql = reads.READY_RUNS if begun else reads.QUEUED_RUNS
-        wanted = (list(without), rows.micros(now), limit)
-        found = self._read(sql, (*wanted, *wanted, limit))
-        return [rows.run_from_sql(row) for row in found]
-
-    def holders_of_runs(self) -> list[str]:
-        return [holder_id for (holder_id,) in self._read(reads.HOLDERS_OF_RUNS, ())]
-
-    def runs_held_by(self, holder_id: str) -> list[RunRecord]:
-        found = self._read(reads.RUNS_HELD, (holder_id,))
-        return [rows.run_from_sql(row) for row in found]
-
-    def expired_runs(
-        self, *, ended_before: float, due_before: float, limit: int, after: str = ""
-    ) -> list[RunRecord]:
-        moments = rows.micros(ended_before), rows.micros(due_before)
-        found = self._read(reads.EXPIRED_RUNS, (after, *moments, limit))
-        return [rows.run_from_sql(row) for row in found]
-
-    def load_head(self, workflow_id: str) -> str | None:
-        found = self._read(_WALK.head, (workflow_id,))
-        return found[0][0] if found else None
-
-    def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
-        if self._sealing.seals is None:
-            return []
-        return _WALK.flaws(self._read, workflow_id, self._sealing, thorough=thorough)
+    def _holder(self, holder_id: str) -> tuple[HolderRecord | None, bool]:
+        """A holder, and whether its lease still runs."""
+        found = self._ask("holder", {"holder_id": holder_id})
+        leased = any(is_leased for *_, is_leased in found)
+        return HOLDERS.first(found), leased
 
     def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
         self._in_this_process()
@@ -358,12 +139,13 @@ class PostgresStore:
         def seal() -> None:
             with self._connections.use() as connection, connection.transaction():
 
-                def ask(sql: str, parameters: Sequence[Any]) -> list[Any]:
-                    cursor = connection.execute(self._sql(sql), parameters)
+                def ask(name: str, parameters: dict[str, Any]) -> list[Any]:
+                    cursor = connection.execute(self._sql(SQL[name]), storable(parameters))
                     return cursor.fetchall() if cursor.description else []
 
-                ask(ADD_AUDIT, (*rows.audit_to_sql(entry), once(entry)))
-                _WALK.adopt(ask, workflow_id, self._sealing)
+                row = AUDIT.row(entry)
+                ask("add_audit", {**AUDIT.named(row), "once": once(AUDIT, row)})
+                seal_walk.adopt(ask, workflow_id, self._sealing)
 
         self._retrying(seal)
         self._sealing.forget()
@@ -453,10 +235,14 @@ class PostgresStore:
     def _renew_here(self) -> bool:
         """Renew the lease on the server that this process knows; False: it met another one."""
         server, until, last = self._witness.renewing()
-        holder = rows.holder_to_sql(self._record)
-        parameters = (*holder, self._place.lease_seconds, server, until)
+        parameters = {
+            **HOLDERS.named(HOLDERS.row(self._record)),
+            "lease_seconds": self._place.lease_seconds,
+            "server": server,
+            "lease_until": until,
+        }
         with self._connections.use() as connection:
-            renewed = connection.execute(self._sql(lease.RENEW), parameters).fetchone()
+            renewed = connection.execute(self._sql(SQL["renew_lease"]), parameters).fetchone()
         if renewed is None:
             return False
         until, had_run_out = renewed
@@ -493,16 +279,12 @@ class PostgresStore:
 
     # Reading
 
-    def _sealed(self, table: str, sql: str, parameters: Sequence[Any]) -> list[Any]:
-        """Rows that end with their seal, if all of them are believed."""
-        return self._sealing.check(table, self._read(sql, parameters))
+    def _skipped(self, graphs: Collection[str]) -> list[str]:
+        return list(graphs)
 
-    def _found_reviews(self, sql: str, parameters: Sequence[Any]) -> list[Review]:
-        return [rows.review_from_sql(row) for row in self._sealed(REVIEWS, sql, parameters)]
-
-    def _read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
+    def _read(self, sql: str, parameters: Parameters) -> list[Any]:
         self._in_this_process()
-        if any(isinstance(one, str) and "\0" in one for one in parameters):
+        if storable(parameters) is not parameters:
             # What cannot be stored is not stored.
             return []
         wanted = self._sql(sql)

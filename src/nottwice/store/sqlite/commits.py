@@ -14,12 +14,12 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from nottwice.errors import CommitUnknown, NottwiceError, StoreError
-from nottwice.store import locks, rows
-from nottwice.store.interface import Blocked, Commit, Outdated
+from nottwice.errors import CommitUnknown, StoreError
+from nottwice.store import locks
+from nottwice.store.interface import Commit
 from nottwice.store.sealing import Sealing
 from nottwice.store.sqlite import locks as sqlite_locks
-from nottwice.store.sqlite import reads
+from nottwice.store.sqlite import plan
 from nottwice.store.sqlite.connections import (
     Connections,
     check_fresh,
@@ -27,7 +27,10 @@ from nottwice.store.sqlite.connections import (
     store_error,
 )
 from nottwice.store.sqlite.lost import Acknowledged, look_again
-from nottwice.store.sqlite.writes import Statement, plan, quick, write_quickly
+from nottwice.store.sqlite.quick import quick, write_quickly
+from nottwice.store.sqlite.statements import SQL
+from nottwice.store.statements import Statement
+from nottwice.store.tables import HOLDERS
 
 # Errors that SQLite gives before the last page of a transaction is in the log. Any other error
 # of a COMMIT leaves open whether the transaction comes back after a crash.
@@ -171,7 +174,8 @@ class SqliteCommits:
         try:
             connection.execute("BEGIN IMMEDIATE")
             if not self._registered:
-                connection.execute(reads.ADD_HOLDER, rows.locking_holder_to_sql(self._lock.record))
+                holder = HOLDERS.named(HOLDERS.row(self._lock.record))
+                connection.execute(SQL["add_holder"], holder)
             refused = [_write(connection, commit, self._sealing) for commit in commits]
             if all(refused):
                 connection.execute("ROLLBACK")
@@ -261,13 +265,7 @@ def _write(
     statement = quick(commit)
     if statement is not None and write_quickly(connection, commit, statement, sealing):
         return None
-    try:
-        statements = plan(connection, commit, sealing)
-    except (NottwiceError, Blocked, Outdated) as refusal:
-        return refusal
-    for sql, parameters in statements:
-        connection.execute(sql, parameters)
-    return None
+    return plan.write(connection, commit, sealing)
 
 
 def inode_at(path: str) -> tuple[int, int] | None:

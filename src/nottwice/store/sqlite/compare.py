@@ -18,9 +18,9 @@ from nottwice.errors import StoreError
 from nottwice.model.call import CallIdentity
 from nottwice.model.review import COPIED, LOST, AuditEntry
 from nottwice.model.run import RunRecord
-from nottwice.store import rows
 from nottwice.store.interface import LEDGER, Claim, Commit
 from nottwice.store.sqlite.store import SqliteStore
+from nottwice.store.tables import RUNS
 
 _NOW = "SELECT CAST(strftime('%s', 'now') AS INTEGER) + 1"
 
@@ -29,7 +29,7 @@ def compare(path: Path, told: dict[str, Any]) -> int:
     """Compare, and mark the ledger if anything is missing. Returns how much that is."""
     store = SqliteStore(path, now=0.0, create=False)
     try:
-        runs = [run for run in map(rows.run_from_sql, told["runs"]) if _is_missing(store, run)]
+        runs = [run for run in RUNS.records(told["runs"]) if _is_missing(store, run)]
         missing = len(runs)
         for identity, *state in told["calls"]:
             row = store.load_call(CallIdentity(*identity))
@@ -53,7 +53,7 @@ def _hold(store: SqliteStore, runs: Sequence[RunRecord], why: str) -> None:
             # Else it would begin again like a new one, and do everything again.
             claim = Claim(replace(run, holder_id=None))
             store.commit(Commit(workflow_id=run.workflow_id, claim=claim))
-    (now,) = store._read(_NOW, ())[0]
+    ((now,),) = store._read(_NOW, {})
     mark = AuditEntry(LEDGER, now, "nottwice", COPIED, f"{LOST} {secrets.token_hex(4)}", why)
     store.commit(Commit(workflow_id=LEDGER, audit=(mark,)))
 

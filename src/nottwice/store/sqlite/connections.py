@@ -16,13 +16,14 @@ import sqlite3
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from nottwice.errors import LedgerCorrupt, StoreError
 from nottwice.store.sqlite import locks
 from nottwice.store.sqlite.schema import check_durable
+from nottwice.store.statements import Parameters
 
 # Each has a cache of its own, and opening one takes as long as many reads.
 MOST_READERS = 8
@@ -125,7 +126,7 @@ class Connections:
                 raise
         return connection
 
-    def read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
+    def read(self, sql: str, parameters: Parameters) -> list[Any]:
         """The rows of one query, on a connection that nobody else uses meanwhile."""
         try:
             slot = self._idle.pop()
@@ -140,7 +141,7 @@ class Connections:
         finally:
             self._idle.append(slot)
 
-    def _read(self, slot: Slot, sql: str, parameters: Sequence[Any]) -> list[Any]:
+    def _read(self, slot: Slot, sql: str, parameters: Parameters) -> list[Any]:
         with slot.guard:
             try:
                 connection, files = self.connect(slot), slot.files

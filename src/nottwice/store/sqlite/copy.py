@@ -16,9 +16,9 @@ from pathlib import Path
 
 from nottwice.errors import LedgerCorrupt, StoreError, UsageError
 from nottwice.model.review import AuditEntry
-from nottwice.store import rows
 from nottwice.store.files import disk
-from nottwice.store.sqlite.writes import ADD_AUDIT
+from nottwice.store.sqlite.statements import SQL
+from nottwice.store.tables import AUDIT
 
 PAGES_AT_ONCE = 1_000
 OnProgress = Callable[[int, int], None]
@@ -90,7 +90,7 @@ def _finish(partial: Path, mark: AuditEntry) -> None:
             )
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(ADD_AUDIT, rows.audit_to_sql(mark))
+        connection.execute(SQL["add_audit"], AUDIT.named(AUDIT.row(mark)))
     descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
     try:
         disk.sync(descriptor)

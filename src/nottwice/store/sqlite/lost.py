@@ -23,8 +23,8 @@ from pathlib import Path
 
 from nottwice.model.call import CallIdentity, CallStatus
 from nottwice.model.run import RunRecord
-from nottwice.store import rows
 from nottwice.store.interface import Commit
+from nottwice.store.tables import RUNS
 
 KEPT = 64
 LOOK_SECONDS = 60.0
@@ -56,7 +56,7 @@ class Acknowledged:
         calls = [
             (identity, status.value, attempt) for identity, (status, attempt) in newest.items()
         ]
-        runs = [rows.run_to_sql(run) for run in self._runs.values()]
+        runs = [RUNS.row(run) for run in self._runs.values()]
         return json.dumps({"calls": calls, "runs": runs})
 
 

@@ -15,73 +15,44 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from nottwice.errors import NoLedger, NottwiceError, StoreError
-from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.review import AuditEntry, Evidence, Review
-from nottwice.model.run import (
-    CheckpointRecord,
-    EventRecord,
-    GraphRecord,
-    HolderRecord,
-    LastVisit,
-    Life,
-    RunCount,
-    RunRecord,
-    RunStatus,
-    Standing,
-    StepRecord,
-)
+from nottwice.model.review import AuditEntry
+from nottwice.model.run import HolderRecord, Life
 from nottwice.model.seal import Seals
-from nottwice.model.tally import Tally
-from nottwice.store import graph_rows, leftovers, locks, rows, tally, whereabouts
+from nottwice.store import leftovers, locks, seal_walk, whereabouts
 from nottwice.store.files import disk
 from nottwice.store.filesystem import check_filesystem
-from nottwice.store.interface import LEDGER, Commit
-from nottwice.store.seal_walk import SealWalk
-from nottwice.store.sealing import (
-    CALLS,
-    CHECKPOINTS,
-    EVENTS,
-    EVIDENCE,
-    GRAPHS,
-    REVIEWS,
-    STEPS,
-    Sealing,
-)
+from nottwice.store.interface import Commit
+from nottwice.store.sealing import Sealing
 from nottwice.store.shared import SharedCommits
-from nottwice.store.sqlite import reads
+from nottwice.store.sql_store import SqlStore
 from nottwice.store.sqlite.commits import SqliteCommits, inode_at
 from nottwice.store.sqlite.connections import Connections, store_error
 from nottwice.store.sqlite.copy import OnProgress, copy_ledger
 from nottwice.store.sqlite.lost import Acknowledged
 from nottwice.store.sqlite.schema import bring_forward, check_durable, known_scripts, version_of
-from nottwice.store.sqlite.writes import (
-    ADD_AUDIT,
-    CHARGED,
-    OPEN_REVIEWS,
-    charged_parameters,
-)
+from nottwice.store.sqlite.statements import SQL
+from nottwice.store.statements import Parameters
+from nottwice.store.tables import AUDIT, HOLDERS
 
 BUSY_SECONDS = 30.0
 _OPENING_PLACE = (1 << 62) + 1
 
 log = logging.getLogger("nottwice")
 
-_WALK = SealWalk(
-    lambda sql: sql.replace("nottwice.", "").replace("%s", "?").replace("arrival", "rowid")
-)
 
-
-class SqliteStore(whereabouts.OnDisk, SqliteCommits):
+class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
     """A ledger in one SQLite file."""
 
     _pid: int
     _shared: SharedCommits
+    _sealing: Sealing
+    _statements = SQL
 
     # In WAL mode no writer keeps a reader waiting.
     reads_can_block = False
@@ -121,214 +92,11 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits):
         return self._lock.record
 
     def load_holder(self, holder_id: str) -> HolderRecord | None:
-        found = self._read(reads.HOLDER, (holder_id,))
-        return rows.locking_holder_from_sql(found[0]) if found else None
+        return HOLDERS.first(self._ask("holder", {"holder_id": holder_id}))
 
     def life_of(self, holder_id: str) -> Life:
         record = self.load_holder(holder_id)
         return self._lock.life_of(record)
-
-    def load_run(self, workflow_id: str) -> RunRecord | None:
-        found = self._read(reads.RUN, (workflow_id,))
-        return rows.run_from_sql(found[0]) if found else None
-
-    def load_call(self, identity: CallIdentity) -> CallRow | None:
-        found = self._sealed(CALLS, reads.CALL, identity)
-        return rows.call_from_sql(found[0]) if found else None
-
-    def load_step(self, workflow_id: str, node_id: str, checkpoint_id: str) -> StepRecord | None:
-        found = self._sealed(STEPS, reads.STEP, (workflow_id, node_id, checkpoint_id))
-        return rows.step_from_sql(found[0]) if found else None
-
-    def load_review(self, review_id: str) -> Review | None:
-        found = self._sealed(REVIEWS, reads.REVIEW, (review_id,))
-        return rows.review_from_sql(found[0]) if found else None
-
-    def calls(
-        self, workflow_id: str, *, limit: int | None = None, after: CallIdentity | None = None
-    ) -> list[CallRow]:
-        most = -1 if limit is None else limit
-        if after is None:
-            found = self._sealed(CALLS, reads.CALLS_IN_ORDER, (workflow_id, most))
-        else:
-            found = self._sealed(CALLS, reads.CALLS_AFTER, (workflow_id, *after, most))
-        return [rows.call_from_sql(row) for row in found]
-
-    def last_calls(
-        self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
-    ) -> list[CallRow]:
-        if before is None:
-            found = self._sealed(CALLS, reads.LAST_CALLS, (workflow_id, limit))
-        else:
-            found = self._sealed(CALLS, reads.CALLS_BEFORE, (workflow_id, *before, limit))
-        return [rows.call_from_sql(row) for row in reversed(found)]
-
-    def count_calls(self, workflow_id: str) -> int:
-        counted: int = self._read(reads.COUNT_CALLS, (workflow_id,))[0][0]
-        return counted
-
-    def calls_in_doubt(self, workflow_id: str | None = None) -> list[CallRow]:
-        if workflow_id is None:
-            found = self._sealed(CALLS, reads.ALL_CALLS_IN_DOUBT, ())
-        else:
-            found = self._sealed(CALLS, reads.CALLS_IN_DOUBT, (workflow_id, workflow_id))
-        return [rows.call_from_sql(row) for row in found]
-
-    def standing(self, workflow_id: str) -> Standing:
-        run = workflow_id
-        asked = (run, run, run, run, LEDGER, run)
-        return rows.standing_from_sql(self._read(reads.STANDING, asked))
-
-    def calls_under(
-        self, workflow_id: str, node_id: str, *, visit: str | None = None
-    ) -> list[CallRow]:
-        sql = reads.CALLS_UNDER if visit is None else reads.CALLS_OF_VISIT
-        found = self._sealed(CALLS, sql, rows.place_to_sql(workflow_id, node_id, visit))
-        return rows.calls_inside(found, node_id)
-
-    def steps(
-        self, workflow_id: str, *, after: int = -1, in_progress_at: str | None = None
-    ) -> list[StepRecord]:
-        found = self._sealed(STEPS, *reads.steps(workflow_id, after, in_progress_at))
-        return [rows.step_from_sql(row) for row in found]
-
-    def last_visits(self, workflow_id: str) -> list[LastVisit]:
-        found = self._read(reads.LAST_VISITS, (workflow_id,))
-        self._sealing.check(STEPS, [row[:-2] for row in found])
-        return [LastVisit(rows.step_from_sql(row), row[-2]) for row in found]
-
-    def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
-        found = self._sealed(CALLS, reads.KEY_USE, (tool_name, key))
-        return rows.call_from_sql(found[0]) if found else None
-
-    def runs(
-        self,
-        *,
-        limit: int | None = None,
-        prefix: str = "",
-        graph: str | None = None,
-        status: RunStatus | None = None,
-        queued: bool | None = None,
-        before: RunRecord | None = None,
-    ) -> list[RunRecord]:
-        sql, asked = reads.runs(
-            limit=limit,
-            prefix=prefix,
-            graph=graph,
-            status=None if status is None else status.value,
-            queued=queued,
-            before=None if before is None else (rows.micros(before.updated_at), before.workflow_id),
-        )
-        return [rows.run_from_sql(row) for row in self._read(sql, asked)]
-
-    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
-        found = self._read(*reads.count_runs(prefix=prefix, graph=graph))
-        return [rows.run_count_from_sql(row) for row in found]
-
-    def tally(
-        self,
-        *,
-        now: float,
-        prefix: str = "",
-        graph: str | None = None,
-        over: bool = True,
-        limit: int = 0,
-    ) -> Tally:
-        at = rows.micros(now)
-        return tally.from_sql(
-            self._read(*reads.count_groups(at, prefix=prefix, graph=graph, over=over)),
-            self._read(*reads.told_runs(at, prefix=prefix, graph=graph, limit=limit)),
-            self._read(reads.COUNT_OPEN_REVIEWS, ()),
-            self._read(reads.OLDEST_REVIEWS, (limit,)),
-        )
-
-    def reviews(self, workflow_id: str | None = None) -> list[Review]:
-        if workflow_id is None:
-            return [rows.review_from_sql(row) for row in self._read(reads.ALL_REVIEWS, ())]
-        return self._found_reviews(reads.REVIEWS_OF_RUN, (workflow_id,))
-
-    def open_reviews(self, workflow_id: str | None = None) -> list[Review]:
-        if workflow_id is None:
-            return [rows.review_from_sql(row) for row in self._read(reads.ALL_OPEN_REVIEWS, ())]
-        return self._found_reviews(OPEN_REVIEWS, (workflow_id,))
-
-    def find_reviews(self, prefix: str) -> list[Review]:
-        return self._found_reviews(reads.FIND_REVIEWS, (prefix, prefix))
-
-    def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
-        found = self._sealed(EVIDENCE, reads.EVIDENCE, (workflow_id, call_id, call_id))
-        return [rows.evidence_from_sql(row) for row in found]
-
-    def audit(self, workflow_id: str | None = None) -> list[AuditEntry]:
-        asked = (reads.WHOLE_AUDIT, ()) if workflow_id is None else (reads.AUDIT, (workflow_id,))
-        return [rows.audit_from_sql(row) for row in self._read(*asked)]
-
-    def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
-        shown: int = self._read(CHARGED, charged_parameters(meter, since, besides))[0][0]
-        return shown
-
-    def checkpoint_chain(
-        self, workflow_id: str, version: int | None = None
-    ) -> list[CheckpointRecord]:
-        if version is None:
-            found = self._sealed(CHECKPOINTS, reads.NEWEST_CHAIN, (workflow_id, workflow_id))
-        else:
-            found = self._sealed(CHECKPOINTS, reads.CHAIN, (workflow_id, version))
-        return graph_rows.checkpoints_from_sql(found)
-
-    def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
-        found = self._read(reads.VERSIONS, (workflow_id,))
-        return [graph_rows.checkpoint_from_sql(row) for row in found]
-
-    def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
-        found = self._sealed(EVENTS, reads.EVENTS, (workflow_id, name, name))
-        return [graph_rows.event_from_sql(row) for row in found]
-
-    def load_graph(self, graph_id: str) -> GraphRecord | None:
-        found = self._sealed(GRAPHS, reads.GRAPH, (graph_id,))
-        return graph_rows.graph_from_sql(found[0]) if found else None
-
-    def graphs(self) -> list[GraphRecord]:
-        return [
-            graph_rows.graph_from_sql(row) for row in self._sealed(GRAPHS, reads.ALL_GRAPHS, ())
-        ]
-
-    def children(self, workflow_id: str) -> list[RunRecord]:
-        found = self._read(reads.CHILDREN, (workflow_id,))
-        return [rows.run_from_sql(row) for row in found]
-
-    def ready_runs(
-        self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
-    ) -> list[RunRecord]:
-        skipped = json.dumps(list(without))
-        if begun:
-            asked = (skipped, limit, skipped, rows.micros(now), limit, limit)
-            found = self._read(reads.READY_RUNS, asked)
-        else:
-            found = self._read(reads.QUEUED_RUNS, (skipped, limit))
-        return [rows.run_from_sql(row) for row in found]
-
-    def holders_of_runs(self) -> list[str]:
-        return [holder_id for (holder_id,) in self._read(reads.HOLDERS_OF_RUNS, ())]
-
-    def runs_held_by(self, holder_id: str) -> list[RunRecord]:
-        return [rows.run_from_sql(row) for row in self._read(reads.HELD_RUNS, (holder_id,))]
-
-    def expired_runs(
-        self, *, ended_before: float, due_before: float, limit: int, after: str = ""
-    ) -> list[RunRecord]:
-        moments = rows.micros(ended_before), rows.micros(due_before)
-        found = self._read(reads.EXPIRED_RUNS, (after, *moments, limit))
-        return [rows.run_from_sql(row) for row in found]
-
-    def load_head(self, workflow_id: str) -> str | None:
-        found = self._read(_WALK.head, (workflow_id,))
-        return found[0][0] if found else None
-
-    def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
-        if self._sealing.seals is None:
-            return []
-        return _WALK.flaws(self._read, workflow_id, self._sealing, thorough=thorough)
 
     def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
         self._in_this_process()
@@ -346,9 +114,9 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits):
 
     def _adopt(self, connection: sqlite3.Connection, workflow_id: str, entry: AuditEntry) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(ADD_AUDIT, rows.audit_to_sql(entry))
-        _WALK.adopt(
-            lambda sql, given: connection.execute(sql, given).fetchall(),
+        connection.execute(SQL["add_audit"], AUDIT.named(AUDIT.row(entry)))
+        seal_walk.adopt(
+            lambda name, given: connection.execute(SQL[name], given).fetchall(),
             workflow_id,
             self._sealing,
         )
@@ -378,7 +146,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits):
         try:
             self._lock = self._open(connections, create=create)
             # Whoever opens a ledger reads from it next, and need not wait for a connection then.
-            connections.read(reads.HOLDER, ("",))
+            connections.read(SQL["holder"], {"holder_id": ""})
         except BaseException as error:
             connections.close()
             if isinstance(error, sqlite3.Error | OSError | UnicodeDecodeError):
@@ -443,14 +211,10 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits):
 
     # Reading
 
-    def _sealed(self, table: str, sql: str, parameters: Sequence[Any]) -> list[Any]:
-        """Rows that end with their seal, if all of them are believed."""
-        return self._sealing.check(table, self._read(sql, parameters))
+    def _skipped(self, graphs: Collection[str]) -> str:
+        return json.dumps(list(graphs))
 
-    def _found_reviews(self, sql: str, parameters: Sequence[Any]) -> list[Review]:
-        return [rows.review_from_sql(row) for row in self._sealed(REVIEWS, sql, parameters)]
-
-    def _read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
+    def _read(self, sql: str, parameters: Parameters) -> list[Any]:
         self._in_this_process()
         try:
             return self._connections.read(sql, parameters)

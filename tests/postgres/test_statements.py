@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nottwice.store.postgres.columns import as_arrays
+from nottwice.store.postgres.statements import as_arrays
 from tests.postgres import server
 
 TEXTS = (

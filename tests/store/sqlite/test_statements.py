@@ -6,21 +6,22 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from nottwice.store.sqlite import reads
 from nottwice.store.sqlite.schema import bring_forward
+from nottwice.store.sqlite.statements import SQL
 
-PAGE: dict[str, Any] = {
+ASKED = {
     "limit": 50,
-    "prefix": "",
-    "graph": None,
-    "status": None,
-    "queued": None,
-    "before": None,
+    "prefix": "ticket-",
+    "graph": "refund",
+    "status": "waiting",
+    "before_at": 7,
+    "before_id": "run",
+    "now": 7,
 }
+CHOICES = [[], ["_with_prefix"], ["_of_graph"]]
 
 
 @pytest.fixture
@@ -30,27 +31,27 @@ def ledger(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def plan(ledger: sqlite3.Connection, sql: str, asked: tuple[Any, ...]) -> list[str]:
-    return [row[3] for row in ledger.execute("EXPLAIN QUERY PLAN " + sql, asked)]
+def plan(ledger: sqlite3.Connection, sql: str) -> list[str]:
+    return [row[3] for row in ledger.execute("EXPLAIN QUERY PLAN " + sql, ASKED)]
 
 
 @pytest.mark.parametrize(
     "choice",
     [
-        {},
-        {"status": "completed"},
-        {"status": "running", "queued": True},
-        {"before": (7, "run")},
-        {"status": "waiting", "before": (7, "run")},
-        {"status": "waiting", "prefix": "ticket-", "graph": "refund"},
+        [],
+        ["_of_status"],
+        ["_of_status", "_only_queued"],
+        ["_before"],
+        ["_of_status", "_before"],
+        ["_of_status", "_with_prefix", "_of_graph"],
     ],
     ids=str,
 )
 def test_a_page_of_runs_is_found_in_the_order_of_an_index(
-    ledger: sqlite3.Connection, choice: dict[str, Any]
+    ledger: sqlite3.Connection, choice: list[str]
 ) -> None:
     """P171. What is sorted is the page, and only its runs are read."""
-    steps = plan(ledger, *reads.runs(**PAGE | choice))
+    steps = plan(ledger, SQL.where("runs", choice))
     found = next(place for place, step in enumerate(steps) if "LIST SUBQUERY" in step)
     shown, page = steps[:found], steps[found + 1]
     assert shown == ["SEARCH runs USING PRIMARY KEY (workflow_id=?)"]
@@ -60,12 +61,12 @@ def test_a_page_of_runs_is_found_in_the_order_of_an_index(
     assert steps.index("USE TEMP B-TREE FOR ORDER BY") == len(steps) - 1
 
 
-@pytest.mark.parametrize("choice", [{}, {"prefix": "ticket-"}, {"graph": "refund"}], ids=str)
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_runs_that_do_not_run_are_counted_in_an_index_alone(
-    ledger: sqlite3.Connection, choice: dict[str, Any]
+    ledger: sqlite3.Connection, choice: list[str]
 ) -> None:
     """P171."""
-    steps = plan(ledger, *reads.count_runs(**{"prefix": "", "graph": None} | choice))
+    steps = plan(ledger, SQL.where("count_runs", choice))
     counted = [step for step in steps if step.startswith(("SCAN", "SEARCH"))]
     assert counted == [
         "SCAN runs USING COVERING INDEX runs_by_status",
@@ -73,15 +74,14 @@ def test_runs_that_do_not_run_are_counted_in_an_index_alone(
     ]
 
 
-@pytest.mark.parametrize("choice", [{}, {"prefix": "ticket-"}, {"graph": "refund"}], ids=str)
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_how_runs_stand_is_found_in_an_index_and_those_that_are_over_are_not_read(
-    ledger: sqlite3.Connection, choice: dict[str, Any]
+    ledger: sqlite3.Connection, choice: list[str]
 ) -> None:
     """P171."""
-    steps = plan(
-        ledger, *reads.count_groups(7, **{"prefix": "", "graph": None, "over": True} | choice)
-    )
-    searched = [step for step in steps if step.startswith(("SCAN runs", "SEARCH runs"))]
+    steps = plan(ledger, SQL.where("groups_and_those_over", choice))
+    read = ("SCAN runs", "SEARCH runs", "SCAN r ", "SEARCH r ")
+    searched = [step.replace(" r ", " runs ") for step in steps if step.startswith(read)]
     assert searched == [
         "SEARCH runs USING COVERING INDEX runs_by_status (status=?)",
         "SEARCH runs USING INDEX runs_by_status (status=?)",
@@ -92,7 +92,7 @@ def test_how_runs_stand_is_found_in_an_index_and_those_that_are_over_are_not_rea
 
 def test_runs_that_are_over_are_not_asked_for_calls_in_doubt(ledger: sqlite3.Connection) -> None:
     """P171."""
-    steps = plan(ledger, reads.ALL_CALLS_IN_DOUBT, ())
+    steps = plan(ledger, SQL["all_calls_in_doubt"])
     assert steps[:2] == [
         "SEARCH r USING INDEX runs_by_status (status=?)",
         "SEARCH t USING INDEX tcr_workflow (workflow_id=? AND created_at>?)",
