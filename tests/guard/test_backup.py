@@ -262,7 +262,7 @@ def test_a_copy_shows_one_moment_while_others_write(
     assert steps == sorted(set(steps)), "it began anew"
     with contextlib.closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
         assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert copy.execute("SELECT workflow_id FROM runs").fetchall() == [("before",)]
+        assert copy.execute("SELECT workflow_id FROM nottwice_runs").fetchall() == [("before",)]
         assert copy.execute("SELECT count(*) FROM tool_call_results").fetchone() == (30,)
     assert len(ledger_of(ledger).store.runs()) == 4
 

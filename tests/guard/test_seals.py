@@ -71,7 +71,8 @@ class Place:
                 cursor = opened.execute(text.encode(), parameters or None)
                 return cursor.fetchall() if cursor.description else []
         with contextlib.closing(sqlite3.connect(self.store)) as connection, connection:
-            return connection.execute(statement.replace("{t}", ""), parameters).fetchall()
+            text = statement.replace("{t}tool_call_results", "tool_call_results")
+            return connection.execute(text.replace("{t}", "nottwice_"), parameters).fetchall()
 
     def flaws(self) -> list[str]:
         with self.open() as ledger:

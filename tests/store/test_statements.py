@@ -35,7 +35,7 @@ def test_sqlite_understands_every_statement(name: str) -> None:
         bring_forward(connection, "here")
         sql = SQLITE.where(name)
         asked = set(re.findall(r"(?<!:):([a-z_]+)", sql))
-        numbered = max(map(int, re.findall(r"\?(\d+)", sql)), default=0)
+        numbered = max(map(int, re.findall(r"\?(\d+)", sql)), default=sql.count("?"))
         given: Any = dict.fromkeys(asked) if asked else (None,) * numbered
         connection.execute("EXPLAIN " + sql, given)
 
@@ -57,7 +57,8 @@ def test_a_statement_that_is_there_for_one_database_only_is_used_by_it_alone() -
 def test_columns_of_a_table_are_filled_in() -> None:
     assert tables.STEPS.columns in SQLITE["steps"]
     assert f"({tables.STEPS.columns})" in POSTGRES["put_step"]
-    assert ":output_file" in SQLITE["put_step"]
+    assert ":claimed_at" in SQLITE["put_run"]
+    assert f"VALUES ({', '.join('?' * len(tables.STEPS.names))})" in SQLITE["put_step"]
     assert "t.call_id" in SQLITE["all_calls_in_doubt"]
 
 

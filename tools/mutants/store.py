@@ -140,7 +140,7 @@ STORE: tuple[Mutant, ...] = (
         name="open reviews do not hold back the usual commit (SQLite)",
         file="store/sql/sqlite.sql",
         old="""AND in_doubt_from <= ?6)
-   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY reviews_blocking
+   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
                     WHERE workflow_id = ?1 AND status IN ('open', 'decided')
                       AND (kind NOT IN ('question', 'approval')
                            OR instr(decision_json, '"abort"') > 0))

@@ -21,7 +21,6 @@ class Indexed(dict[K, V]):
     """A dict whose values are in groups; inside a group they keep the order of the dict."""
 
     def __init__(self, kinds: Mapping[str, Groups]) -> None:
-        super().__init__()
         self._kinds = kinds
         self._members: dict[str, dict[Hashable, dict[K, None]]] = {}
 

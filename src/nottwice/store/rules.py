@@ -1,15 +1,19 @@
 """What must hold before a commit, and what does it change? The rules, over records in memory.
 
-The ledger in memory keeps these records and nothing else; the ledger of JSON files reads them from
-a file, applies a commit here, and writes them back. Promises kept here: P5 (every precondition is
-checked before the first change), P6, P7, P9.
+These are the only rules. The ledger in memory keeps such records and nothing else; the one of JSON
+files reads them from a file and writes them back; the SQL stores load what the rules look at, and
+make the statements that follow (sql_plan.py).
+
+A precondition holds if the store shows what the writer saw, or, for a repeated commit, exactly what
+it writes itself. A likeness does not count: two processes that act at the same moment write alike.
+Promises kept here: P5 (every precondition is checked before the first change), P6, P7, P9.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, assert_never
@@ -89,31 +93,38 @@ _CHARGES = {"meter": lambda where, charge: where[:1]}
 _RUNS = {"parent": lambda run_id, run: () if run.parent_id is None else (run.parent_id,)}
 
 
-@dataclass
 class MemoryData:
-    """The records of a ledger, or of one run of it, each under what identifies it."""
+    """The records of a ledger, or of one run of it, each under what identifies it.
 
-    guard: threading.RLock = field(default_factory=threading.RLock)
-    runs: Indexed[str, RunRecord] = field(default_factory=partial(Indexed, _RUNS))
-    calls: Indexed[CallIdentity, CallRow] = field(default_factory=partial(Indexed, _CALLS))
-    steps: Indexed[tuple[str, str, str], StepRecord] = field(
-        default_factory=partial(Indexed, _STEPS)
-    )
-    reviews: Indexed[str, Review] = field(default_factory=partial(Indexed, _REVIEWS))
-    evidence: Indexed[Evidence, None] = field(default_factory=partial(Indexed, _EVIDENCE))
-    audit: Indexed[AuditEntry, None] = field(default_factory=partial(Indexed, _AUDIT))
-    checkpoints: Indexed[tuple[str, int], CheckpointRecord] = field(
-        default_factory=partial(Indexed, _OF_RUN)
-    )
-    events: Indexed[tuple[str, str], EventRecord] = field(default_factory=partial(Indexed, _OF_RUN))
-    graphs: dict[str, GraphRecord] = field(default_factory=dict)
-    charges: Indexed[tuple[str, str], ChargeRecord] = field(
-        default_factory=partial(Indexed, _CHARGES)
-    )
-    shown: dict[tuple[str, float | None, str], int] = field(default_factory=dict)
+    What no one has asked for is not there yet: a commit looks at two or three kinds of records.
+    """
+
+    guard: threading.RLock
+    runs: Indexed[str, RunRecord]
+    calls: Indexed[CallIdentity, CallRow]
+    steps: Indexed[tuple[str, str, str], StepRecord]
+    reviews: Indexed[str, Review]
+    evidence: Indexed[Evidence, None]
+    audit: Indexed[AuditEntry, None]
+    checkpoints: Indexed[tuple[str, int], CheckpointRecord]
+    events: Indexed[tuple[str, str], EventRecord]
+    graphs: dict[str, GraphRecord]
+    charges: Indexed[tuple[str, str], ChargeRecord]
+    shown: dict[tuple[str, float | None, str], int]
     """What a database has summed up itself, by what ``charged`` was asked."""
-    holders: dict[str, HolderRecord] = field(default_factory=dict)
-    alive: set[str] = field(default_factory=set)
+    fences: dict[str, tuple[str | None, int]]
+    """By run its holder and epoch, where no more than that was loaded of the run."""
+    holders: dict[str, HolderRecord]
+    alive: set[str]
+
+    def __init__(self, **records: Any) -> None:
+        self.__dict__.update(records)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_BY:
+            raise AttributeError(name)
+        # Two threads that ask at the same moment get the same one.
+        return self.__dict__.setdefault(name, _MADE_BY[name]())
 
     def list_runs(self) -> list[RunRecord]:
         """All runs, as they are at this moment."""
@@ -140,6 +151,23 @@ class MemoryData:
             getattr(self, name).update({_KEPT_BY[name](record): record for record in records})
 
 
+_MADE_BY: dict[str, Callable[[], Any]] = {
+    "guard": threading.RLock,
+    "runs": partial(Indexed, _RUNS),
+    "calls": partial(Indexed, _CALLS),
+    "steps": partial(Indexed, _STEPS),
+    "reviews": partial(Indexed, _REVIEWS),
+    "evidence": partial(Indexed, _EVIDENCE),
+    "audit": partial(Indexed, _AUDIT),
+    "checkpoints": partial(Indexed, _OF_RUN),
+    "events": partial(Indexed, _OF_RUN),
+    "graphs": dict,
+    "charges": partial(Indexed, _CHARGES),
+    "shown": dict,
+    "fences": dict,
+    "holders": dict,
+    "alive": set,
+}
 _KEPT_BY: dict[str, Callable[[Any], Any]] = {
     "runs": attrgetter("workflow_id"),
     "calls": attrgetter("identity"),
@@ -159,7 +187,7 @@ def check(data: MemoryData, commit: Commit) -> None:
     """Refuse a commit whose preconditions do not hold: Fenced, Blocked, Outdated, KeyConflict."""
     if commit.fence is not None:
         _check_fence(data, commit)
-    if commit.unless_blocked:
+    if commit.unless_blocked and data.reviews:
         waiting = [one for one in open_reviews(data, commit.workflow_id) if one.blocks]
         if waiting:
             raise Blocked(waiting)
@@ -178,8 +206,11 @@ def check(data: MemoryData, commit: Commit) -> None:
 
 
 def _check_fence(data: MemoryData, commit: Commit) -> None:
-    run, fence = data.runs.get(commit.workflow_id), commit.fence
+    fence = commit.fence
     assert fence is not None
+    if data.fences.get(commit.workflow_id) == (fence.holder_id, fence.epoch):
+        return
+    run = data.runs.get(commit.workflow_id)
     if run is not None and run.epoch == fence.epoch:
         released_before = commit.run is not None and commit.run.release
         if run.holder_id == fence.holder_id or (released_before and run.holder_id is None):
@@ -213,7 +244,7 @@ def _check_call(data: MemoryData, write: CallWrite) -> None:
         return
     if write.after is not None:
         raise Outdated(f"call {row.call_id} is gone")
-    if row.key is None:
+    if row.key is None or not data.calls:
         return
     for other in data.calls.of("key", (row.identity.tool_name, row.key)):
         if other.identity.input_hash != row.identity.input_hash:

@@ -29,10 +29,11 @@ from nottwice.store.interface import (
 )
 from nottwice.store.rules import MemoryData, apply, check
 from nottwice.store.sealing import HeadChange, Sealing
+from nottwice.store.statements import Parameters
 from nottwice.store.table import Row, Table
 from nottwice.store.tables import CALLS, EVENTS, REVIEWS, RUNS, micros
 
-Named = tuple[str, dict[str, Any]]
+Named = tuple[str, Parameters]
 """The name of a statement, and its parameters."""
 Outcome = BaseException | None
 PICKED = "00"
@@ -65,6 +66,19 @@ class Plan:
         self._run_rows[run.workflow_id] = found
         self._heads[run.workflow_id] = head
         self._in_doubt_from[run.workflow_id] = in_doubt_from
+
+    def take_fence(
+        self,
+        workflow_id: str,
+        holder_id: str | None,
+        epoch: int,
+        head: str | None,
+        in_doubt_from: int,
+    ) -> None:
+        """Who holds a run of which no more has to be known."""
+        self.data.fences[workflow_id] = holder_id, epoch
+        self._heads[workflow_id] = head
+        self._in_doubt_from[workflow_id] = in_doubt_from
 
     def take_head(self, workflow_id: str, head: str | None) -> None:
         """The head of a run that only others than its holder write to."""
@@ -147,22 +161,26 @@ class Plan:
             yield from self._removal(commit.removal, change)
         for write in commit.calls:
             yield self._call(write.row, change)
-        yield from self._doubt(commit)
+        if commit.calls:
+            yield from self._doubt(commit)
         for review_write in commit.reviews:
             yield self._review(review_write)
         for step in commit.steps:
-            yield "put_step", self._named(tables.STEPS, step)
+            yield "put_step", self._put(tables.STEPS, step)
         for item in commit.evidence:
             yield "add_evidence", self._added(tables.EVIDENCE, self._put(tables.EVIDENCE, item))
         for entry in commit.audit:
             yield "add_audit", self._added(tables.AUDIT, self._put(tables.AUDIT, entry))
         for charge_write in commit.charges:
             yield "put_charge", self._named(tables.CHARGES, charge_write.charge)
-        yield from self._of_graphs(commit)
+        if commit.checkpoints or commit.dropped or commit.events or commit.graph:
+            yield from self._of_graphs(commit)
         if commit.run is not None:
             yield from self._run(commit.workflow_id, commit.run)
-        yield from self._readiness(commit)
-        head = change.head(newest=self._newest(commit))
+        if commit.run or commit.claim or commit.fence is None:
+            yield from self._readiness(commit)
+        seals = self._sealing.seals
+        head = None if seals is None else change.head(newest=self._newest(commit))
         if head is not None:
             self._heads[commit.workflow_id] = head
             yield "put_head", {"head": head, "workflow_id": commit.workflow_id}
@@ -210,25 +228,25 @@ class Plan:
 
     def _call(self, call: CallRow, change: HeadChange) -> Named:
         row, found = self._stored(CALLS.row(call)), self._call_rows.get(call.identity)
-        written = change.add(row) if found is None else change.change(row, found)
-        self._call_rows[call.identity] = written
-        return "add_call" if found is None else "change_call", CALLS.named(written)
+        if found is None:
+            self._call_rows[call.identity] = added = change.add(row)
+            return "add_call", added
+        self._call_rows[call.identity] = changed = change.change(row, found)
+        return "change_call", CALLS.named(changed)
 
     def _doubt(self, commit: Commit) -> Iterator[Named]:
         """What keeps it true that no call created before ``runs.in_doubt_from`` is in doubt."""
-        if not commit.calls:
-            return
         run = commit.workflow_id
         in_doubt_from = self._in_doubt_from[run]
-        in_doubt = [write.row for write in commit.calls if write.row.status.in_doubt]
-        first = min((micros(row.created_at) for row in in_doubt), default=in_doubt_from)
+        in_doubt = [write.row.created_at for write in commit.calls if write.row.status.in_doubt]
+        first = micros(min(in_doubt)) if in_doubt else in_doubt_from
         if first < in_doubt_from:
             # A failed call is tried again, or clocks differ.
             self._in_doubt_from[run] = first
             yield "doubt_again", {"in_doubt_from": first, "workflow_id": run}
         # After all calls of this commit are written: it looks at them, too.
-        new = (write.row for write in commit.calls if write.after is None)
-        if any(row.call_id.startswith(PICKED) for row in new):
+        new = [write.row.call_id for write in commit.calls if write.after is None]
+        if [call_id for call_id in new if call_id.startswith(PICKED)]:
             yield "doubt_begins", {"workflow_id": run}
 
     def _review(self, write: ReviewWrite) -> Named:
@@ -239,7 +257,7 @@ class Plan:
 
     def _of_graphs(self, commit: Commit) -> Iterator[Named]:
         for checkpoint in commit.checkpoints:
-            yield "put_checkpoint", self._named(tables.CHECKPOINTS, checkpoint)
+            yield "put_checkpoint", self._put(tables.CHECKPOINTS, checkpoint)
         for version in commit.dropped:
             yield "drop_checkpoint", {"workflow_id": commit.workflow_id, "version": version}
         for event_write in commit.events:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from nottwice.store import tables
@@ -19,29 +19,21 @@ Statement = tuple[str, Parameters]
 _FILES = importlib.resources.files("nottwice.store") / "sql"
 _NAME = re.compile(r"^-- :(\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
-_BRACES = re.compile(r"\{([a-z_.:]+)\}")
+_BRACES = re.compile(r"\{([a-z_.:?]+)\}")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b(?!::)")
+_IN_ORDER = re.compile(r"\?([a-z_]+)")
 _CAST_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)(?=::)")
 
 
-class Statements(Mapping[str, str]):
+class Statements(dict[str, str]):
     """The statements of one database, by name; ``where`` puts conditions into one."""
 
     def __init__(self, file: str, spell: Callable[[str], str]) -> None:
         self._spell = spell
         self._texts = {**_read("shared.sql"), **_read(file)}
-        self._spelled = {
-            name: self._text_of(name) for name in self._texts if not name.startswith("_")
-        }
-
-    def __getitem__(self, name: str) -> str:
-        return self._spelled[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._spelled)
-
-    def __len__(self) -> int:
-        return len(self._spelled)
+        for name in self._texts:
+            if not name.startswith("_"):
+                self[name] = self._text_of(name)
 
     def part(self, name: str) -> str:
         """A part of statements that has a name of its own."""
@@ -50,7 +42,7 @@ class Statements(Mapping[str, str]):
     def where(self, name: str, conditions: Iterable[str] = ()) -> str:
         """A statement with these of the conditions that it may have."""
         chosen = " ".join(self._text_of(condition) for condition in conditions)
-        return self._spelled[name].replace("{where}", chosen)
+        return self[name].replace("{where}", chosen)
 
     def _text_of(self, name: str) -> str:
         return self._spell(self._filled(name))
@@ -79,6 +71,7 @@ def _columns() -> dict[str, str]:
         names = table.names
         found[table.name] = table.columns
         found[f":{table.name}"] = ", ".join(f":{name}" for name in names)
+        found[f"?{table.name}"] = ", ".join(f"?{name}" for name in names)
         found[f"excluded.{table.name}"] = ", ".join(f"{name} = excluded.{name}" for name in names)
         for alias in (table.name[0], "t"):
             found[f"{alias}.{table.name}"] = ", ".join(f"{alias}.{name}" for name in names)
@@ -92,13 +85,16 @@ POSTGRES_TYPES = {
 
 
 def for_sqlite(sql: str) -> str:
-    """How SQLite spells a statement."""
-    return sql.replace("nottwice.", "").replace("arrival", "rowid")
+    """How SQLite spells a statement. It has no schemas, so tables have a prefix, except for the one
+    that people ask for by its name; and every table knows in which order its rows came."""
+    named = _IN_ORDER.sub("?", sql.replace("nottwice.tool_call_results", "tool_call_results"))
+    return named.replace("nottwice.", "nottwice_").replace("arrival", "rowid")
 
 
 def for_postgres(sql: str) -> str:
     """How the driver of PostgreSQL spells a statement. What a column is compared with or set to has
     its type, which the server could not guess if it is empty."""
+    sql = _IN_ORDER.sub(lambda found: f"%s::{POSTGRES_TYPES[found[1]]}", sql)
     sql = _PARAMETER.sub(_typed, sql)
     return _CAST_PARAMETER.sub(r"%(\1)s", sql)
 

@@ -222,10 +222,8 @@ def test_a_forked_child_is_another_holder_and_leaves_its_parent_unharmed(tmp_pat
         (child,) = holders
         assert said[4] == {"child_sees": [1, 2], "parent": "alive"}
         assert said[5] == {"parent_sees": [1, 2, 3], "same_holder": True}
-        parent = next(
-            row[0]
-            for row in witness._read("SELECT holder_id FROM holders WHERE pid = ?", (family.pid,))
-        )
+        query = "SELECT holder_id FROM nottwice_holders WHERE pid = ?"
+        parent = next(row[0] for row in witness._read(query, (family.pid,)))
         assert parent != child
         assert witness.life_of(child) is Life.DEAD
         assert witness.life_of(parent) is Life.ALIVE
@@ -259,7 +257,7 @@ def test_the_log_is_cut_once_a_long_reader_is_gone(
     store, log = SqliteStore(path, now=NOW), Path(f"{path}-wal")
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
-        reader.execute("SELECT count(*) FROM runs").fetchone()
+        reader.execute("SELECT count(*) FROM nottwice_runs").fetchone()
         for number in range(80):
             store.commit(note(number, weight=100_000))
         grown = log.stat().st_size

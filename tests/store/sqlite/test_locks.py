@@ -64,7 +64,9 @@ def files_beside(path: Path) -> set[str]:
     return {file.name.removeprefix(path.name) for file in path.parent.iterdir()}
 
 
-@pytest.mark.parametrize("sql", ["SELECT count(*) FROM runs", "PRAGMA wal_checkpoint(TRUNCATE)"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT count(*) FROM nottwice_runs", "PRAGMA wal_checkpoint(TRUNCATE)"]
+)
 def test_no_other_process_clears_the_log_away_after_this_one_has_read_its_files(
     path: Path, sql: str
 ) -> None:
@@ -76,7 +78,7 @@ def test_no_other_process_clears_the_log_away_after_this_one_has_read_its_files(
     assert (os.stat(f"{path}-wal").st_ino, os.stat(f"{path}-shm").st_ino) == before
     store.commit(note(2))
     with closing(sqlite3.connect(path)) as other:
-        assert other.execute("SELECT count(*) FROM audit").fetchone() == (2,)
+        assert other.execute("SELECT count(*) FROM nottwice_audit").fetchone() == (2,)
     store.close()
 
 
@@ -119,7 +121,7 @@ def test_the_last_one_leaves_one_file_that_holds_everything(path: Path) -> None:
     second.close()
     assert files_beside(path) == {"", ".holders"}
     with closing(sqlite3.connect(path.as_uri() + "?immutable=1", uri=True)) as other:
-        assert other.execute("SELECT count(*) FROM audit").fetchone() == (2,)
+        assert other.execute("SELECT count(*) FROM nottwice_audit").fetchone() == (2,)
 
 
 def test_a_process_that_ends_without_closing_anything_leaves_one_file_too(path: Path) -> None:
@@ -147,9 +149,9 @@ def test_the_locks_of_a_connection_that_the_program_has_itself_are_not_dropped(p
     store = SqliteStore(path, now=NOW)
     store.commit(note(1))
     with closing(sqlite3.connect(path)) as own:
-        own.execute("SELECT count(*) FROM runs").fetchone()
+        own.execute("SELECT count(*) FROM nottwice_runs").fetchone()
         store.close()
-        foreign(path, "SELECT count(*) FROM runs")
+        foreign(path, "SELECT count(*) FROM nottwice_runs")
         assert Path(f"{path}-wal").exists()
     # Now that it is closed, the next one who opens the ledger clears up.
     SqliteStore(path, now=NOW).close()
@@ -193,7 +195,7 @@ def test_a_switch_to_wal_that_a_power_cut_broke_off_is_undone_and_made_again(pat
     store.commit(note(1))
     assert noted(store) == [1]
     read_and_close_all(cut)
-    foreign(cut, "SELECT count(*) FROM runs")
+    foreign(cut, "SELECT count(*) FROM nottwice_runs")
     assert Path(f"{cut}-wal").exists()
     store.close()
 

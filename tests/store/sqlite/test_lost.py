@@ -62,8 +62,8 @@ def hear(process: subprocess.Popen[str], *lines: str) -> None:
 
 def marks(folder: Path) -> list[str]:
     with closing(sqlite3.connect(folder / "agent.db")) as connection:
-        found = connection.execute("SELECT why FROM audit WHERE action = 'copy'").fetchall()
-    return [why for (why,) in found]
+        found = connection.execute("SELECT why FROM nottwice_audit WHERE action = 'copy'")
+        return [why for (why,) in found.fetchall()]
 
 
 def remove_log(folder: Path) -> None:
@@ -99,8 +99,8 @@ def test_a_stale_process_writes_nothing_over_what_others_have_committed_since(
     agent.communicate("\n", timeout=120)
     with closing(sqlite3.connect(tmp_path / "agent.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        done = connection.execute("SELECT workflow_id FROM runs WHERE status = 'completed'")
-        assert done.fetchall() == [("later",)]
+        query = "SELECT workflow_id FROM nottwice_runs WHERE status = 'completed'"
+        assert connection.execute(query).fetchall() == [("later",)]
 
 
 def test_nobody_is_held_if_nothing_is_missing(tmp_path: Path) -> None:

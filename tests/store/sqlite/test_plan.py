@@ -135,7 +135,7 @@ def commit_as_a_store_does(connection: sqlite3.Connection, commit: Commit) -> No
 
 
 def in_doubt_from(connection: sqlite3.Connection) -> int:
-    found: int = connection.execute("SELECT in_doubt_from FROM runs").fetchone()[0]
+    found: int = connection.execute("SELECT in_doubt_from FROM nottwice_runs").fetchone()[0]
     return found
 
 

@@ -190,7 +190,7 @@ def test_the_quick_way_looks_at_all_five_axes(connection: sqlite3.Connection, ax
     """A row that differs in one axis only is another row."""
     name = ROW.identity._fields[axis]
     other = ROW._replace(identity=ROW.identity._replace(**{name: "other"}))
-    connection.execute(SQL["add_call"], CALLS.named(CALLS.row(other)))
+    connection.execute(SQL["add_call"], CALLS.row(other))
     assert no_row_changes(connection, RESULTING)
     statement = quick(CAREFUL)
     assert statement is not None

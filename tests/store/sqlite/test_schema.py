@@ -57,7 +57,10 @@ FOREIGN = {
     "a version": "PRAGMA user_version = 1",
     "a newer version": "PRAGMA user_version = 99",
     "an application": "PRAGMA application_id = 1",
-    "a table and our version": "CREATE TABLE runs (id); PRAGMA user_version = 1",
+    "a table and our version": "CREATE TABLE nottwice_runs (id); PRAGMA user_version = 1",
+    "a view": "CREATE VIEW notes AS SELECT 1",
+    "a table beside those of LangGraph": "CREATE TABLE checkpoints (a); CREATE TABLE notes (text)",
+    "LangGraph's tables and a version": "CREATE TABLE checkpoints (a); PRAGMA user_version = 1",
 }
 
 
@@ -96,6 +99,58 @@ def test_a_ledger_without_tables_is_corrupt(connection: sqlite3.Connection, vers
             judge(connection, "here")
 
 
+UNPREFIXED = Path(__file__).parent.parent / "unprefixed.sql"
+
+
+@pytest.mark.parametrize("version", [1, 9])
+def test_a_ledger_of_a_development_version_is_refused_untouched(
+    path: Path, connection: sqlite3.Connection, version: int
+) -> None:
+    """P218: its tables had no prefix, and it is not taken for a fresh one."""
+    connection.executescript(UNPREFIXED.read_text(encoding="utf-8"))
+    connection.execute("PRAGMA user_version = " + str(version))
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"development version.*Nothing was changed.*--store"):
+        SqliteStore(path, now=NOW)
+    for judge in (version_of, bring_forward):
+        with pytest.raises(StoreError, match="here was written by a development version"):
+            judge(connection, "here")
+    assert path.read_bytes() == before
+
+
+# What LangGraph's SqliteSaver makes where it keeps its checkpoints.
+LANGGRAPH = """
+CREATE TABLE IF NOT EXISTS checkpoints (
+  thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL,
+  parent_checkpoint_id TEXT, type TEXT, checkpoint BLOB, metadata BLOB,
+  PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id));
+CREATE TABLE IF NOT EXISTS writes (
+  thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL,
+  task_id TEXT NOT NULL, idx INTEGER NOT NULL, channel TEXT NOT NULL, type TEXT, value BLOB,
+  PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx));
+"""
+
+
+@pytest.mark.parametrize("first", ["LangGraph", "nottwice"])
+def test_a_file_is_shared_with_the_saver_of_langgraph_whichever_comes_first(
+    path: Path, connection: sqlite3.Connection, first: str
+) -> None:
+    """P219."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    if first == "LangGraph":
+        connection.executescript(LANGGRAPH)
+    store = SqliteStore(path, now=NOW)
+    store.commit(note(1))
+    connection.executescript(LANGGRAPH)
+    connection.execute("INSERT INTO checkpoints (thread_id, checkpoint_id) VALUES ('t', 'c')")
+    store.commit(note(2))
+    store.close()
+    again = SqliteStore(path, now=NOW)
+    assert noted(again) == [1, 2]
+    again.close()
+    assert connection.execute("SELECT thread_id FROM checkpoints").fetchall() == [("t",)]
+
+
 # Going forward
 
 
@@ -128,7 +183,8 @@ def test_the_table_has_the_prescribed_key_and_index(connection: sqlite3.Connecti
 
 def test_every_key_begins_with_the_run(connection: sqlite3.Connection) -> None:
     bring_forward(connection, "here")
-    for table in ("tool_call_results", "runs", "steps", "reviews", "evidence", "audit"):
+    prefixed = (f"nottwice_{name}" for name in ("runs", "steps", "reviews", "evidence", "audit"))
+    for table in ("tool_call_results", *prefixed):
         columns = connection.execute("PRAGMA table_info(" + table + ")").fetchall()
         keys = [name for _, name in sorted((c[5], c[1]) for c in columns if c[5])]
         assert keys[:1] in (["workflow_id"], []), table
@@ -149,7 +205,7 @@ def newer(tmp_path: Path) -> Path:
         shutil.copytree(folder, tmp_path / "scripts")
     (tmp_path / "scripts" / f"{NEWEST + 1:04}_colours.sql").write_text(
         "-- Every run gets a colour.\n"
-        "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'red; or -- blue';\n"
+        "ALTER TABLE nottwice_runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'red; or -- blue';\n"
         "CREATE TABLE colours (name TEXT);\n"
     )
     return tmp_path / "scripts"
@@ -163,8 +219,8 @@ def test_a_ledger_goes_forward_and_keeps_what_it_holds(path: Path, newer: Path) 
         bring_forward(connection, "here", scripts=read_scripts(newer))
         assert pragma(connection, "user_version") == NEWEST + 1
         assert pragma(connection, "application_id") == APPLICATION_ID
-        assert connection.execute("SELECT why FROM audit").fetchall() == [("note 1",)]
-        assert connection.execute("SELECT count(colour) FROM runs").fetchall() == [(0,)]
+        assert connection.execute("SELECT why FROM nottwice_audit").fetchall() == [("note 1",)]
+        assert connection.execute("SELECT count(colour) FROM nottwice_runs").fetchall() == [(0,)]
     with pytest.raises(SchemaTooNew):
         SqliteStore(path, now=NOW)
 

@@ -227,7 +227,7 @@ def test_a_ledger_whose_schema_text_is_damaged_is_corrupt_whoever_looks(
     store.commit(note(1))
     store.close()
     whole = path.read_bytes()
-    table = whole.index(b"CREATE TABLE runs")
+    table = whole.index(b"CREATE TABLE nottwice_runs")
     for at in (table, table + len("CREATE "), whole.index(b"epoch", table)):
         path.write_bytes(whole[:at] + byte + whole[at + 1 :])
         with pytest.raises(LedgerCorrupt, match=r"Nothing was written.*restore it from a backup"):
@@ -241,7 +241,7 @@ def test_a_ledger_whose_pages_are_damaged_is_corrupt_when_it_is_read(path: Path)
         store.commit(note(number))
     store.close()
     with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT rootpage FROM sqlite_schema WHERE name = 'audit_once'"
+        query = "SELECT rootpage FROM sqlite_schema WHERE name = 'nottwice_audit_once'"
         (page,) = connection.execute(query).fetchone()
     with path.open("r+b") as file:
         file.seek(4096 * (page - 1))
@@ -273,7 +273,7 @@ def test_a_ledger_that_somebody_keeps_out_of_wal_is_refused(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode = DELETE")
         other.execute("BEGIN")
-        other.execute("SELECT * FROM runs").fetchall()
+        other.execute("SELECT * FROM nottwice_runs").fetchall()
         with pytest.raises(StoreError, match=r"locked|journal_mode=delete"):
             SqliteStore(path, now=NOW, busy_seconds=0.1)
         other.execute("ROLLBACK")
@@ -350,7 +350,7 @@ def test_forty_processes_open_one_new_file_and_forty_start(path: Path) -> None:
     assert said == [{"started": 40, "statuses": [0] * 40}]
     store = SqliteStore(path, now=NOW)
     assert sorted(noted(store)) == list(range(40))
-    assert len(store._read("SELECT holder_id FROM holders", ())) == 40
+    assert len(store._read("SELECT holder_id FROM nottwice_holders", ())) == 40
     store.close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 

@@ -69,6 +69,9 @@ INSERT INTO nottwice.holders ({holders}) VALUES ({:holders}) ON CONFLICT DO NOTH
 -- :run_for_commit
 SELECT {runs}, head, in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id
 
+-- :fence_of_run
+SELECT holder_id, epoch, head, in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id
+
 -- :newest_but
 SELECT coalesce(max(version), -1) FROM nottwice.checkpoints
  WHERE workflow_id = :workflow_id AND version NOT IN (SELECT value FROM json_each(:dropped))
@@ -79,9 +82,9 @@ SELECT {tool_call_results} FROM nottwice.tool_call_results
    AND input_hash <> :input_hash LIMIT 1
 
 -- Questions and approvals hold back only who asked, so that a thousand branches can ask at once; but
--- one of them may be decided with an abort. The same words as in the index reviews_blocking.
+-- one of them may be decided with an abort. The same words as in the index of that name.
 -- :_may_block
-FROM nottwice.reviews INDEXED BY reviews_blocking
+FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
  WHERE workflow_id = :workflow_id AND status IN ('open', 'decided')
    AND (kind NOT IN ('question', 'approval') OR instr(decision_json, '"abort"') > 0)
 
@@ -112,7 +115,7 @@ INSERT INTO nottwice.tool_call_results (
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
  WHERE EXISTS (SELECT 1 FROM nottwice.runs
                 WHERE workflow_id = ?1 AND epoch = ?15 AND holder_id = ?16 AND in_doubt_from <= ?6)
-   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY reviews_blocking
+   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
                     WHERE workflow_id = ?1 AND status IN ('open', 'decided')
                       AND (kind NOT IN ('question', 'approval')
                            OR instr(decision_json, '"abort"') > 0))
@@ -155,7 +158,7 @@ INSERT INTO nottwice.tool_call_results (
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?17, ?18, ?19
  WHERE EXISTS (SELECT 1 FROM nottwice.runs
                 WHERE workflow_id = ?1 AND epoch = ?15 AND holder_id = ?16 AND in_doubt_from <= ?6)
-   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY reviews_blocking
+   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
                     WHERE workflow_id = ?1 AND status IN ('open', 'decided')
                       AND (kind NOT IN ('question', 'approval')
                            OR instr(decision_json, '"abort"') > 0))

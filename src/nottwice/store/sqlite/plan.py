@@ -19,6 +19,7 @@ from nottwice.store.sqlite.statements import SQL
 from nottwice.store.tables import EVER, micros
 
 Ask = Callable[[str, dict[str, Any]], list[Any]]
+_AXES = CallIdentity._fields
 
 
 def write(connection: sqlite3.Connection, commit: Commit, sealing: Sealing) -> Outcome:
@@ -49,9 +50,13 @@ def decide(
 
 def _load(ask: Ask, plan: Plan, commit: Commit) -> None:
     run = {"workflow_id": commit.workflow_id}
-    if commit.fence or commit.claim or commit.removal:
+    if commit.claim or commit.removal or commit.run:
         for row in ask("run_for_commit", run):
             plan.take_run(row)
+    elif commit.fence:
+        # What every step does: who holds the run is all that matters.
+        for row in ask("fence_of_run", run):
+            plan.take_fence(commit.workflow_id, *row)
     else:
         for (head,) in ask("head", run):
             plan.take_head(commit.workflow_id, head)
@@ -62,7 +67,7 @@ def _load(ask: Ask, plan: Plan, commit: Commit) -> None:
         row = write_call.row
         _load_call(ask, plan, row.identity)
         if write_call.after is None and row.key is not None:
-            used = {**row.identity._asdict(), "idempotency_key": row.key}
+            used = dict(zip(_AXES, row.identity, strict=True), idempotency_key=row.key)
             for other in ask("key_conflict", used):
                 plan.take_other_call(other)
     for identity in commit.removal.calls if commit.removal is not None else ():
@@ -74,14 +79,15 @@ def _load(ask: Ask, plan: Plan, commit: Commit) -> None:
         if event_write.event.received_by is not None:
             for event in ask("event", {**run, "event_id": event_write.event.event_id}):
                 plan.take_event(event)
-    _load_meters(ask, plan, commit)
+    if commit.charges:
+        _load_meters(ask, plan, commit)
     if commit.dropped:
         for (version,) in ask("newest_but", {**run, "dropped": json.dumps(commit.dropped)}):
             plan.take_newest(commit.workflow_id, version)
 
 
 def _load_call(ask: Ask, plan: Plan, identity: CallIdentity) -> None:
-    for row in ask("call", identity._asdict()):
+    for row in ask("call", dict(zip(_AXES, identity, strict=True))):
         plan.take_call(row)
 
 

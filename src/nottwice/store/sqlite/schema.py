@@ -3,7 +3,7 @@
 A file is judged before anything is written to it, and by more than its version number: other
 programs number their schemas, too. The schema goes forward by numbered SQL files, each in a
 transaction of its own, so a process that dies in between leaves a whole older schema behind.
-Promise kept here: P48.
+Promises kept here: P48, P218.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from nottwice.errors import LedgerCorrupt, SchemaTooNew, StoreError
 from nottwice.model.records import frozen_record
 
 APPLICATION_ID = 0x6E6F7432
+LANGGRAPH = frozenset({"checkpoints", "writes"})
+"""The tables of LangGraph's SqliteSaver. A file with nothing else in it may become a ledger."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        found = connection.execute("SELECT DISTINCT tbl_name FROM sqlite_schema")
+        tables = {name for (name,) in found} - LANGGRAPH
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -65,6 +68,12 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
                 "changed. Choose another file."
             )
         return 0
+    if "tool_call_results" in tables and "nottwice_runs" not in tables:
+        raise StoreError(
+            f"{location} was written by a development version of nottwice, from before its first "
+            "release, whose tables had other names. Nothing was changed. Keep the file as a "
+            "record, and give new runs another ledger: --store PATH or NOTTWICE_STORE."
+        )
     if version > newest:
         raise SchemaTooNew(
             f"{location} has schema version {version}; this nottwice knows {newest}. Nothing was "
