@@ -56,9 +56,10 @@ def fill(path: Path, calls: int) -> None:
         send(0)
     connection = sqlite3.connect(path)
     with connection:
-        then = connection.execute("SELECT created_at FROM runs").fetchone()[0] - 100 * DAY_MICROS
+        began = connection.execute("SELECT created_at FROM nottwice_runs").fetchone()[0]
+        then = began - 100 * DAY_MICROS
         connection.execute(FILL, {"calls": calls, "then": then})
-        old = "UPDATE runs SET created_at = ?, updated_at = ?, in_doubt_from = ?"
+        old = "UPDATE nottwice_runs SET created_at = ?, updated_at = ?, in_doubt_from = ?"
         connection.execute(old, (then, then + calls, then + calls))
     connection.close()
 

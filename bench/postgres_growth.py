@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import psycopg
 
 import nottwice as nt
-from nottwice.store.postgres_schema import in_schema
+from nottwice.store.postgres.schema import in_schema
 from tests.postgres.server import Server, with_words
 
 CALLS_A_RUN = 10

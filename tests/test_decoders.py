@@ -37,7 +37,7 @@ from nottwice.model.saving.checkpoint import restore, save
 from nottwice.model.saving.image import load_image
 from nottwice.model.sealing.keyring import parse_keyring
 from nottwice.model.tool import parse_duration
-from nottwice.store.postgres_place import read_place, without_secrets
+from nottwice.store.postgres.place import read_place, without_secrets
 from nottwice.testing.replay.fixture import read_fixture
 from nottwice.versions.lock import read_lock
 from tests.spoiling import TEXTS, spoiled_data, spoiled_text

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 import nottwice as nt
 from bench.long_run import fill, send
 from nottwice.cli.main import main
-from nottwice.store import rows
-from nottwice.store.sqlite_connections import Connections
+from nottwice.store import tables
+from nottwice.store.sqlite.connections import Connections
 
 CALLS = 20_000
 
@@ -36,7 +36,7 @@ def most_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(self: Connections, sql: str, parameters: Any) -> list[Any]:
         found = plain(self, sql, parameters)
-        if rows.CALL_COLUMNS in sql:
+        if tables.CALLS.columns in sql:
             brought.append(len(found))
         return found
 

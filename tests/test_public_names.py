@@ -253,8 +253,8 @@ def test_a_program_that_protects_tools_does_not_load_the_other_rooms(tmp_path: P
     loaded = {name.split(".")[1] for name in used if name.startswith("nottwice.")}
     assert not loaded & set(others)
     assert not used & {
-        "nottwice.store.jsonfile",
-        "nottwice.store.postgres",
+        "nottwice.store.files.store",
+        "nottwice.store.postgres.store",
         "pydantic.networks",
         "http.client",
         "rich",

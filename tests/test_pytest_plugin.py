@@ -33,7 +33,7 @@ def test_my_agent(kill_everywhere):
 
 BROKEN = """
 from agent import handle
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.fatal import without_intents
 
 def test_broken(kill_everywhere, monkeypatch):

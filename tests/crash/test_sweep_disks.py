@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 import nottwice as nt
-from nottwice.store.sqlite_connections import Connections, Slot
+from nottwice.store.sqlite.connections import Connections, Slot
 from nottwice.testing import crash_test
 from tests.crash.scenarios import GRAPHS, GUARD
 from tests.crash.sweeping import assert_nothing_wrong

@@ -15,7 +15,7 @@ import nottwice as nt
 from nottwice.engine.session import MOST_PENDING
 from nottwice.model.call import CallStatus
 from nottwice.store.interface import Commit
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.fakes import Host
 
 FORKED_IN_A_TOOL = """

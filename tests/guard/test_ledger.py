@@ -12,7 +12,7 @@ import nottwice as nt
 from nottwice.cli.inputs.settings import Settings
 from nottwice.guard import ledger as ledger_module
 from nottwice.store.memory import MemoryStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import nottwice as nt
 from nottwice.errors import NottwiceError
 from nottwice.store.interface import Store
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing import WorldClient, WorldRefused
 from tests.fakes import UnhurriedClock
 from tests.kill.stores import KillingStore

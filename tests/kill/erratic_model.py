@@ -21,7 +21,7 @@ from typing import Any
 import nottwice as nt
 from nottwice.agent.messages import Text, ToolCall
 from nottwice.agent.provider import ModelRequest
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.kill.stores import KillingStore
 
 TURNS, RUN = 24, "erratic"

@@ -17,9 +17,9 @@ import nottwice as nt
 from nottwice.graphs.outcome import Outcome
 from nottwice.model.call import CallStatus
 from nottwice.model.review import Review, ReviewKind
+from nottwice.store.files.store import JsonFileStore
 from nottwice.store.interface import Commit, Store
-from nottwice.store.jsonfile import JsonFileStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.kill.agents import Process
 from tests.kill.programs import program
 from tests.kill.stores import KillingStore

@@ -20,8 +20,9 @@ from typing import Any
 
 import nottwice as nt
 from nottwice.engine.clock import SystemClock
-from nottwice.store import jsonfile, jsonfile_disk
-from nottwice.store.jsonfile import JsonFileStore
+from nottwice.store.files import disk as jsonfile_disk
+from nottwice.store.files import store as jsonfile
+from nottwice.store.files.store import JsonFileStore
 
 # What is killed: every line of the functions that write.
 WRITING = {

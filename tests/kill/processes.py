@@ -191,7 +191,8 @@ class Case:
 
     def reviews(self) -> list[dict[str, Any]]:
         return self._select(
-            "SELECT * FROM reviews WHERE workflow_id = ? ORDER BY opened_at, review_id", self.run
+            "SELECT * FROM nottwice_reviews WHERE workflow_id = ? ORDER BY opened_at, review_id",
+            self.run,
         )
 
     def open_review(self) -> str:
@@ -200,16 +201,18 @@ class Case:
         return str(review["review_id"])
 
     def evidence(self) -> list[dict[str, Any]]:
-        return self._select("SELECT * FROM evidence WHERE workflow_id = ? ORDER BY at", self.run)
+        query = "SELECT * FROM nottwice_evidence WHERE workflow_id = ? ORDER BY at"
+        return self._select(query, self.run)
 
     def events(self) -> list[dict[str, Any]]:
         """What the run was told, oldest first."""
         return self._select(
-            "SELECT * FROM events WHERE workflow_id = ? ORDER BY sent_at, event_id", self.run
+            "SELECT * FROM nottwice_events WHERE workflow_id = ? ORDER BY sent_at, event_id",
+            self.run,
         )
 
     def run_record(self) -> dict[str, Any]:
-        (record,) = self._select("SELECT * FROM runs WHERE workflow_id = ?", self.run)
+        (record,) = self._select("SELECT * FROM nottwice_runs WHERE workflow_id = ?", self.run)
         return record
 
     def decide(self, verb: str, **more: Any) -> Agent:

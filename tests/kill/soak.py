@@ -16,7 +16,7 @@ import nottwice as nt
 from nottwice.graphs.readiness import is_ready
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunStatus
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.kill.agents import Process
 from tests.kill.programs import program
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nottwice.store.sqlite_schema import bring_forward, version_of
+from nottwice.store.sqlite.schema import bring_forward, version_of
 from tests.kill.agents import RESULT
 from tests.kill.matrix import EFFECTFUL, State, check_state
 from tests.kill.processes import Case

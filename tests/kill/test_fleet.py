@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from nottwice.store.sqlite_schema import known_scripts
+from nottwice.store.sqlite.schema import known_scripts
 from nottwice.testing import World
 from tests.kill.fleet import FLEET_EFFECTS
 from tests.kill.processes import Agent, Case, Nursery
@@ -35,11 +35,14 @@ SEED = int(os.environ.get("NOTTWICE_SEED", random.randrange(10**9)))
 AT_ONCE = 4
 FEWEST_KILLS = 2
 FINISH_SECONDS = 120.0
-STATUSES = "SELECT status, COUNT(*) FROM runs WHERE parent_id IS NULL GROUP BY status"
-LEFT = "SELECT workflow_id, status, holder_id, waits_json FROM runs WHERE status <> 'completed'"
+STATUSES = "SELECT status, COUNT(*) FROM nottwice_runs WHERE parent_id IS NULL GROUP BY status"
+LEFT = (
+    "SELECT workflow_id, status, holder_id, waits_json FROM nottwice_runs"
+    " WHERE status <> 'completed'"
+)
 DOUBTS = "SELECT COUNT(*) FROM tool_call_results WHERE status IN ('PENDING', 'UNKNOWN')"
-REVIEWS = "SELECT COUNT(*) FROM reviews WHERE status IN ('open', 'decided')"
-READY = "SELECT COUNT(*) FROM runs WHERE ready_at IS NOT NULL"
+REVIEWS = "SELECT COUNT(*) FROM nottwice_reviews WHERE status IN ('open', 'decided')"
+READY = "SELECT COUNT(*) FROM nottwice_runs WHERE ready_at IS NOT NULL"
 
 
 class Place:

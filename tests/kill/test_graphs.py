@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.store.jsonfile import JsonFileStore
+from nottwice.store.files.store import JsonFileStore
 from nottwice.testing import World
 from tests.kill.processes import Agent, Case, Nursery
 
@@ -37,10 +37,10 @@ SELECT workflow_id, node_id, checkpoint_id, tool_name, input_hash, call_id, stat
 RUNS = """
 SELECT workflow_id, status, graph_id, input_json, parent_id, root_id, origin, waits_json, holder_id,
        failure_json
-  FROM runs
+  FROM nottwice_runs
 """
-STEPS = "SELECT workflow_id, node_id, checkpoint_id, status, failure_json FROM steps"
-OPEN = "SELECT review_id FROM reviews WHERE status IN ('open', 'decided')"
+STEPS = "SELECT workflow_id, node_id, checkpoint_id, status, failure_json FROM nottwice_steps"
+OPEN = "SELECT review_id FROM nottwice_reviews WHERE status IN ('open', 'decided')"
 CALL_IDS = "SELECT call_id FROM tool_call_results"
 
 Picture = dict[str, Any]

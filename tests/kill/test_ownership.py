@@ -13,7 +13,7 @@ import pytest
 
 from nottwice.model.run import Fence, RunStatus
 from nottwice.store.interface import Claim, Commit, RunUpdate
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.kill.agents import RESULT
 from tests.kill.matrix import EFFECTFUL, State, check_state, kill_at
 from tests.kill.processes import Agent, Case, wait_until

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.store.sqlite_schema import known_scripts
+from nottwice.store.sqlite.schema import known_scripts
 from nottwice.testing import World
 from tests.kill.processes import Agent, Case, Nursery
 from tests.kill.soak import EFFECTS, FINAL_STATE
@@ -31,13 +31,13 @@ FINISH_SECONDS = 240.0
 SCHEMA_VERSION = known_scripts()[-1].number
 
 WITHOUT_REASON = """
-SELECT workflow_id, waits_json FROM runs
+SELECT workflow_id, waits_json FROM nottwice_runs
  WHERE status = 'waiting' AND (waits_json IS NULL OR waits_json = '[]')
 """
-STATUSES = "SELECT status, COUNT(*) FROM runs GROUP BY status"
+STATUSES = "SELECT status, COUNT(*) FROM nottwice_runs GROUP BY status"
 DOUBTS = "SELECT COUNT(*) FROM tool_call_results WHERE status IN ('PENDING', 'UNKNOWN')"
-OPEN = "SELECT COUNT(*) FROM reviews WHERE status IN ('open', 'decided')"
-UNDONE_STEPS = "SELECT workflow_id, node_id, status FROM steps WHERE status <> 'done'"
+OPEN = "SELECT COUNT(*) FROM nottwice_reviews WHERE status IN ('open', 'decided')"
+UNDONE_STEPS = "SELECT workflow_id, node_id, status FROM nottwice_steps WHERE status <> 'done'"
 
 
 class Soak:

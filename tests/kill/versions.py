@@ -18,7 +18,7 @@ from typing import Any
 import nottwice as nt
 from nottwice.engine.upkeep import history
 from nottwice.store.interface import Commit
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 
 RUN = "growing"
 # So large that a process packs what it saved after its eighth step, and again after eight more.

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[dev]'")
 
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from tests.postgres import server
 from tests.store.samples import NOW
 

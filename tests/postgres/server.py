@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_schema import roles_script
+from nottwice.store.postgres.schema import roles_script
+from nottwice.store.postgres.store import PostgresStore
 
 VARIABLE = "NOTTWICE_TEST_POSTGRES"
 

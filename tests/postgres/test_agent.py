@@ -9,7 +9,7 @@ import pytest
 import nottwice as nt
 from nottwice.agent.provider import ModelRequest
 from nottwice.agent.reserving import RESERVATION
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 
 
 class Crash(BaseException):

@@ -9,8 +9,8 @@ from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.run import Fence
 from nottwice.store.interface import Blocked, Commit, Outdated, ReviewWrite
 from nottwice.store.memory import MemoryStore
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_batch import arrange
+from nottwice.store.postgres.batch import arrange
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance.bench import everything
 from tests.store.samples import (
     NOW,

@@ -17,9 +17,9 @@ from nottwice.model.call import CallStatus
 from nottwice.model.run import Fence
 from nottwice.store.interface import Commit, Store
 from nottwice.store.memory import MemoryStore
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_connections import Connections, Lost
-from nottwice.store.postgres_place import read_place
+from nottwice.store.postgres.connections import Connections, Lost
+from nottwice.store.postgres.place import read_place
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance.bench import everything
 from nottwice.testing.conformance.commits import repeatable
 from tests.postgres import server

@@ -13,7 +13,7 @@ import nottwice as nt
 from nottwice.model.sealing.keyring import make_key, make_keyring
 from nottwice.model.sealing.seal import Seals
 from nottwice.store.interface import Store
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance import StoreConformance, claims_of
 from nottwice.testing.conformance.removals import Removals
 from tests.fakes import FakeClock

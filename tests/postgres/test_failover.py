@@ -19,8 +19,8 @@ from nottwice.model.call import CallRow
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import Fence
 from nottwice.store.interface import Commit
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_batch import arrange
+from nottwice.store.postgres.batch import arrange
+from nottwice.store.postgres.store import PostgresStore
 from tests.fakes import FakeClock
 from tests.postgres import server
 from tests.postgres.pooling import pooler

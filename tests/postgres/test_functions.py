@@ -11,11 +11,11 @@ import pytest
 
 from nottwice.model.run import Fence
 from nottwice.store.interface import Blocked, Commit, ReviewWrite
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_functions import functions_script, name_of
-from nottwice.store.postgres_schema import in_schema
-from nottwice.store.postgres_writes import ADD_REVIEW
-from nottwice.store.rows import review_to_sql
+from nottwice.store.postgres.functions import functions_script, name_of
+from nottwice.store.postgres.schema import in_schema
+from nottwice.store.postgres.statements import SQL
+from nottwice.store.postgres.store import PostgresStore
+from nottwice.store.tables import REVIEWS
 from nottwice.testing.conformance.bench import everything
 from tests.postgres import server
 from tests.store.samples import NOW, RESULT, claim, follow, identity, intent, pending, review, step
@@ -94,7 +94,8 @@ def test_a_review_that_is_opened_while_an_intent_waits_for_the_run_holds_it_back
         with server.connected() as other:
             waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype <> 'advisory'"
             until(lambda: other.execute(waits).fetchone() == (1,))
-        connection.execute(in_schema(ADD_REVIEW, schema), review_to_sql(review()))
+        opened = REVIEWS.named(REVIEWS.row(review()))
+        connection.execute(in_schema(SQL["add_review"], schema), opened)
         connection.execute("COMMIT")
         asking.join()
     assert [type(error) for error in heard] == [Blocked]

@@ -14,10 +14,10 @@ import nottwice as nt
 from nottwice.model.call import CallStatus
 from nottwice.model.run import HolderRecord, Life, RunStatus
 from nottwice.model.tool import Verification
-from nottwice.store import rows
 from nottwice.store.interface import Claim, Commit, RunUpdate
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_lease import life_of
+from nottwice.store.postgres.lease import life_of
+from nottwice.store.postgres.store import PostgresStore
+from nottwice.store.tables import HOLDERS
 from tests.fakes import FakeClock
 from tests.postgres import server
 from tests.store.samples import NOW, claim, intent, pending, run_record
@@ -42,12 +42,14 @@ def open_store(tmp_path: Path) -> Iterator[Open]:
 
 def register(store: PostgresStore, record: HolderRecord, *, leased_seconds: float) -> None:
     """A holder that is not this process, with a lease that runs for so long, or ran out."""
-    marks = ", ".join(["%s"] * 8)
+    written = HOLDERS.named(HOLDERS.row(replace(record, lock_file=None)))
+    del written["lock_file"]
+    names, marks = ", ".join(written), ", ".join(["%s"] * len(written))
     with server.connected() as connection:
         connection.execute(
-            f"INSERT INTO {store._place.schema}.holders VALUES ({marks},"
+            f"INSERT INTO {store._place.schema}.holders ({names}, lease_until) VALUES ({marks},"
             " clock_timestamp() + %s * interval '1 second')",
-            (*rows.holder_to_sql(record), leased_seconds),
+            (*written.values(), leased_seconds),
         )
 
 

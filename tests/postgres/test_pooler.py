@@ -10,7 +10,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.store.interface import Store
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance import StoreConformance, check_store
 from tests.postgres import server
 from tests.postgres.cutting import can_cut

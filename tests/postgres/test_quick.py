@@ -12,8 +12,8 @@ from nottwice.model.call import CallStatus
 from nottwice.model.run import Fence, StepStatus
 from nottwice.store.interface import CallWrite, Commit, Outdated
 from nottwice.store.memory import MemoryStore
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_quick import quick
+from nottwice.store.postgres.quick import quick
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance.bench import everything
 from tests.store.samples import (
     NOW,

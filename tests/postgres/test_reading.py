@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ import pytest
 
 import nottwice as nt
 from nottwice.agent.providers.scripted import scripted
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.store.soon import running_loop
+from nottwice.store.statements import Parameters
 from tests.postgres import server
 from tests.postgres.server import Server
 from tests.store.samples import NOW
@@ -168,7 +169,7 @@ class Watched(PostgresStore):
         self.read_in_a_loop: list[str] = []
         super().__init__(url, now=NOW)
 
-    def _read(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
+    def _read(self, sql: str, parameters: Parameters) -> list[Any]:
         if running_loop() is not None:
             self.read_in_a_loop.append(sql)
         return super()._read(sql, parameters)

@@ -12,7 +12,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.model.call import CallStatus
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from tests.postgres.server import Server
 from tests.store.samples import NOW
 

@@ -6,7 +6,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.guard.upkeep.backup import account_for, hold_restored
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from tests.fakes import FakeClock
 from tests.store.samples import NOW
 

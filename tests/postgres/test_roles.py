@@ -13,7 +13,7 @@ from nottwice.errors import StoreError
 from nottwice.model.review import Verb
 from nottwice.reviews.decide import decide
 from nottwice.store.interface import Commit, ReviewWrite
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance.bench import everything
 from tests.fakes import FakeClock
 from tests.postgres import server

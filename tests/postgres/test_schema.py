@@ -13,11 +13,11 @@ import pytest
 import nottwice as nt
 from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError
 from nottwice.model.call import CallStatus
-from nottwice.store import postgres_schema
-from nottwice.store.postgres import PostgresStore
-from nottwice.store.postgres_place import Place, read_place
-from nottwice.store.postgres_schema import bring_forward, known_scripts, version_of
-from nottwice.store.sqlite_schema import Script
+from nottwice.store.postgres import schema as postgres_schema
+from nottwice.store.postgres.place import Place, read_place
+from nottwice.store.postgres.schema import bring_forward, known_scripts, version_of
+from nottwice.store.postgres.store import PostgresStore
+from nottwice.store.sqlite.schema import Script
 from tests.postgres import server
 from tests.store.samples import (
     NOW,
@@ -34,7 +34,7 @@ from tests.store.samples import (
 
 MANY = """
 import os, sys
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance.samples import note
 
 url, count = sys.argv[1], int(sys.argv[2])

@@ -22,7 +22,7 @@ from nottwice.errors import Fenced, UsageError
 from nottwice.model.call import CallStatus
 from nottwice.model.run import Fence, RunStatus, Wait, WaitKind
 from nottwice.store.interface import Claim, Commit, Outdated, RunUpdate
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance.bench import outcomes_of
 from tests.postgres import server
 from tests.store.samples import (
@@ -132,7 +132,7 @@ def test_names_that_are_too_long_for_an_index_are_refused_and_nothing_is_written
 
 FORKS = """
 import os, sys
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance.samples import note, noted
 
 store = PostgresStore(sys.argv[1], now=0.0)
@@ -213,8 +213,8 @@ def test_a_store_named_by_its_url_is_shared_in_a_process(tmp_path: Path) -> None
 
 
 def test_without_its_driver_the_error_says_what_to_install() -> None:
-    with patch.dict(sys.modules, {"psycopg": None, "nottwice.store.postgres": None}):
-        sys.modules.pop("nottwice.store.postgres")
+    with patch.dict(sys.modules, {"psycopg": None, "nottwice.store.postgres.store": None}):
+        sys.modules.pop("nottwice.store.postgres.store")
         kept = {
             name: sys.modules.pop(name)
             for name in list(sys.modules)

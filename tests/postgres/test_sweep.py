@@ -6,7 +6,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import UsageError
-from nottwice.store.postgres import PostgresStore
+from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing import CrashTestRefused, LevelsUnavailable, crash_test
 from nottwice.testing.crash.scratch import VARIABLE
 from tests.crash.scenarios import GRAPHS, GUARD

@@ -17,7 +17,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import nottwice as nt
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.kill.stores import KillingStore
 
 AROUND_THE_EFFECT = ("after intent", "before result", "after result")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nottwice.store.jsonfile import JsonFileStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.files.store import JsonFileStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.store.samples import NOW
 
 

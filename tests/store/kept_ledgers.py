@@ -1,9 +1,9 @@
 """Ledgers of every schema there ever was, kept as SQL, and the agent that left them behind.
 
-``python -m tests.store.kept_ledgers 4`` makes the one of a new schema, once, when its script is
+``python -m tests.store.kept_ledgers 2`` makes the one of a new schema, once, when its script is
 finished: a run that is done, one that waits for a person, one whose process died in the middle of
-an effect, and from schema 2 on a graph that waits for an answer. What was released is not made
-again: it is what lies on somebody's disk.
+an effect, and a graph that waits for an answer. What was released is not made again: it is what
+lies on somebody's disk.
 """
 
 from __future__ import annotations
@@ -15,11 +15,31 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 import nottwice as nt
-from nottwice.store.sqlite_schema import APPLICATION_ID, known_scripts, statements_of
+from nottwice.guard.upkeep import preview
+from nottwice.store.sqlite import schema
+from nottwice.store.sqlite import store as sqlite_store
+from nottwice.store.sqlite.schema import APPLICATION_ID, known_scripts, statements_of
 
 FOLDER = Path(__file__).parent / "schemas"
-FIRST_WITH_GRAPHS = 2
+NEWEST = known_scripts()[-1].number
+# What a nottwice to come may bring along.
+TO_COME = (
+    *known_scripts(),
+    schema.Script(NEWEST + 1, "ALTER TABLE nottwice_steps ADD COLUMN colour TEXT;\n"),
+    schema.Script(
+        NEWEST + 2,
+        "CREATE TABLE nottwice_colours (name TEXT);\n"
+        "CREATE INDEX nottwice_colours_name ON nottwice_colours (name);\n",
+    ),
+    schema.Script(
+        NEWEST + 3,
+        "INSERT INTO nottwice_colours SELECT workflow_id FROM nottwice_runs;\n"
+        "DROP INDEX nottwice_colours_name;\n",
+    ),
+)
 sent: list[str] = []
 """What the tools did in this process."""
 dies: list[str] = []
@@ -74,8 +94,7 @@ def make(number: int, path: Path) -> str:
         _die_in(run_id, to, store)
     with contextlib.suppress(nt.RunBlocked):
         agent("waiting", "bob", store)
-    if number >= FIRST_WITH_GRAPHS:
-        graph.run("graph", {}, store=store)
+    graph.run("graph", {}, store=store)
     return _dump(path, number)
 
 
@@ -102,12 +121,18 @@ def _dump(path: Path, number: int) -> str:
             for row in newer.execute(f"SELECT {names} FROM {table}"):
                 older.execute(f"INSERT INTO {table} VALUES ({marks})", row)
     older.execute(
-        "UPDATE holders SET host = 'long-ago', machine_id = 'long-ago', boot_id = 'long-ago',"
-        " pid_namespace = 'long-ago', pid = 1, pid_started = '1'"
+        "UPDATE nottwice_holders SET host = 'long-ago', machine_id = 'long-ago',"
+        " boot_id = 'long-ago', pid_namespace = 'long-ago', pid = 1, pid_started = '1'"
     )
     older.commit()
     marks = f"PRAGMA application_id = {APPLICATION_ID};\nPRAGMA user_version = {number};"
     return "\n".join([*older.iterdump(), marks, ""])
+
+
+def become_a_nottwice_to_come(patch: pytest.MonkeyPatch) -> None:
+    """Know more scripts than this nottwice, here and in processes that are forked from now on."""
+    for module in (schema, sqlite_store, preview):
+        patch.setattr(module, "known_scripts", lambda: TO_COME)
 
 
 def restore(number: int, path: Path) -> None:

@@ -25,7 +25,7 @@ from nottwice.errors import CommitUnknown, StoreError
 from nottwice.store import locks
 from nottwice.store.ofd import ByteLocks
 from nottwice.store.shared import SharedCommits
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.fakes import UnhurriedClock
 from tests.store.samples import NOW, note, noted
 
@@ -151,7 +151,8 @@ def outlive_parent(path: str) -> None:
         # SQLite's lock on the main file: without it others may clean up under this process.
         holds_sqlite_lock=_has_lock_on(path),
     )
-    other = 'import sys, sqlite3; sqlite3.connect(sys.argv[1]).execute("SELECT * FROM audit")'
+    query = "SELECT * FROM nottwice_audit"
+    other = f"import sys, sqlite3; sqlite3.connect(sys.argv[1]).execute({query!r})"
     os.spawnl(os.P_WAIT, sys.executable, sys.executable, "-c", other, path)
     store.commit(note(3))
     say(told_durable=[1, 2, 3], shown=noted(store))

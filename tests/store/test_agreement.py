@@ -17,6 +17,7 @@ import pytest
 from nottwice.model.call import CallStatus
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.run import Fence, RunStatus
+from nottwice.store.files.store import JsonFileStore
 from nottwice.store.interface import (
     CallWrite,
     Claim,
@@ -26,10 +27,10 @@ from nottwice.store.interface import (
     RunUpdate,
     Store,
 )
-from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.conformance.bench import everything
+from tests.store.own_store import FolderStore
 from tests.store.samples import (
     FAILURE,
     NOW,
@@ -218,10 +219,12 @@ def test_chance_brings_every_answer_about() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_stores_agree_on_commits_thrown_together(tmp_path: Path, seed: int) -> None:
+    sqlite = SqliteStore(tmp_path / "ledger.db", now=NOW)
     stores: dict[str, Store] = {
         "memory": MemoryStore(now=NOW),
-        "sqlite": SqliteStore(tmp_path / "ledger.db", now=NOW),
+        "sqlite": sqlite,
         "file": JsonFileStore(tmp_path / "runs", now=NOW),
+        "own": FolderStore(tmp_path / "own", now=NOW),
     }
     chance = Chance(seed, stores["memory"])
     for number in range(COMMITS):
@@ -232,7 +235,12 @@ def test_all_stores_agree_on_commits_thrown_together(tmp_path: Path, seed: int) 
             wanted = shown(stores["memory"])
             # Another store on the same files, which remembers nothing.
             again = JsonFileStore(tmp_path / "runs", now=NOW)
-            for store in (stores["sqlite"], stores["file"], again):
+            # What follows from the records of a SQL store is what its own statements say.
+            derived = MemoryStore(sqlite.all_records())
+            assert [sqlite.records(run).list_runs() for run in RUNS] == [
+                [] if (found := sqlite.load_run(run)) is None else [found] for run in RUNS
+            ]
+            for store in (sqlite, stores["file"], stores["own"], again, derived):
                 assert shown(store) == wanted, (number, store)
     for store in stores.values():
         store.close()

@@ -17,8 +17,8 @@ from nottwice.store.interface import (
     Removal,
     ReviewWrite,
     RunUpdate,
-    key_conflict_text,
 )
+from nottwice.store.rules import key_conflict_text
 from tests.store.samples import NOW, audit, evidence, identity, pending, review, run_record, step
 
 FENCE = Fence("holder", 1)

@@ -88,7 +88,6 @@ def test_who_only_looks_hears_that_there_is_no_ledger(tmp_path: Path) -> None:
         nt.open(tmp_path / "agent.db", create=False)
 
 
-@pytest.mark.deep(part="sweeps")
 def test_many_processes_that_make_one_ledger_do_not_take_it_for_deleted(tmp_path: Path) -> None:
     for number in range(5):
         folder = tmp_path / str(number)

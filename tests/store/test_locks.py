@@ -20,7 +20,7 @@ from nottwice.errors import StoreError
 from nottwice.model.run import HolderRecord, Life
 from nottwice.store import locks
 from nottwice.store.locks import _place_of, hold
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.store.children import Child
 from tests.store.machine import python, run
 from tests.store.programs import become_holder
@@ -367,7 +367,7 @@ def test_a_section_that_fails_is_left(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_was_forgotten_after_a_fork_is_not_used_again(tmp_path: Path) -> None:
-    """Its number may mean another file by then. `test_sqlite_connections.py` makes a real fork."""
+    """Its number may mean another file by then. `sqlite/test_connections.py` makes a real fork."""
     lock = locks.HolderLock(tmp_path / "lock", now=NOW)
     lock.forget_after_fork()
     with pytest.raises(ValueError, match="negative"):

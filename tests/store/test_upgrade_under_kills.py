@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.store import sqlite_schema
-from nottwice.store.sqlite_schema import known_scripts, peek
+from nottwice.store.sqlite import schema as sqlite_schema
+from nottwice.store.sqlite.schema import peek
 from tests.store import kept_ledgers as kept
 
-KNOWN = known_scripts()[-1].number
+OLDEST = kept.NEWEST
+KNOWN = kept.TO_COME[-1].number
 FULL = os.environ.get("NOTTWICE_EVERY_LINE") == "1"
-STRIDE = 1 if FULL else 7
+STRIDE = 1 if FULL else 2
 PROCESSES = 6
 
 
@@ -75,16 +76,22 @@ def shape(path: Path) -> tuple[int, str, list[str]]:
         return version, sound, [row[0] for row in tables]
 
 
+@pytest.fixture(autouse=True)
+def a_nottwice_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The upgrade is that of one that knows more scripts than this one."""
+    kept.become_a_nottwice_to_come(monkeypatch)
+
+
 @pytest.fixture(scope="module")
 def whole_shapes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[str]]:
     """What a ledger of each version looks like that nobody interrupted."""
     folder = tmp_path_factory.mktemp("whole")
     shapes: dict[int, list[str]] = {}
-    for number in range(1, KNOWN + 1):
+    for number in range(OLDEST, KNOWN + 1):
         path = folder / f"{number}.db"
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            kept.restore(1, path)
-            scripts = known_scripts()[:number]
+            kept.restore(OLDEST, path)
+            scripts = kept.TO_COME[:number]
             sqlite_schema.bring_forward(connection, str(path), scripts=scripts)
         shapes[number] = shape(path)[2]
     return shapes
@@ -96,7 +103,7 @@ def test_killed_at_any_line_of_the_upgrade_it_is_of_one_version_and_goes_on(
     killed, versions, line = 0, set(), 1
     while True:
         path = tmp_path / f"{line}.db"
-        kept.restore(1, path)
+        kept.restore(OLDEST, path)
         ended = in_child(lambda path=path, line=line: open_it(path, line))  # type: ignore[misc]
         if ended == 0:
             break
@@ -117,7 +124,7 @@ def test_several_that_open_an_old_ledger_at_once_bring_it_forward_once(
     tmp_path: Path, whole_shapes: dict[int, list[str]]
 ) -> None:
     path = tmp_path / "agent.db"
-    kept.restore(1, path)
+    kept.restore(OLDEST, path)
     gate_out, gate_in = os.pipe()
     pids = []
     for _ in range(PROCESSES):

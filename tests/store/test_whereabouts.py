@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nottwice.store import whereabouts
-from nottwice.store.jsonfile import JsonFileStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.files.store import JsonFileStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.store.whereabouts import Whereabouts
 
 KINDS = [SqliteStore, JsonFileStore]

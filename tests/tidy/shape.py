@@ -58,7 +58,7 @@ def modules_without_introduction(tree: Tree) -> Iterator[Finding]:
 def modules_without_tests(
     source: Tree, tests: Collection[str], *, tested_elsewhere: Collection[str]
 ) -> Iterator[Finding]:
-    """`src/nottwice/store/sqlite.py` is tested by `tests/store/test_sqlite.py`.
+    """`src/nottwice/store/memory.py` is tested by `tests/store/test_memory.py`.
 
     Left out: package files, modules too small to hold a decision, single-file rooms, and those the
     caller says are tested elsewhere.

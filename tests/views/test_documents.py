@@ -90,7 +90,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
 def _keeping_documents(place: Workplace) -> dict[str, Any]:
     """The same of a ledger that has grown old."""
     with contextlib.closing(sqlite3.connect(place.store)) as ledger:
-        ledger.execute("UPDATE runs SET updated_at = 0 WHERE workflow_id = 'done-1'")
+        ledger.execute("UPDATE nottwice_runs SET updated_at = 0 WHERE workflow_id = 'done-1'")
         ledger.commit()
     lines = {"gc": "gc --unknown-tools", "backup": "backup copy.db"}
     printed = place.lines(*(f"{line} --store agent.db --json" for line in lines.values()))

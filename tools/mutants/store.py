@@ -119,7 +119,7 @@ STORE: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="an event can be taken twice",
-        file="store/interface.py",
+        file="store/rules.py",
         old="    return known.received_by in (None, event.received_by)\n",
         new="    return True\n",
         tests=("tests/store/test_conformance.py::TestMemory::test_an_event_is_taken_once",),
@@ -138,49 +138,67 @@ STORE: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="open reviews do not hold back the usual commit (SQLite)",
-        file="store/sqlite_writes.py",
-        old='_NOT_BLOCKED = "NOT EXISTS (SELECT 1" + _MAY_BLOCK + ")"',
-        new='_NOT_BLOCKED = "(1 OR EXISTS (SELECT 1" + _MAY_BLOCK + "))"',
+        file="store/sql/sqlite.sql",
+        old="""AND in_doubt_from <= ?6)
+   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
+                    WHERE workflow_id = ?1 AND status IN ('open', 'decided')
+                      AND (kind NOT IN ('question', 'approval')
+                           OR instr(decision_json, '"abort"') > 0))
+ON CONFLICT DO NOTHING
+
+-- :quick_receipt""",
+        new="""AND in_doubt_from <= ?6)
+ON CONFLICT DO NOTHING
+
+-- :quick_receipt""",
         tests=(
-            "tests/store/test_sqlite_writes.py"
+            "tests/store/sqlite/test_quick.py"
             "::test_the_quick_way_starts_nothing_while_a_review_is_open",
         ),
         why="New effects would overtake a doubt.",
     ),
     Mutant(
-        name="a step that is done can be begun again (SQLite)",
-        file="store/sqlite_writes.py",
-        old="seal = excluded.seal WHERE steps.status <> 'done'\"",
-        new='seal = excluded.seal WHERE 1"',
+        name="a step that is done can be begun again",
+        file="store/sql/shared.sql",
+        old=" WHERE {_steps_status} <> 'done'\n",
+        new=" WHERE true\n",
         tests=("tests/store/test_conformance.py::TestSqlite::test_a_step_that_is_done_stays_done",),
         why="What is done would count as in progress.",
     ),
     Mutant(
         name="the usual commit does not look for the same key elsewhere (SQLite)",
-        file="store/sqlite_writes.py",
+        file="store/sqlite/quick.py",
         old="        if row.key is not None or not commit.unless_blocked or",
         new="        if not commit.unless_blocked or",
-        tests=("tests/store/test_sqlite_writes.py::test_whatever_carries_more_goes_the_long_way",),
+        tests=("tests/store/sqlite/test_quick.py::test_whatever_carries_more_goes_the_long_way",),
         why="The upstream would answer the second request with the first's result.",
     ),
     Mutant(
         name="the usual commit of an overtaken epoch is let through (SQLite)",
-        file="store/sqlite_writes.py",
-        old='WHERE workflow_id = ? AND epoch = ? AND holder_id = ?)"',
-        new='WHERE workflow_id = ? AND epoch >= ? AND holder_id = ?)"',
+        file="store/sql/sqlite.sql",
+        old="epoch = ?11 AND holder_id = ?12)\n\n-- The same for",
+        new="epoch >= ?11 AND holder_id = ?12)\n\n-- The same for",
         tests=(
-            "tests/store/test_sqlite_writes.py"
+            "tests/store/sqlite/test_quick.py"
             "::test_the_quick_way_writes_nothing_for_who_is_not_the_holder",
         ),
         why="A holder that was overtaken and came back would write.",
     ),
     Mutant(
         name="a receipt may follow another attempt's intent (SQLite)",
-        file="store/sqlite_writes.py",
-        old='_FOLLOWS = " AND status = ? AND attempt_id = ? AND "',
-        new='_FOLLOWS = " AND status = ? AND attempt_id >= substr(?, 1, 0) AND "',
+        file="store/sql/sqlite.sql",
+        old="""AND input_hash = ?9 AND status = 'PENDING' AND attempt_id = ?10
+   AND EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = ?5 AND epoch = ?11 AND holder_id = ?12)
+
+-- The same for""",
+        new="""AND input_hash = ?9 AND status = 'PENDING' AND attempt_id >= substr(?10, 1, 0)
+   AND EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = ?5 AND epoch = ?11 AND holder_id = ?12)
+
+-- The same for""",
         tests=(
-            "tests/store/test_sqlite_writes.py"
+            "tests/store/sqlite/test_quick.py"
             "::test_the_quick_way_follows_only_what_its_writer_saw",
         ),
         why="Two attempts would write over each other.",
@@ -208,55 +226,55 @@ STORE: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a new file is renamed before it is synced",
-        file="store/jsonfile_disk.py",
+        file="store/files/disk.py",
         old=("            _write_all(descriptor, content)\n            sync(descriptor)\n"),
         new="            _write_all(descriptor, content)\n",
         tests=(
-            "tests/store/test_jsonfile_disk.py"
+            "tests/store/files/test_disk.py"
             "::test_a_file_that_cannot_be_synced_does_not_take_the_place_of_the_old_one",
         ),
         why="A power cut would leave an empty ledger.",
     ),
     Mutant(
         name="the name of a new journal is not synced",
-        file="store/jsonfile_disk.py",
+        file="store/files/disk.py",
         old="            sync_folder(path.parent)\n        whole = ",
         new="            pass\n        whole = ",
         tests=(
-            "tests/store/test_jsonfile_disk.py"
+            "tests/store/files/test_disk.py"
             "::test_the_name_of_a_new_journal_is_durable_before_its_first_line_is_reported",
         ),
         why="A power cut would take the journal away with all that it says.",
     ),
     Mutant(
         name="zeros that a power cut left are read as a line",
-        file="store/jsonfile_disk.py",
+        file="store/files/disk.py",
         old='    return start if b"\\0" in content[start:end] else end\n',
         new="    return end\n",
         tests=(
-            "tests/store/test_jsonfile_disk.py"
+            "tests/store/files/test_disk.py"
             "::test_what_a_crash_cut_short_is_no_line_and_the_next_writer_cuts_it_off",
         ),
         why="The ledger could not be read any more.",
     ),
     Mutant(
         name="a link is followed out of the ledger's folder",
-        file="store/jsonfile_disk.py",
+        file="store/files/disk.py",
         old="flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600",
         new="flags | os.O_CLOEXEC, 0o600",
         tests=(
-            "tests/store/test_jsonfile_disk.py"
+            "tests/store/files/test_disk.py"
             "::test_a_link_in_the_place_of_an_inbox_is_not_followed",
         ),
         why="A file outside of the ledger would be written.",
     ),
     Mutant(
         name="half a line stays before the next one",
-        file="store/jsonfile_disk.py",
+        file="store/files/disk.py",
         old=("        os.ftruncate(descriptor, whole)\n        try:\n"),
         new="        try:\n",
         tests=(
-            "tests/store/test_jsonfile_disk.py"
+            "tests/store/files/test_disk.py"
             "::test_what_a_crash_cut_short_is_no_line_and_the_next_writer_cuts_it_off",
         ),
         why="A crash and the next commit together would make the journal unreadable.",

@@ -44,11 +44,11 @@ from nottwice.model.saving.cadence import Cadence, Checkpoints, read_cadence
 from nottwice.model.sealing.keyring import Keyring
 from nottwice.model.sealing.seal import Seals
 from nottwice.model.tool import Duration, parse_duration, timeout_seconds
-from nottwice.store import whereabouts
+from nottwice.store import registry, whereabouts
 from nottwice.store.interface import Store
 from nottwice.store.memory import MemoryStore
-from nottwice.store.postgres_place import is_postgres
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.postgres.place import is_postgres
+from nottwice.store.sqlite.store import SqliteStore
 
 MEMORY = ":memory:"
 FOLDER = "file:"
@@ -410,7 +410,7 @@ def default_store() -> str:
     folder, configured = project_text("store")
     if configured is None:
         return DEFAULT_STORE
-    if is_postgres(configured) or configured == MEMORY:
+    if _is_url(configured) or configured == MEMORY:
         return configured
     prefix = FOLDER if configured.startswith(FOLDER) else ""
     return prefix + str(folder / configured.removeprefix(FOLDER))
@@ -454,7 +454,7 @@ def _shared_store(given: str | Path | None, *, create: bool) -> Store:
     opened = None if stand_in is None else stand_in.opened(given)
     if opened is not None:
         return opened
-    if is_postgres(given):
+    if _is_url(given):
         return _shared_server(str(given), create=create)
     path = _local_path(given)
     if str(path) == MEMORY:
@@ -495,16 +495,19 @@ def _keep(where: tuple[int, int] | str, store: Store) -> None:
 def _store_at(
     given: str | Path, *, now: float, create: bool = True, key: KeySource = None
 ) -> Store:
-    """A URL is PostgreSQL; a folder holds JSON files, or is to hold them; all else is SQLite."""
+    """A URL is PostgreSQL, or a store that is installed; a folder holds JSON files, or is to hold
+    them; all else is SQLite."""
     keyring = find_keyring(key)
     seals = None if keyring is None else Seals(keyring)
     if is_postgres(given):
         return _on_postgres(str(given), now=now, create=create, seals=seals)
+    if registry.is_installed(given):
+        return registry.open_installed(str(given), now=now, create=create, seals=seals)
     path = _local_path(given)
     if not str(given).startswith(FOLDER) and not path.is_dir():
         return SqliteStore(path, now=now, create=create, seals=seals)
     # Here, because most programs keep their ledger in one file and need not load this store.
-    from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
+    from nottwice.store.files.store import OWN_FOLDER, JsonFileStore
 
     if not str(given).startswith(FOLDER):
         if not (path / OWN_FOLDER).is_dir():
@@ -524,7 +527,7 @@ def _store_at(
 def _on_postgres(url: str, *, now: float, create: bool, seals: Seals | None) -> Store:
     try:
         # Here, because the driver is only there for those who asked for it.
-        from nottwice.store.postgres import PostgresStore
+        from nottwice.store.postgres.store import PostgresStore
     except ImportError as error:
         if not (error.name or "").startswith("psycopg"):
             raise
@@ -533,6 +536,10 @@ def _on_postgres(url: str, *, now: float, create: bool, seals: Seals | None) -> 
             "Install it: pip install 'nottwice[postgres]'"
         ) from None
     return PostgresStore(url, now=now, create=create, seals=seals)
+
+
+def _is_url(given: str | Path) -> bool:
+    return is_postgres(given) or registry.is_installed(given)
 
 
 def refuse_url(text: str) -> None:
@@ -545,7 +552,8 @@ def refuse_url(text: str) -> None:
     if "://" in text:
         raise UsageError(
             f"{text.partition('://')[0]!r} is not a store that this version knows. Nothing was "
-            "opened. Give the path of a SQLite file, file: and a folder, or postgresql://…"
+            "opened. Give the path of a SQLite file, file: and a folder, or postgresql://…, or "
+            "install the package that has this store."
         )
 
 

@@ -22,7 +22,7 @@ from nottwice.guard.scopes import current_call
 from nottwice.model.call import Call
 from nottwice.model.tool import Verification, did_not_happen, happened, unknown
 from nottwice.store import confined_files
-from nottwice.store.jsonfile_disk import sync
+from nottwice.store.files.disk import sync
 
 # Errors that may be gone at the next attempt. Any other file system error would occur again.
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN)

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from nottwice.store.jsonfile_disk import sync
+from nottwice.store.files.disk import sync
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

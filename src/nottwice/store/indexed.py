@@ -21,7 +21,6 @@ class Indexed(dict[K, V]):
     """A dict whose values are in groups; inside a group they keep the order of the dict."""
 
     def __init__(self, kinds: Mapping[str, Groups]) -> None:
-        super().__init__()
         self._kinds = kinds
         self._members: dict[str, dict[Hashable, dict[K, None]]] = {}
 
@@ -72,6 +71,9 @@ class Indexed(dict[K, V]):
         return self[key]
 
     def update(self, *others: Any, **named: Any) -> None:
+        if not self._members:
+            super().update(*others, **named)
+            return
         for key, value in dict(*others, **named).items():
             self[key] = value
 

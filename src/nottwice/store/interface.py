@@ -449,38 +449,7 @@ class ManyFiles(Protocol):
         """What is wrong with each part that cannot be read."""
 
 
-def key_conflict_text(row: CallRow, *, other_run: str) -> str:
-    """What to tell someone who used one key for two different things."""
-    return (
-        f"Tool {row.identity.tool_name!r} was called with the idempotency key {row.key!r}, which "
-        f"run {other_run!r} already used with different arguments. Nothing was sent. Make the "
-        "key name everything that makes two calls different, or repeat on purpose with "
-        ".again('a label')."
-    )
-
-
-def both_pure(known: CallRow, row: CallRow) -> bool:
-    """Whether a row may replace another whatever state that is in.
-
-    Results of pure tools ride in commits of others, and one more computation is as good as the
-    last: such a row must never be the reason why the receipt of an effect is refused.
-    """
-    return not (known.replay_class.effectful or row.replay_class.effectful)
-
-
 def check_not_removed(known: RunRecord | None) -> None:
     """Refuse to claim a tombstone: its receipts are gone, so its effects would be made again."""
     if known is not None and known.status is RunStatus.REMOVED:
         raise RunRemoved(removed_text(known), run_id=known.workflow_id)
-
-
-def may_be_removed(known: RunRecord | None, removal: Removal) -> bool:
-    """Whether a run is over and as it was seen, or was removed by this very commit before."""
-    if known is None or known.status in (RunStatus.RUNNING, RunStatus.WAITING):
-        return False
-    return known.epoch == removal.after_epoch or known == removal.run
-
-
-def may_take(known: EventRecord, event: EventRecord) -> bool:
-    """Whether an event may be taken: nobody has it yet, or the very same call took it before."""
-    return known.received_by in (None, event.received_by)

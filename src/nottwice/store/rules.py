@@ -1,17 +1,22 @@
 """What must hold before a commit, and what does it change? The rules, over records in memory.
 
-The ledger in memory keeps these records and nothing else; the ledger of JSON files reads them from
-a file, applies a commit here, and writes them back. Promises kept here: P5 (every precondition is
-checked before the first change), P6, P7, P9.
+These are the only rules. The ledger in memory keeps such records and nothing else; the one of JSON
+files reads them from a file and writes them back; the SQL stores load what the rules look at, and
+make the statements that follow (sql_plan.py).
+
+A precondition holds if the store shows what the writer saw, or, for a repeated commit, exactly what
+it writes itself. A likeness does not count: two processes that act at the same moment write alike.
+Promises kept here: P5 (every precondition is checked before the first change), P6, P7, P9.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from typing import assert_never
+from operator import attrgetter
+from typing import Any, assert_never
 
 from nottwice.errors import Fenced, KeyConflict
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
@@ -40,12 +45,10 @@ from nottwice.store.interface import (
     Outdated,
     Removal,
     ReviewWrite,
-    both_pure,
     check_not_removed,
-    key_conflict_text,
-    may_be_removed,
-    may_take,
 )
+from nottwice.store.table import Table
+from nottwice.store.tables import CALLS, REVIEWS, RUNS
 
 _WAITING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
 
@@ -90,36 +93,101 @@ _CHARGES = {"meter": lambda where, charge: where[:1]}
 _RUNS = {"parent": lambda run_id, run: () if run.parent_id is None else (run.parent_id,)}
 
 
-@dataclass
 class MemoryData:
-    """The records of a ledger, or of one run of it, each under what identifies it."""
+    """The records of a ledger, or of one run of it, each under what identifies it.
 
-    guard: threading.RLock = field(default_factory=threading.RLock)
-    runs: Indexed[str, RunRecord] = field(default_factory=partial(Indexed, _RUNS))
-    calls: Indexed[CallIdentity, CallRow] = field(default_factory=partial(Indexed, _CALLS))
-    steps: Indexed[tuple[str, str, str], StepRecord] = field(
-        default_factory=partial(Indexed, _STEPS)
-    )
-    reviews: Indexed[str, Review] = field(default_factory=partial(Indexed, _REVIEWS))
-    evidence: Indexed[Evidence, None] = field(default_factory=partial(Indexed, _EVIDENCE))
-    audit: Indexed[AuditEntry, None] = field(default_factory=partial(Indexed, _AUDIT))
-    checkpoints: Indexed[tuple[str, int], CheckpointRecord] = field(
-        default_factory=partial(Indexed, _OF_RUN)
-    )
-    events: Indexed[tuple[str, str], EventRecord] = field(default_factory=partial(Indexed, _OF_RUN))
-    graphs: dict[str, GraphRecord] = field(default_factory=dict)
-    charges: Indexed[tuple[str, str], ChargeRecord] = field(
-        default_factory=partial(Indexed, _CHARGES)
-    )
-    holders: dict[str, HolderRecord] = field(default_factory=dict)
-    alive: set[str] = field(default_factory=set)
+    What no one has asked for is not there yet: a commit looks at two or three kinds of records.
+    """
+
+    guard: threading.RLock
+    runs: Indexed[str, RunRecord]
+    calls: Indexed[CallIdentity, CallRow]
+    steps: Indexed[tuple[str, str, str], StepRecord]
+    reviews: Indexed[str, Review]
+    evidence: Indexed[Evidence, None]
+    audit: Indexed[AuditEntry, None]
+    checkpoints: Indexed[tuple[str, int], CheckpointRecord]
+    events: Indexed[tuple[str, str], EventRecord]
+    graphs: dict[str, GraphRecord]
+    charges: Indexed[tuple[str, str], ChargeRecord]
+    shown: dict[tuple[str, float | None, str], int]
+    """What a database has summed up itself, by what ``charged`` was asked."""
+    fences: dict[str, tuple[str | None, int]]
+    """By run its holder and epoch, where no more than that was loaded of the run."""
+    holders: dict[str, HolderRecord]
+    alive: set[str]
+
+    def __init__(self, **records: Any) -> None:
+        self.__dict__.update(records)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_BY:
+            raise AttributeError(name)
+        # Two threads that ask at the same moment get the same one.
+        return self.__dict__.setdefault(name, _MADE_BY[name]())
+
+    def list_runs(self) -> list[RunRecord]:
+        """All runs, as they are at this moment."""
+        with self.guard:
+            return list(self.runs.values())
+
+    def copy(self) -> MemoryData:
+        """The same records, to be changed; the records themselves never change."""
+        return MemoryData(
+            **{name: getattr(self, name).copy() for name in (*_KEPT_BY, *_KEPT_AS_KEYS)}
+        )
+
+    def update(self, other: MemoryData) -> None:
+        """Take in all records of another one."""
+        for name in (*_KEPT_BY, *_KEPT_AS_KEYS):
+            getattr(self, name).update(getattr(other, name))
+
+    def add(self, table: Table[Any], records: Iterable[Any]) -> None:
+        """Take records in, as they were read."""
+        name = "calls" if table is CALLS else table.name
+        if name in _KEPT_AS_KEYS:
+            getattr(self, name).update(dict.fromkeys(records))
+        else:
+            getattr(self, name).update({_KEPT_BY[name](record): record for record in records})
+
+
+_MADE_BY: dict[str, Callable[[], Any]] = {
+    "guard": threading.RLock,
+    "runs": partial(Indexed, _RUNS),
+    "calls": partial(Indexed, _CALLS),
+    "steps": partial(Indexed, _STEPS),
+    "reviews": partial(Indexed, _REVIEWS),
+    "evidence": partial(Indexed, _EVIDENCE),
+    "audit": partial(Indexed, _AUDIT),
+    "checkpoints": partial(Indexed, _OF_RUN),
+    "events": partial(Indexed, _OF_RUN),
+    "graphs": dict,
+    "charges": partial(Indexed, _CHARGES),
+    "shown": dict,
+    "fences": dict,
+    "holders": dict,
+    "alive": set,
+}
+_KEPT_BY: dict[str, Callable[[Any], Any]] = {
+    "runs": attrgetter("workflow_id"),
+    "calls": attrgetter("identity"),
+    "steps": attrgetter("workflow_id", "node_id", "checkpoint_id"),
+    "reviews": attrgetter("review_id"),
+    "checkpoints": attrgetter("workflow_id", "version"),
+    "events": attrgetter("workflow_id", "event_id"),
+    "graphs": attrgetter("graph_id"),
+    "charges": attrgetter("meter", "call_id"),
+}
+"""What records are found by."""
+_KEPT_AS_KEYS = ("evidence", "audit")
+"""What is only ever added to, and each at most once."""
 
 
 def check(data: MemoryData, commit: Commit) -> None:
     """Refuse a commit whose preconditions do not hold: Fenced, Blocked, Outdated, KeyConflict."""
     if commit.fence is not None:
         _check_fence(data, commit)
-    if commit.unless_blocked:
+    if commit.unless_blocked and data.reviews:
         waiting = [one for one in open_reviews(data, commit.workflow_id) if one.blocks]
         if waiting:
             raise Blocked(waiting)
@@ -138,19 +206,25 @@ def check(data: MemoryData, commit: Commit) -> None:
 
 
 def _check_fence(data: MemoryData, commit: Commit) -> None:
-    run, fence = data.runs.get(commit.workflow_id), commit.fence
+    fence = commit.fence
     assert fence is not None
+    if data.fences.get(commit.workflow_id) == (fence.holder_id, fence.epoch):
+        return
+    run = data.runs.get(commit.workflow_id)
     if run is not None and run.epoch == fence.epoch:
         released_before = commit.run is not None and commit.run.release
         if run.holder_id == fence.holder_id or (released_before and run.holder_id is None):
             return
-    raise Fenced(f"Run {commit.workflow_id!r} was taken over. Nothing was written.")
+    raise Fenced(
+        f"Run {commit.workflow_id!r} was taken over by another holder. This process wrote "
+        "nothing and must stop driving the run."
+    )
 
 
 def _check_claim(data: MemoryData, claim: Claim) -> None:
     run = data.runs.get(claim.run.workflow_id)
     epoch = None if run is None else run.epoch
-    if epoch != claim.after_epoch and run != claim.run:
+    if epoch != claim.after_epoch and not RUNS.same(run, claim.run):
         raise Outdated(f"epoch {epoch}")
     check_not_removed(run)
 
@@ -165,12 +239,12 @@ def _check_call(data: MemoryData, write: CallWrite) -> None:
     row = write.row
     found = data.calls.get(row.identity)
     if found is not None:
-        if found.state != write.after and found != row and not both_pure(found, row):
+        if found.state != write.after and not (both_pure(found, row) or CALLS.same(found, row)):
             raise Outdated(f"call {row.call_id} is {found.status.value}")
         return
     if write.after is not None:
         raise Outdated(f"call {row.call_id} is gone")
-    if row.key is None:
+    if row.key is None or not data.calls:
         return
     for other in data.calls.of("key", (row.identity.tool_name, row.key)):
         if other.identity.input_hash != row.identity.input_hash:
@@ -181,7 +255,7 @@ def _check_review(data: MemoryData, write: ReviewWrite) -> None:
     found = data.reviews.get(write.review.review_id)
     version = None if found is None else found.version
     same_run = found is None or found.identity.workflow_id == write.review.identity.workflow_id
-    if (version != write.after_version or not same_run) and found != write.review:
+    if (version != write.after_version or not same_run) and not REVIEWS.same(found, write.review):
         raise Outdated(f"review {write.review.review_id} has version {version}")
 
 
@@ -201,8 +275,42 @@ def _check_charge(data: MemoryData, write: ChargeWrite) -> None:
         raise Outdated(f"meter {charge.meter!r} shows {shown}")
 
 
+def key_conflict_text(row: CallRow, *, other_run: str) -> str:
+    """What to tell someone who used one key for two different things."""
+    return (
+        f"Tool {row.identity.tool_name!r} was called with the idempotency key {row.key!r}, which "
+        f"run {other_run!r} already used with different arguments. Nothing was sent. Make the "
+        "key name everything that makes two calls different, or repeat on purpose with "
+        ".again('a label')."
+    )
+
+
+def both_pure(known: CallRow, row: CallRow) -> bool:
+    """Whether a row may replace another whatever state that is in.
+
+    Results of pure tools ride in commits of others, and one more computation is as good as the
+    last: such a row must never be the reason why the receipt of an effect is refused.
+    """
+    return not (known.replay_class.effectful or row.replay_class.effectful)
+
+
+def may_be_removed(known: RunRecord | None, removal: Removal) -> bool:
+    """Whether a run is over and as it was seen, or was removed by this very commit before."""
+    if known is None or known.status in (RunStatus.RUNNING, RunStatus.WAITING):
+        return False
+    return known.epoch == removal.after_epoch or RUNS.same(known, removal.run)
+
+
+def may_take(known: EventRecord, event: EventRecord) -> bool:
+    """Whether an event may be taken: nobody has it yet, or the very same call took it before."""
+    return known.received_by in (None, event.received_by)
+
+
 def charged(data: MemoryData, meter: str, *, since: float | None, besides: str) -> int:
     """What a meter shows; see ``Store.charged``."""
+    known = data.shown.get((meter, since, besides))
+    if known is not None:
+        return known
     return sum(
         one.amount
         for one in data.charges.of("meter", meter)

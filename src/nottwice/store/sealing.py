@@ -16,46 +16,13 @@ from typing import Any, NamedTuple
 from nottwice.errors import KeyMissing, LedgerTampered
 from nottwice.model.run import RunStatus
 from nottwice.model.sealing.seal import Head, Seals, head_to_text
-from nottwice.store import graph_rows, rows
 from nottwice.store.interface import Commit
-from nottwice.store.rows import Row
+from nottwice.store.table import Row, Table
+from nottwice.store.tables import CALLS, CHANGING, RUNS
 
-CALLS, RUNS, STEPS, REVIEWS = "tool_call_results", "runs", "steps", "reviews"
-EVIDENCE, AUDIT, CHARGES = "evidence", "audit", "charges"
-CHECKPOINTS, EVENTS, GRAPHS = "checkpoints", "events", "graphs"
-_SEALED = {
-    # Not its status, which can only delay it; its end is a part of its head.
-    RUNS: "workflow_id, created_at, graph_id, input_json, parent_id, root_id, origin",
-    # Not when it began, and as which: that stays as it was, whoever writes it again.
-    # The file that it wrote is added where there is one.
-    STEPS: "workflow_id, node_id, checkpoint_id, status, finished_at, failure_json",
-}
-"""What is sealed of a row, if not all of it."""
-_PLACES = {
-    table: [columns.split(", ").index(name) for name in _SEALED[table].split(", ")]
-    for table, columns in ((RUNS, rows.RUN_COLUMNS), (STEPS, rows.STEP_COLUMNS))
-}
-_OUTPUT_FILE = rows.STEP_COLUMNS.split(", ").index("output_file")
-_KEPT = frozenset(
-    place
-    for place, name in enumerate(rows.CALL_COLUMNS.split(", "))
-    if name not in rows.CHANGING_COLUMNS.split(", ")
-)
 _MOST_REMEMBERED = 10_000
 _MOST_NAMED = 10
-COLUMNS = {
-    CALLS: rows.CALL_COLUMNS,
-    STEPS: rows.STEP_COLUMNS,
-    REVIEWS: rows.REVIEW_COLUMNS,
-    EVIDENCE: rows.EVIDENCE_COLUMNS,
-    AUDIT: rows.AUDIT_COLUMNS,
-    CHARGES: rows.CHARGE_COLUMNS,
-    CHECKPOINTS: graph_rows.CHECKPOINT_COLUMNS,
-    EVENTS: graph_rows.EVENT_COLUMNS,
-}
-"""What belongs to a run, besides its own record."""
-NAMES = {STEPS: 3, CHARGES: 7, CALLS: 7}
-"""How many of its first columns name a row, if not two."""
+_IN_DOUBT = ("PENDING", "UNKNOWN")
 
 
 class Numbers(NamedTuple):
@@ -81,20 +48,20 @@ class Sealing:
 
     # Rows
 
-    def put(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    def put(self, table: Table[Any], row: Row) -> tuple[Any, ...]:
         """A row as it is written: with its seal, if there is a key."""
-        if self.seals is None:
-            return row
-        return (*row[:-1], self.seals.seal(table, _said(table, row)))
+        if self.seals is None or not table.is_sealed:
+            return tuple(row)
+        return table.changed(row, seal=self.seals.seal(table.name, table.under_seal(row)))
 
-    def claimed(self, row: tuple[Any, ...], found: Row) -> tuple[Any, ...]:
+    def claimed(self, row: Row, found: Row) -> tuple[Any, ...]:
         """The record of a run that was there; whoever takes it over does not vouch for it."""
-        same = _said(RUNS, row) == _said(RUNS, found)
+        same = RUNS.under_seal(row) == RUNS.under_seal(found)
         if self.seals is None or same or self.flaw(RUNS, found) is not None:
-            return (*row[:-1], found[-1])
+            return RUNS.changed(row, seal=RUNS.value(found, "seal"))
         return self.put(RUNS, row)
 
-    def check(self, table: str, found: list[Any]) -> list[Any]:
+    def check(self, table: Table[Any], found: list[Any]) -> list[Any]:
         """The same rows, if all are as nottwice wrote them; else LedgerTampered."""
         if self.seals is not None:
             for row in found:
@@ -103,10 +70,10 @@ class Sealing:
                     raise not_believed(table, row, flaw)
         return found
 
-    def flaw(self, table: str, row: Row) -> str | None:
-        """Why a row that ends with its seal cannot be believed."""
+    def flaw(self, table: Table[Any], row: Row) -> str | None:
+        """Why a row cannot be believed."""
         assert self.seals is not None
-        return self.seals.flaw(table, _said(table, row), row[-1])
+        return self.seals.flaw(table.name, table.under_seal(row), table.value(row, "seal"))
 
     # Heads
 
@@ -145,28 +112,7 @@ class Sealing:
         self._numbers.clear()
 
 
-def said_of_call(row: Row, numbers: Sequence[int]) -> tuple[Any, ...]:
-    """What the seal of a call is over: everything but its seal, with these numbers.
-
-    A call that no other call made leaves its parent out, so that seals from before there were
-    parents still fit. Nothing else has so many parts, and so a parent cannot be taken away.
-    """
-    said = row[:-3] if row[-4] is not None else row[:-4]
-    return (*said, *numbers)
-
-
-def _said(table: str, row: Row) -> Sequence[Any]:
-    if table == CALLS:
-        return said_of_call(row, row[-3:-1])
-    places = _PLACES.get(table)
-    if places is None:
-        return row[:-1]
-    said = [row[place] for place in places]
-    # As with parents: the seals of steps from before there were files still fit.
-    return [*said, row[_OUTPUT_FILE]] if table == STEPS and row[_OUTPUT_FILE] else said
-
-
-class Tally:
+class HeadChange:
     """What one commit adds to the head of its run, while it is planned."""
 
     def __init__(self, sealing: Sealing, commit: Commit, head: str | None) -> None:
@@ -178,29 +124,30 @@ class Tally:
         self._seals: list[str] = []
         self._numbers: dict[str, Numbers | None] = {}
 
-    def add(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    def add(self, row: Row) -> tuple[Any, ...]:
         """The row of a call that is new: numbered and sealed."""
         if self._sealing.seals is None:
-            return row
+            return tuple(row)
         self._added += 1
-        return self._sealed(row, Numbers(self._head().rows + self._added, 1), written=1)
+        return self._sealed(row, Numbers(self._head().rows + self._added, 1))
 
-    def change(self, row: tuple[Any, ...], found: Row) -> tuple[Any, ...]:
+    def change(self, row: Row, found: Row) -> tuple[Any, ...]:
         """The row of a call that was there; a commit that is repeated leaves it as it is."""
         # As it will be stored: what never changes about a call stays as it was.
-        said = [found[place] if place in _KEPT else value for place, value in enumerate(row[:-3])]
-        if self._sealing.seals is None or said == list(found[:-3]):
-            return (*said, *found[-3:])
+        said = CALLS.changed(found, **{name: CALLS.value(row, name) for name in CHANGING})
+        if self._sealing.seals is None or said == tuple(found):
+            return said
         if self._sealing.flaw(CALLS, found) is not None:
             # What came of the call is kept, but not vouched for: its seal goes on not to fit.
-            return (*said, *found[-3:])
-        return self._sealed((*said, *found[-3:]), Numbers(found[-3], found[-2] + 1), written=1)
+            return said
+        numbers = Numbers(CALLS.value(found, "nth"), CALLS.value(found, "writes") + 1)
+        return self._sealed(said, numbers)
 
     def remove(self, found: Row) -> None:
         """A call is taken away, as retention does."""
         self._added -= 1
-        self._written -= found[-2]
-        self._seals.append(f"without {found[-1]}")
+        self._written -= CALLS.value(found, "writes")
+        self._seals.append(f"without {CALLS.value(found, 'seal')}")
 
     def head(self, *, newest: int | None = None) -> str | None:
         """The head after this commit, to be written with it; None: it is what it was.
@@ -227,14 +174,13 @@ class Tally:
             self._sealing.remember(commit.workflow_id, _epoch(commit), after, self._numbers)
         return head_to_text(after)
 
-    def _sealed(self, row: tuple[Any, ...], numbers: Numbers, *, written: int) -> tuple[Any, ...]:
-        assert self._sealing.seals is not None
-        seal = self._sealing.seals.seal(CALLS, said_of_call(row, numbers))
-        self._written += written
-        self._seals.append(seal)
-        in_doubt = row[7] in ("PENDING", "UNKNOWN")
-        self._numbers[row[6]] = numbers if in_doubt else None
-        return (*row[:-3], *numbers, seal)
+    def _sealed(self, row: Row, numbers: Numbers) -> tuple[Any, ...]:
+        sealed = self._sealing.put(CALLS, CALLS.changed(row, **numbers._asdict()))
+        self._written += 1
+        self._seals.append(CALLS.value(sealed, "seal"))
+        in_doubt = CALLS.value(row, "status") in _IN_DOUBT
+        self._numbers[CALLS.value(row, "call_id")] = numbers if in_doubt else None
+        return sealed
 
     def _head(self) -> Head:
         if self._before is None:
@@ -261,11 +207,11 @@ def _end_of(commit: Commit) -> str:
 
 
 def flaws_of_run(
-    sealing: Sealing, run: Row, head: str | None, *, calls: int, writes: int, newest: int | None
+    sealing: Sealing, run: Row, head: str | None, *, calls: int, writes: int, newest: int
 ) -> list[str]:
     """What does not add up in a run: its own row, and its head against what is there."""
     assert sealing.seals is not None
-    name = run[0]
+    name = RUNS.value(run, "workflow_id")
     flaw = sealing.flaw(RUNS, run)
     flaws = [] if flaw is None else [f"the record of run {name!r} is not believed: {flaw}"]
     try:
@@ -279,11 +225,11 @@ def flaws_of_run(
             f"the calls of run {name!r} were written {writes:,} times, and its head says "
             f"{said.writes:,}: some say what they said before"
         )
-    if (-1 if newest is None else newest) != said.version:
+    if newest != said.version:
         flaws.append(
             f"the newest checkpoint of run {name!r} is {newest}, and its head says {said.version}"
         )
-    status = RunStatus(run[1])
+    status = RunStatus(RUNS.value(run, "status"))
     if status.is_final and status.value != said.ended:
         flaws.append(f"run {name!r} is called {status.value}, and its head does not say so")
     return flaws
@@ -310,9 +256,9 @@ def flaws_of_order(
     return flaws
 
 
-def not_believed(table: str, row: Row, flaw: str) -> LedgerTampered:
-    where = list(row[: NAMES.get(table, 2)])
+def not_believed(table: Table[Any], row: Row, flaw: str) -> LedgerTampered:
+    where = list(table.where(row))
     return LedgerTampered(
-        f"The ledger holds a row of {table} that is not believed: {flaw}. It is at {where!r}. "
+        f"The ledger holds a row of {table.name} that is not believed: {flaw}. It is at {where!r}. "
         "Nothing was done on the strength of it. See all that does not fit: nottwice audit --verify"
     )

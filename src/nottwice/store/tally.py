@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
 from nottwice.model.shapes import UNREADABLE
 from nottwice.model.tally import DECIDED, RunGroup, Tally
-from nottwice.store import rows, rules
+from nottwice.store import rules
 from nottwice.store.rules import MemoryData
+from nottwice.store.table import Row, corrupt
+from nottwice.store.tables import REVIEWS, RUNS, seconds
 
 _Key = tuple[str | None, str | None, RunStatus, bool, tuple[str, ...], bool]
 
@@ -39,32 +40,32 @@ def tally(data: MemoryData, runs: Iterable[RunRecord], *, now: float, limit: int
     )
 
 
-def group_from_sql(row: rows.Row) -> RunGroup:
+def group_from_sql(row: Row) -> RunGroup:
     """What a query has counted; an input tells the version of a run without a graph."""
     try:
         graph_id, input_json, status, queued, waits, ready, number, oldest_at = row
         found = RunRecord("counted", RunStatus(status), 1, None, 0.0, 0.0, input_json=input_json)
         key = (graph_id, found.version, found.status, bool(queued))
         kinds = tuple(sorted(waits.split(",") if waits else ()))
-        return _group((*key, kinds, bool(ready)), number, (oldest_at or 0) / 1_000_000)
+        return _group((*key, kinds, bool(ready)), number, seconds(oldest_at or 0))
     except UNREADABLE as error:
-        raise rows.corrupt("a run", row[:1], error) from error
+        raise corrupt("a run", list(row), error) from error
 
 
 def from_sql(
-    groups: Iterable[rows.Row],
-    ready: Iterable[rows.Row],
-    numbers: Iterable[rows.Row],
-    reviews: Iterable[rows.Row],
+    groups: Iterable[Row],
+    ready: Iterable[Row],
+    numbers: Iterable[tuple[str, int]],
+    reviews: Iterable[Row],
 ) -> Tally:
-    """The tally that four queries make: see ``sqlite_reads`` and ``postgres_reads``."""
-    counted: dict[Any, int] = {row[0]: row[1] for row in numbers}
+    """The tally that four queries make: see ``SqlStore.tally``."""
+    counted: dict[str, int] = dict(numbers)
     return Tally(
         groups=tuple(map(group_from_sql, groups)),
-        ready=tuple(map(rows.run_from_sql, ready)),
+        ready=tuple(RUNS.records(list(ready))),
         open_reviews=counted.get(ReviewStatus.OPEN.value, 0),
         decided_reviews=counted.get(ReviewStatus.DECIDED.value, 0),
-        reviews=tuple(map(rows.review_from_sql, reviews)),
+        reviews=tuple(REVIEWS.records(list(reviews))),
     )
 
 

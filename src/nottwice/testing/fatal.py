@@ -18,7 +18,7 @@ from typing import Any
 from nottwice.engine.clock import SystemClock
 from nottwice.model.call import CallStatus
 from nottwice.store.interface import CallWrite, Commit
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.world import WorldClient
 
 

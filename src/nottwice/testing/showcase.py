@@ -25,7 +25,7 @@ from nottwice.model.records import frozen_record
 from nottwice.model.review import Verb
 from nottwice.reviews.decide import decide
 from nottwice.reviews.queue import Case, open_cases
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.nursery import Ended, Nursery
 from nottwice.testing.world import Effect, World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from nottwice.model.records import frozen_record
-from nottwice.store.postgres_place import without_secrets
+from nottwice.store.postgres.place import without_secrets
 
 
 @frozen_record(frozen=True, slots=True)

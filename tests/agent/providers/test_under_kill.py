@@ -14,7 +14,7 @@ import pytest
 import nottwice as nt
 from nottwice.agent import providers
 from nottwice.store.interface import Commit
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing import forget_tools
 from tests.agent.providers.bodies import REASONING, THINKING, claude_says, gpt_says
 from tests.agent.wire_server import Wire

@@ -112,17 +112,18 @@ def test_an_event_for_a_run_that_is_not_there_yet_is_no_tampering(
 
 def test_an_event_that_was_changed_or_whose_run_is_gone_is_named(place: Workplace) -> None:
     assert place.cli("send", "later-1", "paid", "--data", "7").exit_code == 0
-    tamper(place, "UPDATE events SET event_json = '8'")
+    tamper(place, "UPDATE nottwice_events SET event_json = '8'")
     ended = place.cli("audit", "--verify")
     assert ended.exit_code == 3
     assert "a row of events is not believed" in ended.stdout
-    tamper(place, "UPDATE events SET event_json = '7', received_by = 'a call', received_at = 1")
+    taken = "event_json = '7', received_by = 'a call', received_at = 1"
+    tamper(place, f"UPDATE nottwice_events SET {taken}")
     assert "run 'later-1' is not there any more" in place.cli("audit", "--verify").stdout
 
 
 def test_events_from_before_the_key_are_sealed_by_adopt(place: Workplace) -> None:
     assert place.cli("send", "later-1", "paid").exit_code == 0
-    tamper(place, "UPDATE events SET seal = NULL")
+    tamper(place, "UPDATE nottwice_events SET seal = NULL")
     assert place.cli("audit", "--verify").exit_code == 3
     assert place.cli("audit", "--adopt", "--by", "ann", "--why", "older").exit_code == 0
     assert place.cli("audit", "--verify").exit_code == 0
@@ -137,5 +138,5 @@ def test_the_file_of_a_step_that_was_changed_or_taken_away_is_named(
     with nt.open(place.folder / "agent.db", key=KEY) as ledger:
         flow.run("ticket-9", {}, store=ledger)
     assert place.cli("audit", "--verify", "ticket-9").exit_code == 0
-    tamper(place, f"UPDATE steps SET output_file = {file} WHERE workflow_id = 'ticket-9'")
+    tamper(place, f"UPDATE nottwice_steps SET output_file = {file} WHERE workflow_id = 'ticket-9'")
     assert place.cli("audit", "--verify", "ticket-9").exit_code == 3

@@ -121,7 +121,12 @@ def test_earlier_entries_are_counted_and_can_be_had(
 
 
 @pytest.mark.parametrize(
-    "slip", ["DELETE FROM audit", "UPDATE audit SET who = 'bob'", "DELETE FROM audit WHERE 1 = 1"]
+    "slip",
+    [
+        "DELETE FROM nottwice_audit",
+        "UPDATE nottwice_audit SET who = 'bob'",
+        "DELETE FROM nottwice_audit WHERE 1 = 1",
+    ],
 )
 def test_a_slip_of_sql_does_not_change_the_trail(place: Workplace, slip: str) -> None:
     connection = sqlite3.connect(place.store, isolation_level=None)

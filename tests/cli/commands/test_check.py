@@ -16,7 +16,6 @@ from click.testing import CliRunner
 
 from nottwice.cli.main import main
 from nottwice.guard import registry
-from nottwice.store.sqlite_schema import known_scripts
 from tests.cli.workplace import HOSTILE, Ended, Workplace
 from tests.store import kept_ledgers as kept
 
@@ -243,10 +242,13 @@ def test_a_place_below_this_folder_is_shown_relative(empty: Workplace, tmp_path:
     assert f"{elsewhere}:4" in shown
 
 
-def test_what_the_next_open_does_to_the_ledger_is_told_before(empty: Workplace) -> None:
+def test_what_the_next_open_does_to_the_ledger_is_told_before(
+    empty: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept.restore(1, empty.folder / "old.db")
+    kept.become_a_nottwice_to_come(monkeypatch)
     before = (empty.folder / "old.db").read_bytes()
-    newest = known_scripts()[-1].number
+    newest = kept.TO_COME[-1].number
     ended = CliRunner().invoke(main, ["check", "--store", str(empty.folder / "old.db")])
     assert ended.exit_code == 0
     assert f"old.db: schema 1 → {newest} at next open" in ended.stdout

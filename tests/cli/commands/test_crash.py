@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nottwice.cli.main import main
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.fatal import without_intents
 
 AGENT = """
@@ -203,7 +203,7 @@ import importlib.util
 from pathlib import Path
 
 import nottwice as nt
-from nottwice.store import sqlite
+from nottwice.store.sqlite import store as sqlite
 
 spec = importlib.util.spec_from_file_location("their_own_sqlite", sqlite.__file__)
 copy = importlib.util.module_from_spec(spec)

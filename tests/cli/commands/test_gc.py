@@ -15,7 +15,7 @@ from nottwice.cli.commands import gc
 from nottwice.cli.main import main
 from nottwice.cli.render.ticker import Ticker
 from nottwice.engine.upkeep.retention import Removed
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.views.documents import DOCUMENTS, SHAPES
 from nottwice.views.shape import meanings
 from tests.fakes import FakeClock

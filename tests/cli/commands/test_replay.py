@@ -154,7 +154,8 @@ def test_nothing_is_taken_out_that_cannot_be_put_on_record(place: Place) -> None
     ledger = place.folder / "agent.db"
     connection = sqlite3.connect(ledger)
     connection.execute(
-        "CREATE TRIGGER no_more BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END"
+        "CREATE TRIGGER no_more BEFORE INSERT ON nottwice_audit"
+        " BEGIN SELECT RAISE(ABORT, 'no'); END"
     )
     connection.close()
     ended = place.run("replay --record 50 elsewhere --by ann")

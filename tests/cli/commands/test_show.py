@@ -189,7 +189,7 @@ def test_the_day_is_shown_only_where_the_run_spans_several(workplace: Workplace)
 
 def test_the_day_is_left_out_where_all_happened_on_one(workplace: Workplace) -> None:
     with sqlite3.connect(workplace.store) as connection:
-        connection.execute("DELETE FROM steps")
+        connection.execute("DELETE FROM nottwice_steps")
         connection.execute(
             "UPDATE tool_call_results SET created_at = 1, started_at = 2, finished_at = 3"
         )

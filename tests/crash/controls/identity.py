@@ -13,7 +13,7 @@ from nottwice.guard import request
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.graphs import position
 from nottwice.model.run import CheckpointRecord, StepRecord
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.crash.controls.agents import MAILS, SAME_EVERYWHERE
 from tests.crash.controls.control import Control, swap
 from tests.crash.scenarios import GRAPHS

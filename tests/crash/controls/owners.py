@@ -13,35 +13,29 @@ from nottwice.engine.calls import dispatch
 from nottwice.engine.doubts import reconcile
 from nottwice.errors import Fenced, StoreError
 from nottwice.model.run import Life
-from nottwice.store import (
-    locks,
-    process_table,
-    sqlite,
-    sqlite_commits,
-    sqlite_connections,
-    sqlite_writes,
-)
+from nottwice.store import locks, process_table, rules
 from nottwice.store.interface import Commit
 from nottwice.store.ofd import ByteLocks
 from nottwice.store.sealing import Sealing
-from nottwice.store.sqlite import SqliteStore
-from nottwice.store.sqlite_connections import Connections, Slot
+from nottwice.store.sqlite import commits as sqlite_commits
+from nottwice.store.sqlite import connections as sqlite_connections
+from nottwice.store.sqlite import store as sqlite
+from nottwice.store.sqlite.connections import Connections, Slot
+from nottwice.store.sqlite.store import SqliteStore
 from tests.crash.controls.agents import LONG_BRANCHES, MAILS, NOTING
 from tests.crash.controls.control import Control, swap
 
 
 def no_fence() -> None:
-    whole = sqlite_writes._check_fence
+    whole = rules._check_fence
 
-    def broken(run: Any, commit: Commit) -> Any:
-        try:
-            return whole(run, commit)
-        except Fenced:
-            return 0
+    def broken(data: rules.MemoryData, commit: Commit) -> None:
+        with contextlib.suppress(Fenced):
+            whole(data, commit)
 
-    swap(sqlite_writes, "_check_fence", broken)
+    swap(rules, "_check_fence", broken)
     # The quick way carries its fence inside its statement.
-    swap(sqlite, "quick", lambda commit: None)
+    swap(sqlite_commits, "quick", lambda commit: None)
 
 
 def the_living_are_taken_for_dead() -> None:
@@ -85,7 +79,7 @@ def a_failed_commit_is_taken_for_done() -> None:
             return [None for _ in commits]
 
     swap(SqliteStore, "_transaction", broken)
-    swap(sqlite, "quick", lambda commit: None)
+    swap(sqlite_commits, "quick", lambda commit: None)
 
 
 def no_sync_with_a_commit() -> None:

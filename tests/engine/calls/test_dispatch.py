@@ -14,7 +14,7 @@ from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Verb
 from nottwice.store.interface import Commit
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing import forget_tools
 from tests.fakes import Host
 

@@ -19,7 +19,7 @@ from nottwice.model.run import Fence, RunRecord, RunStatus, Wait, WaitKind
 from nottwice.model.saving.checkpoint import Saved, save
 from nottwice.store.interface import Claim, Commit, RunUpdate, Store
 from nottwice.store.memory import MemoryData, MemoryStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 
 NOW = 1_700_000_000.0
 RUN = "ticket-7"

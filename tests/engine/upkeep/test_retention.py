@@ -20,7 +20,7 @@ from nottwice.model.retention import Retention
 from nottwice.model.run import RunStatus, Wait, WaitKind
 from nottwice.store.interface import Claim, Commit, Store
 from nottwice.store.memory import MemoryStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from tests.fakes import FakeClock, Host, Killed, MortalStore
 from tests.store.samples import run_record
 from tests.tidy.source import ROOT

@@ -16,8 +16,8 @@ import pytest
 import nottwice as nt
 from nottwice.guard.ledger import ledger_of
 from nottwice.guard.upkeep.backup import account_for, hold_restored
-from nottwice.store import sqlite_copy
 from nottwice.store.memory import MemoryStore
+from nottwice.store.sqlite import copy as sqlite_copy
 from tests.tidy.source import ROOT
 
 sent: list[str] = []
@@ -262,7 +262,7 @@ def test_a_copy_shows_one_moment_while_others_write(
     assert steps == sorted(set(steps)), "it began anew"
     with contextlib.closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
         assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert copy.execute("SELECT workflow_id FROM runs").fetchall() == [("before",)]
+        assert copy.execute("SELECT workflow_id FROM nottwice_runs").fetchall() == [("before",)]
         assert copy.execute("SELECT count(*) FROM tool_call_results").fetchone() == (30,)
     assert len(ledger_of(ledger).store.runs()) == 4
 
@@ -284,7 +284,7 @@ def test_a_damaged_ledger_gives_no_copy(tmp_path: Path) -> None:
 PROGRAM = """
 import sys, time
 import nottwice as nt
-from nottwice.store import sqlite_copy
+from nottwice.store.sqlite import copy as sqlite_copy
 sqlite_copy.PAGES_AT_ONCE = 1
 def told(done, total):
     print(done, flush=True)

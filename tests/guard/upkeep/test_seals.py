@@ -21,11 +21,12 @@ import nottwice as nt
 from nottwice.guard.upkeep.seals import adopt, verify
 from nottwice.model.run import Fence, RunStatus
 from nottwice.store.interface import CallWrite, Commit
-from nottwice.store.rows import CALL_COLUMNS
+from nottwice.store.tables import CALLS
 from tests.postgres import server
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))
+CALL_COLUMNS = CALLS.columns
 OLD = " WHERE workflow_id = 'old'"
 sent: list[str] = []
 
@@ -70,7 +71,8 @@ class Place:
                 cursor = opened.execute(text.encode(), parameters or None)
                 return cursor.fetchall() if cursor.description else []
         with contextlib.closing(sqlite3.connect(self.store)) as connection, connection:
-            return connection.execute(statement.replace("{t}", ""), parameters).fetchall()
+            text = statement.replace("{t}tool_call_results", "tool_call_results")
+            return connection.execute(text.replace("{t}", "nottwice_"), parameters).fetchall()
 
     def flaws(self) -> list[str]:
         with self.open() as ledger:

@@ -9,7 +9,7 @@ import pytest
 
 from nottwice.errors import StoreError
 from nottwice.store.interface import Commit
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing import crash_test
 from nottwice.testing.crash.failing import FULL, LIMITED, WAYS, FailingDisk
 from nottwice.testing.crash.scenario import CrashTestRefused

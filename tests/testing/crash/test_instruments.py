@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from nottwice.store.jsonfile import JsonFileStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.files.store import JsonFileStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing import crash_test
 from tests.testing.crash.tools import ANSWERS, agent, mail
 

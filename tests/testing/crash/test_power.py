@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from nottwice.store import jsonfile_disk, sqlite, sqlite_connections
+from nottwice.store.files import disk as jsonfile_disk
+from nottwice.store.sqlite import connections as sqlite_connections
+from nottwice.store.sqlite import store as sqlite
 from nottwice.testing import CrashTestRefused, crash_test
 from tests.testing.crash.tools import ANSWERS, agent
 from tests.testing.crash.watching import needs_strace

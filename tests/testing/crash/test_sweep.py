@@ -13,7 +13,7 @@ from nottwice.engine.doubts import reconcile
 from nottwice.model import decision
 from nottwice.model.decision import Action
 from nottwice.store.interface import Commit
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing import crash_test
 from nottwice.testing.crash.course import Lab
 from nottwice.testing.crash.levels import Boundaries, Plan

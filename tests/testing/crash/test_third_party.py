@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.store import sqlite
 from nottwice.store.interface import Store
 from nottwice.store.memory import MemoryStore
+from nottwice.store.sqlite import store as sqlite
 from nottwice.testing import CrashTestRefused, crash_test
 from nottwice.testing.fatal import without_intents
 from tests.testing.crash.tools import ANSWERS, look, mail, pay

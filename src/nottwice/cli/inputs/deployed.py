@@ -15,7 +15,7 @@ from nottwice.cli.inputs.settings import Settings
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import MEMORY, Ledger, ledger_of, open_ledger
 from nottwice.model.records import frozen_record
-from nottwice.store.postgres_place import is_postgres
+from nottwice.store.postgres.place import is_postgres
 
 if TYPE_CHECKING:
     from nottwice.graphs.app import App

@@ -11,10 +11,10 @@ from pathlib import Path
 from nottwice.errors import NoLedger, UsageError
 from nottwice.guard.ledger import FOLDER, refuse_url
 from nottwice.model.records import frozen_record
-from nottwice.store import jsonfile_document as document
-from nottwice.store.jsonfile import OWN_FOLDER
-from nottwice.store.postgres_place import is_postgres, read_place
-from nottwice.store.sqlite_schema import known_scripts, peek
+from nottwice.store.files import document
+from nottwice.store.files.store import OWN_FOLDER
+from nottwice.store.postgres.place import is_postgres, read_place
+from nottwice.store.sqlite.schema import known_scripts, peek
 
 CONNECT_SECONDS = 10
 
@@ -70,8 +70,8 @@ def _on_postgres(url: str) -> LedgerFormat:
         # Here, because the driver is only there for those who asked for it.
         import psycopg
 
-        from nottwice.store import postgres_schema
-        from nottwice.store.postgres_connections import store_error
+        from nottwice.store.postgres import schema as postgres_schema
+        from nottwice.store.postgres.connections import store_error
     except ImportError:
         raise UsageError(
             "A ledger on PostgreSQL needs its driver, which is not installed. Nothing was opened. "

@@ -1,4 +1,4 @@
--- The commits that every step of every run makes, as functions: postgres_functions.py says why, and
+-- The commits that every step of every run makes, as functions: postgres/functions.py says why, and
 -- puts in what stands in braces. Each gives true if its preconditions held and everything was
 -- written, and false if not. They act with the rights of whoever calls them.
 --

@@ -16,9 +16,9 @@ from typing import Any
 
 from nottwice.model.call import CallStatus
 from nottwice.model.run import HolderRecord, Life
+from nottwice.store.files.store import OWN_FOLDER
 from nottwice.store.interface import Commit
-from nottwice.store.jsonfile import OWN_FOLDER
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.points import Points
 from nottwice.testing.fatal import name_of

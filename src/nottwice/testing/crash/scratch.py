@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nottwice.errors import UsageError
-from nottwice.store.postgres_place import read_place
+from nottwice.store.postgres.place import read_place
 from nottwice.testing.crash.link import Link
 
 VARIABLE = "NOTTWICE_CRASH_POSTGRES"
@@ -56,11 +56,11 @@ class Scratch:
     def __init__(self, url: str) -> None:
         import psycopg
 
-        from nottwice.store.postgres_schema import bring_forward
+        from nottwice.store.postgres.schema import bring_forward
 
         self._bring_forward = bring_forward
         # Imported once, here, and not by every child.
-        importlib.import_module("nottwice.store.postgres")
+        importlib.import_module("nottwice.store.postgres.store")
         self._url = url
         self._connection = psycopg.connect(
             **read_place(url).connection,  # type: ignore[arg-type]

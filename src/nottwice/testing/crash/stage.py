@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 from nottwice.graphs.declare import Graph
 from nottwice.guard.registry import declared_tools
 from nottwice.model.records import frozen_record
-from nottwice.store.sqlite_schema import known_scripts
+from nottwice.store.sqlite.schema import known_scripts
 from nottwice.testing.crash import view
 from nottwice.testing.crash.child import OUTPUT, Errand, run_errand
 from nottwice.testing.crash.link import Link, make_link

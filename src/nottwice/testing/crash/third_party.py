@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nottwice.errors import NottwiceError
+from nottwice.store.files.store import JsonFileStore
 from nottwice.store.interface import Store
-from nottwice.store.jsonfile import JsonFileStore
 from nottwice.store.memory import MemoryStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.crash.instruments import CountedStore
 from nottwice.testing.crash.link import Link
 from nottwice.testing.crash.points import Points
@@ -107,6 +107,6 @@ class Stores:
 def _is_postgres(store: Any) -> bool:
     """Whether it is a PostgresStore. Checked by name: the driver need not be installed."""
     return any(
-        (kind.__module__, kind.__name__) == ("nottwice.store.postgres", "PostgresStore")
+        (kind.__module__, kind.__name__) == ("nottwice.store.postgres.store", "PostgresStore")
         for kind in type(store).__mro__
     )

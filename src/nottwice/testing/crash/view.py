@@ -18,10 +18,12 @@ from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.run import CheckpointRecord, EventRecord, RunRecord, StepRecord
 from nottwice.model.sealing.seal import Seals
-from nottwice.store import jsonfile_document as document
+from nottwice.store import tables
+from nottwice.store.files import document
+from nottwice.store.files.store import OWN_FOLDER, JsonFileStore
 from nottwice.store.interface import Store
-from nottwice.store.jsonfile import OWN_FOLDER, JsonFileStore
-from nottwice.store.sqlite import SqliteStore
+from nottwice.store.sqlite.store import SqliteStore
+from nottwice.store.table import Table
 from nottwice.testing.crash.scratch import NOTE, scratch_url
 
 
@@ -49,14 +51,14 @@ NOTHING = View()
 THIRD_PARTY = "third-party-"
 """Prefix of the folders in which stores that nottwice does not know keep their ledgers."""
 
-_KINDS = {
-    "runs": document.RUNS,
-    "calls": document.CALLS,
-    "steps": document.STEPS,
-    "reviews": document.REVIEWS,
-    "evidence": document.EVIDENCE,
-    "events": document.EVENTS,
-    "checkpoints": document.CHECKPOINTS,
+_TABLES: dict[str, Table[Any]] = {
+    "runs": tables.RUNS,
+    "calls": tables.CALLS,
+    "steps": tables.STEPS,
+    "reviews": tables.REVIEWS,
+    "evidence": tables.EVIDENCE,
+    "events": tables.EVENTS,
+    "checkpoints": tables.CHECKPOINTS,
 }
 
 
@@ -65,7 +67,7 @@ def look(folder: Path, *, now: float, also: Iterable[Store] = ()) -> View:
 
     ``also`` are third-party ledgers, which only their own code can open.
     """
-    found: dict[str, list[Any]] = {name: [] for name in _KINDS}
+    found: dict[str, list[Any]] = {name: [] for name in _TABLES}
     for store in also:
         _gather(store, found)
     for path in ledgers_in(folder):
@@ -79,7 +81,7 @@ def open_store(path: Path, *, now: float) -> Store:
     keyring = find_keyring()
     seals = None if keyring is None else Seals(keyring)
     if path.name == NOTE:
-        from nottwice.store.postgres import PostgresStore
+        from nottwice.store.postgres.store import PostgresStore
 
         return PostgresStore(scratch_url() or "", now=now, create=False, seals=seals)
     kind = JsonFileStore if path.is_dir() else SqliteStore
@@ -116,14 +118,16 @@ def _gather(store: Store, found: dict[str, list[Any]]) -> None:
 def to_plain(view: View) -> dict[str, Any]:
     """Return the view in the form that a child sends to its parent."""
     return {
-        name: [[_run_of(record), kind.to_plain(record)] for record in getattr(view, name)]
-        for name, kind in _KINDS.items()
+        name: [
+            [_run_of(record), document.to_plain(table, record)] for record in getattr(view, name)
+        ]
+        for name, table in _TABLES.items()
     }
 
 
 def from_plain(plain: dict[str, Any]) -> View:
     read: Callable[[str], tuple[Any, ...]] = lambda name: tuple(  # noqa: E731
-        _KINDS[name].from_plain(record, run_id) for run_id, record in plain[name]
+        document.from_plain(_TABLES[name], record, run_id) for run_id, record in plain[name]
     )
     return View(**{field.name: read(field.name) for field in dataclasses.fields(View)})
 

@@ -1,5 +1,5 @@
 -- Where the ledger has lived, schema version 6: a database that was failed over to, or restored, may
--- have forgotten commits that were called durable. postgres_failover.py notices that by these.
+-- have forgotten commits that were called durable. postgres/failover.py notices that by these.
 --
 -- lineage         one row for each database that the ledger has lived in, newest last
 --   origin        the system identifier and the timeline of the server

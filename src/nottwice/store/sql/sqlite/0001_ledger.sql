@@ -2,18 +2,30 @@
 --
 -- Every key begins with workflow_id, so that everything about a run lies together. Times are
 -- microseconds since the epoch, UTC. Payloads are JSON text written by nottwice; nothing in the
--- database names code.
+-- database names code. All tables but tool_call_results begin with nottwice_, so that the file can
+-- hold the tables of others, too: the checkpoints of LangGraph's SqliteSaver, for example.
 --
--- tool_call_results   one row a call: the intent before the effect, the receipt after it
--- runs                one row a run: status, and who holds it since which epoch
--- steps               one row a step visit, marked at both ends
--- reviews             what a person must decide, and what was decided
--- evidence            what bears on a call in doubt; only ever added to
--- audit               who did what and why; only ever added to
--- holders             the processes that held runs, with what proves their life or death
+-- tool_call_results      one row a call: the intent before the effect, the receipt after it
+-- nottwice_runs          one row a run: status, and who holds it since which epoch
+-- nottwice_steps         one row a step visit, marked at both ends
+-- nottwice_reviews       what a person must decide, and what was decided
+-- nottwice_evidence      what bears on a call in doubt; only ever added to
+-- nottwice_audit         who did what and why; only ever added to
+-- nottwice_charges       what a call was charged to a meter, where a policy counts
+-- nottwice_checkpoints   one row a saved version of a run: whole (version = snapshot), or what changed
+-- nottwice_events        what was told to a run by name; taken once
+-- nottwice_graphs        every graph that ran here, as it was when it was first seen
+-- nottwice_holders       the processes that held runs, with what proves their life or death
+--
+-- Where times are equal, the rowid tells in which order rows came. In all of them:
+-- seal      the id of a key, and a MAC over everything that the row says; NULL: no key was given
 
--- Long texts come last: whoever looks for a status does not walk through them. The check is not an
+-- Long texts come last, so that a look for a status does not walk through them. The check is not an
 -- IN with a list, for which SQLite builds a temporary table at every write.
+--
+-- parent_call_id   the call whose body made this one; NULL: the code of the run did
+-- nth              the number of a call among the calls of its run, in the order they were written
+-- writes           how often the row of a call was written
 CREATE TABLE tool_call_results (
   workflow_id      TEXT    NOT NULL,
   node_id          TEXT    NOT NULL,
@@ -38,6 +50,10 @@ CREATE TABLE tool_call_results (
   window_seconds   REAL,
   trace_id         TEXT,
   settled_by       TEXT,
+  parent_call_id   TEXT,
+  nth              INTEGER NOT NULL DEFAULT 0,
+  writes           INTEGER NOT NULL DEFAULT 1,
+  seal             TEXT,
   result_kind      TEXT,
   args_json        TEXT    NOT NULL,
   result_json      TEXT,
@@ -49,10 +65,17 @@ CREATE INDEX tcr_workflow ON tool_call_results (workflow_id, created_at);
 CREATE INDEX tcr_key ON tool_call_results (tool_name, idempotency_key, created_at)
   WHERE idempotency_key IS NOT NULL;
 
--- in_doubt_from: no call of the run that was created before is in doubt. It is what makes calls in
--- doubt quick to find in a long run without an index of them, which every intent and every result
--- would have to change. It moves forward now and then, and back when an older call is tried again.
-CREATE TABLE runs (
+-- in_doubt_from   no call of the run that was created before is in doubt. It is what makes calls in
+--                 doubt quick to find in a long run without an index of them, which every intent and
+--                 every result would have to change. It moves forward now and then, and back when an
+--                 older call is tried again.
+-- ready_at        since when a run of a graph can go on that nobody holds, or when it will be able
+--                 to; NULL: it is held, it is over, or it waits for something that has not come. It
+--                 equals wake_at exactly if nothing but time has to pass. Every commit that changes
+--                 it writes it, so that a worker asks one small index, in which runs that are over
+--                 or wait for people do not stand, however many there are.
+-- head            what the calls and checkpoints of a run add up to, with a MAC of its own
+CREATE TABLE nottwice_runs (
   workflow_id    TEXT    NOT NULL PRIMARY KEY,
   status         TEXT    NOT NULL,
   epoch          INTEGER NOT NULL,
@@ -61,11 +84,36 @@ CREATE TABLE runs (
   updated_at     INTEGER NOT NULL,
   claimed_at     INTEGER,
   failure_json   TEXT,
-  in_doubt_from  INTEGER NOT NULL DEFAULT 0
+  in_doubt_from  INTEGER NOT NULL DEFAULT 0,
+  graph_id       TEXT,
+  input_json     TEXT,
+  parent_id      TEXT,
+  root_id        TEXT,
+  origin         TEXT,
+  waits_json     TEXT,
+  wake_at        INTEGER,
+  ready_at       INTEGER,
+  seal           TEXT,
+  head           TEXT
 ) WITHOUT ROWID;
-CREATE INDEX runs_updated ON runs (updated_at);
+CREATE INDEX nottwice_runs_updated ON nottwice_runs (updated_at);
+-- Finds the runs of a status, last changed first, counts them, and answers what a list is asked for
+-- (part of an id, a graph, only enqueued) without reading a run.
+CREATE INDEX nottwice_runs_by_status
+  ON nottwice_runs (status, updated_at, workflow_id, epoch, graph_id);
+CREATE INDEX nottwice_runs_children ON nottwice_runs (parent_id, created_at)
+  WHERE parent_id IS NOT NULL;
+CREATE INDEX nottwice_runs_queued ON nottwice_runs (ready_at, workflow_id, graph_id)
+  WHERE ready_at IS NOT NULL AND epoch = 0;
+CREATE INDEX nottwice_runs_ready ON nottwice_runs (ready_at, workflow_id, graph_id)
+  WHERE ready_at IS NOT NULL AND epoch > 0 AND ready_at IS NOT wake_at;
+CREATE INDEX nottwice_runs_timed ON nottwice_runs (ready_at, workflow_id, graph_id)
+  WHERE ready_at IS NOT NULL AND ready_at = wake_at;
+CREATE INDEX nottwice_runs_held ON nottwice_runs (holder_id)
+  WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL;
 
-CREATE TABLE steps (
+-- output_file   the file that the step named as its output; NULL: it named none
+CREATE TABLE nottwice_steps (
   workflow_id    TEXT    NOT NULL,
   node_id        TEXT    NOT NULL,
   checkpoint_id  TEXT    NOT NULL,
@@ -74,10 +122,13 @@ CREATE TABLE steps (
   started_at     INTEGER NOT NULL,
   finished_at    INTEGER,
   failure_json   TEXT,
+  output_file    TEXT,
+  seal           TEXT,
   PRIMARY KEY (workflow_id, node_id, checkpoint_id)
 ) WITHOUT ROWID;
 
-CREATE TABLE reviews (
+-- about_json   what a person is shown: the question and its options, or the call to approve
+CREATE TABLE nottwice_reviews (
   workflow_id     TEXT    NOT NULL,
   review_id       TEXT    NOT NULL,
   kind            TEXT    NOT NULL,
@@ -94,12 +145,19 @@ CREATE TABLE reviews (
   decision_json   TEXT,
   closed_by       TEXT,
   closed_at       INTEGER,
+  about_json      TEXT,
+  seal            TEXT,
   PRIMARY KEY (workflow_id, review_id)
 ) WITHOUT ROWID;
-CREATE INDEX reviews_open ON reviews (workflow_id, opened_at) WHERE status IN ('open', 'decided');
-CREATE UNIQUE INDEX reviews_id ON reviews (review_id);
+CREATE INDEX nottwice_reviews_open ON nottwice_reviews (workflow_id, opened_at)
+  WHERE status IN ('open', 'decided');
+CREATE UNIQUE INDEX nottwice_reviews_id ON nottwice_reviews (review_id);
+-- What keeps a new effect from happening: not the questions of other branches.
+CREATE INDEX nottwice_reviews_blocking ON nottwice_reviews (workflow_id, opened_at)
+  WHERE status IN ('open', 'decided')
+    AND (kind NOT IN ('question', 'approval') OR instr(decision_json, '"abort"') > 0);
 
-CREATE TABLE evidence (
+CREATE TABLE nottwice_evidence (
   workflow_id  TEXT    NOT NULL,
   call_id      TEXT    NOT NULL,
   attempt_id   TEXT    NOT NULL,
@@ -107,21 +165,88 @@ CREATE TABLE evidence (
   source       TEXT    NOT NULL,
   text         TEXT    NOT NULL,
   result_kind  TEXT,
-  result_json  TEXT
+  result_json  TEXT,
+  seal         TEXT
 );
-CREATE UNIQUE INDEX evidence_once ON evidence (workflow_id, call_id, attempt_id, at, source, text);
+CREATE UNIQUE INDEX nottwice_evidence_once
+  ON nottwice_evidence (workflow_id, call_id, attempt_id, at, source, text);
 
-CREATE TABLE audit (
+CREATE TABLE nottwice_audit (
   workflow_id  TEXT    NOT NULL,
   at           INTEGER NOT NULL,
   who          TEXT    NOT NULL,
   action       TEXT    NOT NULL,
   subject      TEXT    NOT NULL,
-  why          TEXT    NOT NULL
+  why          TEXT    NOT NULL,
+  seal         TEXT
 );
-CREATE UNIQUE INDEX audit_once ON audit (workflow_id, at, who, action, subject, why);
+CREATE UNIQUE INDEX nottwice_audit_once
+  ON nottwice_audit (workflow_id, at, who, action, subject, why);
+-- Against slips, not against the owner of the file, who can drop them. A ledger that is sealed later
+-- gets seals for what it says already.
+CREATE TRIGGER nottwice_audit_keeps_what_it_says
+BEFORE UPDATE OF workflow_id, at, who, action, subject, why ON nottwice_audit
+BEGIN
+  SELECT RAISE(ABORT, 'the audit trail is only ever added to');
+END;
+CREATE TRIGGER nottwice_audit_keeps_all_of_it BEFORE DELETE ON nottwice_audit
+BEGIN
+  SELECT RAISE(ABORT, 'the audit trail is only ever added to');
+END;
 
-CREATE TABLE holders (
+-- Not by run, unlike everything else: a meter counts the calls of all runs.
+CREATE TABLE nottwice_charges (
+  workflow_id    TEXT    NOT NULL,
+  node_id        TEXT    NOT NULL,
+  checkpoint_id  TEXT    NOT NULL,
+  tool_name      TEXT    NOT NULL,
+  input_hash     TEXT    NOT NULL,
+  meter          TEXT    NOT NULL,
+  call_id        TEXT    NOT NULL,
+  at             INTEGER NOT NULL,
+  amount         INTEGER NOT NULL,
+  if_failed      INTEGER NOT NULL DEFAULT 0,
+  seal           TEXT,
+  PRIMARY KEY (meter, call_id)
+) WITHOUT ROWID;
+CREATE INDEX nottwice_charges_at ON nottwice_charges (meter, at);
+
+-- With rowids: a version is one row at the end of the table, however long its text is.
+CREATE TABLE nottwice_checkpoints (
+  workflow_id    TEXT    NOT NULL,
+  version        INTEGER NOT NULL,
+  snapshot       INTEGER NOT NULL,
+  node_id        TEXT    NOT NULL,
+  created_at     INTEGER NOT NULL,
+  state_json     TEXT    NOT NULL,
+  seal           TEXT,
+  PRIMARY KEY (workflow_id, version)
+);
+
+CREATE TABLE nottwice_events (
+  workflow_id  TEXT    NOT NULL,
+  event_id     TEXT    NOT NULL,
+  name         TEXT    NOT NULL,
+  event_json   TEXT    NOT NULL,
+  sent_at      INTEGER NOT NULL,
+  sent_by      TEXT    NOT NULL,
+  received_by  TEXT,
+  received_at  INTEGER,
+  seal         TEXT,
+  PRIMARY KEY (workflow_id, event_id)
+);
+CREATE INDEX nottwice_events_waiting ON nottwice_events (workflow_id, name, sent_at)
+  WHERE received_by IS NULL;
+
+CREATE TABLE nottwice_graphs (
+  graph_id         TEXT    NOT NULL PRIMARY KEY,
+  definition_json  TEXT    NOT NULL,
+  recorded_at      INTEGER NOT NULL,
+  seal             TEXT
+) WITHOUT ROWID;
+
+-- lock_file   device and inode; a free byte of another file does not prove a holder dead
+CREATE TABLE nottwice_holders (
   holder_id      TEXT    NOT NULL PRIMARY KEY,
   host           TEXT    NOT NULL,
   machine_id     TEXT    NOT NULL,
@@ -129,5 +254,6 @@ CREATE TABLE holders (
   pid_namespace  TEXT    NOT NULL,
   pid            INTEGER NOT NULL,
   pid_started    TEXT    NOT NULL,
-  since          INTEGER NOT NULL
+  since          INTEGER NOT NULL,
+  lock_file      TEXT
 ) WITHOUT ROWID;

@@ -1,0 +1,1 @@
+"""The readable ledger: a folder with one JSON file for each run."""

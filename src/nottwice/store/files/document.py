@@ -1,0 +1,392 @@
+"""How is a run written down so that a person can read it, compare it, and nothing is lost?
+
+A file begins with what people ask for: the run, its phases and steps (B2). Then come the records,
+under the same names as the columns of the SQL stores; times are ISO 8601, and JSON is shown as
+JSON. Everything above the records is made from them anew with every commit and never read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from nottwice.errors import (
+    KeyMissing,
+    LedgerCorrupt,
+    LedgerTampered,
+    NottwiceError,
+    SchemaTooNew,
+)
+from nottwice.model import values
+from nottwice.model.run import HolderRecord
+from nottwice.model.sealing.seal import Seals
+from nottwice.store.files.phases import overview
+from nottwice.store.interface import (
+    CallWrite,
+    ChargeWrite,
+    Claim,
+    Commit,
+    EventWrite,
+    ReviewWrite,
+    RunUpdate,
+)
+from nottwice.store.rules import MemoryData
+from nottwice.store.table import UNREADABLE, Column, Table, Type
+from nottwice.store.tables import (
+    AUDIT,
+    CALLS,
+    CHARGES,
+    CHECKPOINTS,
+    EVENTS,
+    EVIDENCE,
+    GRAPHS,
+    HOLDERS,
+    REVIEWS,
+    RUNS,
+    STEPS,
+    micros,
+    seconds,
+)
+
+R = TypeVar("R")
+FORMAT = 1
+# How deep a value lies in a file: the file, a section, a record.
+_OUR_DEPTH = 3
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+SECTIONS: dict[str, Table[Any]] = {
+    "run": RUNS,
+    "calls": CALLS,
+    "steps": STEPS,
+    "reviews": REVIEWS,
+    "events": EVENTS,
+    "checkpoints": CHECKPOINTS,
+    "evidence": EVIDENCE,
+    "audit": AUDIT,
+    "graphs": GRAPHS,
+    "charges": CHARGES,
+}
+"""What a file holds, in this order. Rows end with what seals them; a file is sealed whole."""
+_LATER = frozenset({"charges"})
+"""Sections that later versions added: they may be missing."""
+
+
+def to_plain(table: Table[R], record: R) -> dict[str, Any]:
+    """The record as it stands in a file; what is empty is left out, and so is the run."""
+    named = zip(table.said, table.row(record), strict=False)
+    return dict(
+        _shown(column, value)
+        for column, value in named
+        if value is not None and column.name != "workflow_id"
+    )
+
+
+def from_plain(table: Table[R], plain: Mapping[str, Any], workflow_id: str) -> R:
+    """The record that ``to_plain`` has written."""
+    return table.record(
+        [
+            workflow_id if column.name == "workflow_id" else _stored(column, plain)
+            for column in table.said
+        ]
+    )
+
+
+def _as_stored(table: Table[R], record: R) -> R:
+    """The record as it will be read again: a time has microseconds and no more."""
+    return table.record(table.row(record))
+
+
+@dataclass
+class RunFile:
+    """One run as its file and its inbox show it."""
+
+    workflow_id: str
+    data: MemoryData = field(default_factory=MemoryData)
+    folded: int = 0
+    """The number of the last line of the inbox that the file contains already."""
+    texts: dict[int, tuple[Any, str]] = field(default_factory=dict)
+    """Records that were written before, as text: most of a file is the same next time. They are
+    found by their ids, and kept here so that no other gets one: to hash them takes far longer."""
+
+    def section(self, name: str) -> Iterable[Any]:
+        """The records of one section."""
+        records: Any = getattr(self.data, "runs" if name == "run" else name)
+        found: Iterable[Any] = records if name in ("evidence", "audit") else records.values()
+        return found
+
+    def copy(self) -> RunFile:
+        """A copy to apply a commit to; the records themselves never change."""
+        return replace(self, data=self.data.copy())
+
+
+def write(file: RunFile, seals: Seals | None = None) -> bytes:
+    """The whole file. Its order is that of the records, so that a change is a small difference."""
+    parts = [f'"{name}": {_pretty(value, 2)}' for name, value in overview(file.data).items()]
+    parts.insert(0, f'"workflow_id": {_pretty(file.workflow_id, 2)}')
+    parts.append(f'"nottwice": {FORMAT}')
+    parts.append(f'"folded": {file.folded}')
+    texts: dict[int, tuple[Any, str]] = {}
+    for name, table in SECTIONS.items():
+        written = []
+        for record in file.section(name):
+            _, text = file.texts.get(id(record)) or (record, _pretty(to_plain(table, record), 4))
+            texts[id(record)] = record, text
+            written.append(text)
+        inside = ",\n    ".join(written)
+        parts.append(f'"{name}": [\n    {inside}\n  ]' if written else f'"{name}": []')
+    file.texts = texts
+    return _sealed(seals, "file", "{\n  " + ",\n  ".join(parts), ",\n  ", "\n}\n")
+
+
+def read(
+    content: bytes, *, where: str, seals: Seals | None = None, vouched: bool = False
+) -> RunFile:
+    """What a file holds; LedgerCorrupt for anything that nottwice cannot have written."""
+    try:
+        plain = _parse(content)
+        if not vouched:
+            _check_seal(seals, "file", content, plain, ",\n  ", "\n}\n")
+        check_format(plain["nottwice"], where=where)
+        workflow_id = plain["workflow_id"]
+        file = RunFile(workflow_id, folded=plain["folded"])
+        if not isinstance(workflow_id, str) or type(file.folded) is not int:
+            raise ValueError("its head is not what it should be")
+        _read_records(file, plain)
+    except (SchemaTooNew, KeyMissing):
+        raise
+    except LedgerTampered as error:
+        raise LedgerTampered(str(corrupt(where, error))) from error
+    except (*UNREADABLE, NottwiceError) as error:
+        raise corrupt(where, error) from error
+    return file
+
+
+def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
+    for name, table in SECTIONS.items():
+        found = plain.get(name, ()) if name in _LATER else plain[name]
+        records = [from_plain(table, record, file.workflow_id) for record in found]
+        file.data.add(table, records)
+
+
+# A file, or a line, is sealed whole: the seal is its last member.
+
+
+def _sealed(seals: Seals | None, what: str, text: str, between: str, end: str) -> bytes:
+    if seals is not None:
+        text += f'{between}"seal": "{seals.seal(what, (text,))}"'
+    return (text + end).encode()
+
+
+def _check_seal(
+    seals: Seals | None, what: str, content: bytes, plain: Any, between: str, end: str
+) -> None:
+    """Refuse what was sealed, or should be, and is not what was sealed."""
+    seal = plain.get("seal")
+    if seals is None:
+        if seal is not None:
+            raise KeyMissing(
+                "It is sealed, and no key was given. Nothing was done. Set NOTTWICE_KEY_FILE or "
+                "NOTTWICE_KEY to the key that the ledger was sealed with."
+            )
+        return
+    text = content.decode().removesuffix(f'{between}"seal": "{seal}"{end}')
+    flaw = seals.flaw(what, (text,), seal)
+    if flaw is not None:
+        raise LedgerTampered(flaw)
+
+
+def _parse(content: bytes) -> Any:
+    text = content.decode()
+    try:
+        plain = json.loads(text)
+        if r"\ud" in text.lower():
+            # Half a character can be spelled in JSON, and neither written again nor shown.
+            json.dumps(plain, ensure_ascii=False).encode()
+        return plain
+    except RecursionError as error:
+        # Text that is shallow enough is innocent: the caller's own stack is used up.
+        if values.nesting(text) <= values.MAX_DEPTH + _OUR_DEPTH:
+            raise
+        raise ValueError("it is nested too deep") from error
+
+
+def check_format(number: object, *, where: str) -> None:
+    """Refuse what a newer nottwice has written."""
+    if type(number) is not int or number < 1:
+        raise ValueError(f"{number!r} is not the number of a format")
+    if number > FORMAT:
+        raise SchemaTooNew(
+            f"{where} has format {number}; this nottwice knows {FORMAT}. Nothing was changed. "
+            "Upgrade nottwice here, too."
+        )
+
+
+def write_mark() -> bytes:
+    """What tells a folder that is a ledger from one that is not."""
+    return json.dumps({"nottwice": FORMAT}).encode() + b"\n"
+
+
+def check_mark(content: bytes, *, where: str) -> int:
+    """The format of a folder; refused if it is newer, or says nothing that we understand."""
+    try:
+        number: int = _parse(content)["nottwice"]
+        check_format(number, where=where)
+    except UNREADABLE as error:
+        raise corrupt(where, error) from error
+    return number
+
+
+def plain_line(table: Table[R], record: R) -> bytes:
+    """A record as one line of a journal."""
+    return json.dumps(to_plain(table, record), ensure_ascii=False).encode()
+
+
+def read_holder(line: bytes, *, where: str) -> HolderRecord:
+    """One line of the list of processes."""
+    try:
+        return from_plain(HOLDERS, _parse(line), "")
+    except UNREADABLE as error:
+        raise corrupt(where, error) from error
+
+
+# The inbox: what others than the holder have to say, one commit a line.
+
+
+def write_line(commit: Commit, number: int, seals: Seals | None = None) -> bytes:
+    """A commit of somebody who is not the holder, as one line of an inbox."""
+    plain: dict[str, Any] = {"number": number, "workflow_id": commit.workflow_id}
+    said: dict[str, Iterable[Any]] = {
+        "reviews": [write.review for write in commit.reviews],
+        "events": [write.event for write in commit.events],
+        "evidence": commit.evidence,
+        "audit": commit.audit,
+        "graphs": [] if commit.graph is None else [commit.graph],
+    }
+    for name, records in said.items():
+        if records:
+            plain[name] = [to_plain(SECTIONS[name], record) for record in records]
+    text = json.dumps(plain, ensure_ascii=False, separators=(", ", ": "))
+    return _sealed(seals, "line", text.removesuffix("}"), ", ", "}")
+
+
+def read_line(
+    line: bytes, *, where: str, seals: Seals | None = None, vouched: bool = False
+) -> tuple[int, Commit]:
+    """A line of an inbox: its number, and the commit. Its preconditions held when it was made."""
+    try:
+        plain = _parse(line)
+        if not vouched:
+            _check_seal(seals, "line", line, plain, ", ", "}")
+        number, run = plain["number"], plain["workflow_id"]
+        if type(number) is not int or not isinstance(run, str):
+            raise ValueError("it has no number or no run")
+
+        def found(table: Table[R], section: str) -> list[R]:
+            return [from_plain(table, record, run) for record in plain.get(section, ())]
+
+        return number, Commit(
+            workflow_id=run,
+            reviews=tuple(map(ReviewWrite, found(REVIEWS, "reviews"))),
+            events=tuple(map(EventWrite, found(EVENTS, "events"))),
+            evidence=tuple(found(EVIDENCE, "evidence")),
+            audit=tuple(found(AUDIT, "audit")),
+            graph=next(iter(found(GRAPHS, "graphs")), None),
+        )
+    except KeyMissing:
+        raise
+    except LedgerTampered as error:
+        raise LedgerTampered(str(corrupt(where, error))) from error
+    except (*UNREADABLE, NottwiceError) as error:
+        raise corrupt(where, error) from error
+
+
+def as_stored(commit: Commit) -> Commit:
+    """The commit as it will be read again, so that a repeated one meets its equal (P7)."""
+    claim, graph, removal = commit.claim, commit.graph, commit.removal
+    return replace(
+        commit,
+        claim=None if claim is None else Claim(_as_stored(RUNS, claim.run), claim.after_epoch),
+        run=None if commit.run is None else _update_as_stored(commit.run),
+        calls=tuple(CallWrite(_as_stored(CALLS, one.row), one.after) for one in commit.calls),
+        steps=tuple(_as_stored(STEPS, each) for each in commit.steps),
+        reviews=tuple(
+            ReviewWrite(_as_stored(REVIEWS, one.review), one.after_version)
+            for one in commit.reviews
+        ),
+        evidence=tuple(_as_stored(EVIDENCE, each) for each in commit.evidence),
+        audit=tuple(_as_stored(AUDIT, each) for each in commit.audit),
+        checkpoints=tuple(_as_stored(CHECKPOINTS, each) for each in commit.checkpoints),
+        events=tuple(EventWrite(_as_stored(EVENTS, one.event)) for one in commit.events),
+        charges=tuple(
+            ChargeWrite(_as_stored(CHARGES, one.charge), one.at_most, one.since)
+            for one in commit.charges
+        ),
+        graph=None if graph is None else _as_stored(GRAPHS, graph),
+        removal=None if removal is None else replace(removal, run=_as_stored(RUNS, removal.run)),
+    )
+
+
+def _update_as_stored(update: RunUpdate) -> RunUpdate:
+    return replace(update, at=seconds(micros(update.at)))
+
+
+def corrupt(where: str, error: BaseException) -> LedgerCorrupt:
+    return LedgerCorrupt(
+        f"{where} cannot be read ({error}). It was not believed and nothing was changed. Take back "
+        "what somebody changed in it, or restore it from a backup."
+    )
+
+
+# Columns
+
+
+def _shown(column: Column, value: Any) -> tuple[str, Any]:
+    """A column as people read it: its name, and its value."""
+    match column.holds:
+        case Type.TIME:
+            return column.name, iso(value)
+        case Type.FLAG:
+            return column.name, bool(value)
+        case Type.JSON:
+            try:
+                shown = values.decode(value)
+                if values.encode(shown) == value:
+                    return column.name.removesuffix("_json"), shown
+            except LedgerCorrupt:
+                pass
+            # Text that is not spelled as we spell it must come back letter by letter.
+    return column.name, value
+
+
+def _stored(column: Column, plain: Mapping[str, Any]) -> Any:
+    if column.holds is Type.JSON and (short := column.name.removesuffix("_json")) in plain:
+        return values.encode(plain[short])
+    value = plain.get(column.name)
+    if column.holds is Type.TIME and value is not None:
+        return _micros(value)
+    return int(bool(value)) if column.holds is Type.FLAG else value
+
+
+def iso(stored: int) -> str | int:
+    """A time as ISO 8601, in UTC; one that no calendar holds stays a number of microseconds."""
+    try:
+        moment = _EPOCH + timedelta(microseconds=stored)
+    except OverflowError:
+        return stored
+    return moment.isoformat(timespec="microseconds")
+
+
+def _micros(shown: str | int) -> int:
+    if type(shown) is int:
+        return shown
+    return (datetime.fromisoformat(shown) - _EPOCH) // _MICROSECOND  # type: ignore[arg-type]
+
+
+def _pretty(value: object, indent: int) -> str:
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return text.replace("\n", "\n" + " " * indent)

@@ -1,0 +1,1 @@
+"""The ledger for many processes and machines: a PostgreSQL database."""

@@ -1,0 +1,262 @@
+"""How do commits become durable on PostgreSQL, and what if the connection breaks meanwhile?
+
+A commit in steady state is one statement, which is a transaction by itself: one round trip. Others
+take two: read and lock, then write. Commits of many runs share a transaction. Whatever breaks
+before the last message to the server changed nothing and is done again. Whatever breaks after it is
+in doubt, and the same commit is repeated on a new connection, alone, until it is answered; if it is
+not, that is CommitUnknown. Promises kept here: P5, P7, P56.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import psycopg
+
+from nottwice.errors import CommitUnknown, NottwiceError
+from nottwice.store.interface import Commit, Outdated
+from nottwice.store.postgres.batch import Fast, arrange
+from nottwice.store.postgres.connections import (
+    Connections,
+    Lost,
+    patiently,
+    store_error,
+    together,
+)
+from nottwice.store.postgres.failover import Elsewhere, Witness
+from nottwice.store.postgres.plan import PostgresPlan, once
+from nottwice.store.postgres.schema import commits_may_be_lost, in_schema
+from nottwice.store.postgres.statements import SQL, storable
+from nottwice.store.sealing import Sealing
+from nottwice.store.sql_plan import Outcome
+from nottwice.store.statements import Statement
+from nottwice.store.tables import AUDIT
+
+log = logging.getLogger("nottwice")
+MOST_REPETITIONS = 5
+
+# Others were faster, or two waited for each other: nothing was written, and it may well work now.
+_WORTH_REPEATING = (
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.UniqueViolation,
+)
+
+
+class Commits:
+    """Makes commits durable, for everybody in this process."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        *,
+        patience_seconds: float,
+        busy_seconds: float,
+        sealing: Sealing,
+        witness: Witness,
+        look: Callable[[], None],
+    ) -> None:
+        """``look``: look at a server that ``witness`` does not know."""
+        self._connections = connections
+        self._place = connections.place
+        self._patience_seconds = patience_seconds
+        self._busy_seconds = busy_seconds
+        self._sealing = sealing
+        self._witness = witness
+        self._look = look
+
+    def commit_many(self, commits: Sequence[Commit]) -> list[Outcome]:
+        """One transaction for all, if that is possible. Durable: what is told None."""
+        if len(commits) == 1:
+            return [self._alone(commits[0])]
+        try:
+            outcomes = self._transaction(commits)
+        except _InDoubt as doubt:
+            return [self._resolve(commit, doubt) for commit in commits]
+        except _NothingWritten:
+            # One of them was refused by the database; each finds out by itself.
+            return [self._alone(commit) for commit in commits]
+        together_with_all = zip(commits, outcomes, strict=True)
+        return [self._alone(one) if said is _LOOK else said for one, said in together_with_all]
+
+    def _alone(self, commit: Commit) -> Outcome:
+        """One commit, repeated while nothing of it is durable and others are in its way."""
+        quickly, left = True, MOST_REPETITIONS
+        while True:
+            try:
+                outcome = self._transaction([commit], quickly=quickly)[0]
+            except _InDoubt as doubt:
+                return self._resolve(commit, doubt)
+            except _NothingWritten as failed:
+                left -= 1
+                if quickly and isinstance(failed.error, psycopg.errors.UndefinedFunction):
+                    # Nobody has made them yet who may; the other way needs none.
+                    quickly = False
+                    continue
+                if not left or not isinstance(failed.error, _WORTH_REPEATING):
+                    return _said(failed.error) or store_error(failed.error, self._place)
+                continue
+            if outcome is not _LOOK:
+                return outcome
+            quickly = False
+
+    def _resolve(self, commit: Commit, doubt: _InDoubt) -> Outcome:
+        """After an ambiguous COMMIT: the same commit again, on a new connection.
+
+        What the lost connection may still be doing on the server holds the locks that this one
+        waits for, so the answer is what became of it, and not what was visible at some moment.
+        """
+        log.warning("a commit to %s is repeated, its answer was lost", self._place.location)
+        last: BaseException = doubt.error
+        for _ in range(MOST_REPETITIONS):
+            try:
+                outcome = self._transaction([commit], quickly=False)[0]
+            except _InDoubt as again:
+                last = again.error
+            except _NothingWritten as failed:
+                last = failed.error
+                if not isinstance(last, _WORTH_REPEATING):
+                    break
+            else:
+                if isinstance(outcome, Outdated) and self._is_on_record(commit):
+                    return None
+                return outcome
+        told = self._place.hide_secrets(" ".join(f"{doubt.error}; then {last}".split()))
+        return CommitUnknown(
+            f"The connection to {self._place.location} broke during a commit ({told}). It may or "
+            "may not be durable, and nothing was done on the strength of it. When the database is "
+            "back, open the run again: what is in doubt will be reconciled."
+        )
+
+    def _is_on_record(self, commit: Commit) -> bool:
+        """Whether a commit that somebody has built upon since is there: its audit entries tell."""
+        if not commit.audit:
+            return False
+        onces = sorted({once(AUDIT, AUDIT.row(entry)) for entry in commit.audit})
+        sql = in_schema(SQL["known_audit"], self._place.schema)
+        asked = {"workflow_id": commit.workflow_id, "onces": onces}
+
+        def count() -> int:
+            with self._connections.use() as connection:
+                found = connection.execute(sql, asked).fetchone()
+                return 0 if found is None else int(found[0])
+
+        try:
+            return patiently(count, patience_seconds=self._patience_seconds) == len(onces)
+        except (Lost, psycopg.Error):
+            return False
+
+    def _transaction(self, commits: Sequence[Commit], *, quickly: bool = True) -> list[Outcome]:
+        """One transaction. _LOOK for a member that wrote nothing and must be looked at alone."""
+        # A head follows from what was read, so what is sealed takes the long way.
+        quickly = quickly and self._sealing.seals is None
+        fast, slow = arrange(commits) if quickly else ([], list(range(len(commits))))
+        planned = [commits[number] for number in slow]
+        try:
+            told, written = patiently(
+                lambda: self._here_or_look(fast, planned), patience_seconds=self._patience_seconds
+            )
+        except (Lost, psycopg.Error, UnicodeEncodeError, NottwiceError) as error:
+            raise _NothingWritten(error) from error
+        outcomes: list[Outcome] = [None] * len(commits)
+        for number, outcome in zip(slow, told, strict=True):
+            outcomes[number] = outcome
+        for number, is_written in written:
+            outcomes[number] = None if is_written else _LOOK
+        return outcomes
+
+    def _here_or_look(
+        self, fast: Sequence[Fast], commits: Sequence[Commit]
+    ) -> tuple[list[Outcome], list[tuple[int, bool]]]:
+        """Try a transaction; on a server that this process does not know, look at that first."""
+        try:
+            return self._once(fast, commits)
+        except Elsewhere:
+            self._look()
+        try:
+            return self._once(fast, commits)
+        except Elsewhere as again:
+            # The address leads to several servers, one after the other.
+            raise Lost(again) from again
+
+    def _once(
+        self, fast: Sequence[Fast], commits: Sequence[Commit]
+    ) -> tuple[list[Outcome], list[tuple[int, bool]]]:
+        """Try a transaction once; what each of ``commits`` is told, and which of the others are
+        written.
+
+        Lost: nothing is durable. _InDoubt: the connection broke after the last words.
+        """
+        last_words = False
+        told: list[Outcome] = []
+        writes: list[Statement] = []
+        server = self._witness.server
+        statements = [(sql, (server, *given)) for sql, given in (one.statement for one in fast)]
+        try:
+            with self._connections.use() as connection:
+                if commits:
+                    schema, busy_seconds = self._place.schema, self._busy_seconds
+                    plan = PostgresPlan(
+                        commits,
+                        schema=schema,
+                        busy_seconds=busy_seconds,
+                        sealing=self._sealing,
+                        server=server,
+                    )
+                    plan.hear(together(connection, self._here(plan.reads)))
+                    if not plan.is_here:
+                        connection.execute("ROLLBACK")
+                        raise Elsewhere("another server, or one that has restarted")
+                    if plan.synchronous_commit == "off":
+                        raise commits_may_be_lost(self._place)
+                    told, writes = plan.outcomes()
+                    if not writes and not statements:
+                        connection.execute("ROLLBACK")
+                        return told, []
+                elif len(statements) > 1:
+                    writes = [(SQL["begin"], ())]
+                last_words = True
+                if not commits and len(statements) == 1:
+                    ((sql, parameters),) = self._here(statements)
+                    return [], fast[0].written(connection.execute(sql, parameters))
+                sent = self._here([*writes, *statements, ("COMMIT", ())])
+                cursors = together(connection, sent)[len(writes) : -1]
+                answered = zip(fast, cursors, strict=True)
+                return told, [each for one, cursor in answered for each in one.written(cursor)]
+        except Lost as lost:
+            self._sealing.forget()
+            if last_words:
+                raise _InDoubt(lost.error) from lost
+            raise
+        except BaseException:
+            self._sealing.forget()
+            raise
+
+    def _here(self, statements: Sequence[Statement]) -> list[Statement]:
+        schema = self._place.schema
+        return [(in_schema(sql, schema), storable(given)) for sql, given in statements]
+
+
+class _NothingWritten(Exception):
+    """A transaction failed, and nothing of it is durable."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _InDoubt(Exception):
+    """The connection broke after the last words; the transaction may or may not be durable."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+_LOOK = Outdated("it wrote nothing, and has to be looked at alone")
+
+
+def _said(error: BaseException) -> NottwiceError | None:
+    """An error that already says what happened."""
+    return error if isinstance(error, NottwiceError) else None

@@ -1,0 +1,79 @@
+"""The commits that every step of every run makes, each as one statement: one round trip.
+
+A statement is a transaction by itself. It calls a function that carries the preconditions along
+(postgres/functions.py) and gives one row if they hold and everything was written, and none if not:
+then, and for all other commits, the rules find out why (sql_plan.py). Promises kept
+here: P5, P6, P7, P9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nottwice.store.effects import RECEIPT as RECEIPT_COLUMNS
+from nottwice.store.effects import intent_row, receipt_row
+from nottwice.store.interface import Commit
+from nottwice.store.postgres.functions import CALL, HOLDS_RUN, INTENT, RECEIPT, WITH_RIDERS
+from nottwice.store.postgres.statements import as_arrays
+from nottwice.store.sql_plan import PICKED
+from nottwice.store.statements import Statement
+from nottwice.store.table import Row, Table
+from nottwice.store.tables import CALLS, CHECKPOINTS, STEPS
+
+
+def quick(commit: Commit) -> Statement | None:
+    """One statement that writes the whole commit, or nothing; None: it takes more than one."""
+    if commit.fence is None or commit.claim or commit.run or commit.reviews or commit.graph:
+        return None
+    if commit.evidence or commit.audit or commit.events or commit.dropped or commit.charges:
+        return None
+    statement = _call(commit) if commit.calls else _holds(commit)
+    if statement is None or not (commit.steps or commit.checkpoints):
+        return statement
+    steps = [STEPS.row(step) for step in commit.steps]
+    checkpoints = [CHECKPOINTS.row(each) for each in commit.checkpoints]
+    if _repeats(STEPS, steps) or _repeats(CHECKPOINTS, checkpoints):
+        # The last one counts, and one statement would not know which that is.
+        return None
+    sql, parameters = statement
+    riding = (
+        *as_arrays(steps, width=len(STEPS.names)),
+        *as_arrays(checkpoints, width=len(CHECKPOINTS.names)),
+    )
+    return WITH_RIDERS[sql], (*parameters, *riding)
+
+
+def _holds(commit: Commit) -> Statement | None:
+    fence = commit.fence
+    assert fence is not None
+    if commit.unless_blocked or not (commit.steps or commit.checkpoints):
+        return None
+    return HOLDS_RUN, (fence.epoch, fence.holder_id, commit.workflow_id)
+
+
+def _call(commit: Commit) -> Statement | None:
+    """The two commits of an effect in steady state."""
+    if len(commit.calls) != 1:
+        return None
+    write, fence = commit.calls[0], commit.fence
+    assert fence is not None
+    row, held = write.row, (fence.epoch, fence.holder_id)
+    if write.after is None:
+        if row.key is not None or not commit.unless_blocked or row.call_id.startswith(PICKED):
+            return None
+        intent = intent_row(row)
+        if intent is not None:
+            return INTENT, (*held, *intent)
+        return CALL, (*held, *CALLS.row(row))
+    if commit.unless_blocked or write.after != (row.status.PENDING, row.attempt_id):
+        return None
+    receipt = receipt_row(row)
+    if receipt is None:
+        return None
+    return RECEIPT, (*held, *row.identity, row.attempt_id, *receipt[: len(RECEIPT_COLUMNS)])
+
+
+def _repeats(table: Table[Any], written: Sequence[Row]) -> bool:
+    """Whether two rows have the same key."""
+    return len({table.where(row) for row in written}) < len(written)

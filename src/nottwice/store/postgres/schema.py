@@ -1,0 +1,247 @@
+"""What is in this schema of the database: a ledger, nothing yet, or something else?
+
+It is judged before anything is written to it. All scripts that it has not seen are applied in one
+transaction, under a lock that the transaction holds, so that any number of processes may open an
+empty database at once, also behind a pooler that hands connections around (P61).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.resources
+import logging
+from collections.abc import Sequence
+
+import psycopg
+
+from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError
+from nottwice.store.postgres.functions import functions_script, name_of
+from nottwice.store.postgres.place import DEFAULT_SCHEMA, Place
+from nottwice.store.sqlite.schema import Script, read_scripts
+
+log = logging.getLogger("nottwice")
+
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_WAIT_NO_LONGER = "SELECT set_config('lock_timeout', %s, true)"
+_LOCK = "SELECT pg_advisory_xact_lock(%s)"
+_TABLES = """
+SELECT count(*), count(*) FILTER (WHERE c.relname = 'schema_version')
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm')
+"""
+_VERSION = "SELECT coalesce(max(version), 0) FROM nottwice.schema_version"
+_CREATE_SCHEMA = "CREATE SCHEMA IF NOT EXISTS nottwice"
+_CREATE_VERSIONS = """
+CREATE TABLE IF NOT EXISTS nottwice.schema_version (
+  version     integer NOT NULL PRIMARY KEY,
+  applied_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+)
+"""
+_FUNCTION = "SELECT to_regproc(%s) IS NOT NULL"
+_APPLIED = "INSERT INTO nottwice.schema_version (version) VALUES (%s)"
+SYNCHRONOUS_COMMIT = "SELECT current_setting('synchronous_commit')"
+_STANDBYS = "SELECT current_setting('synchronous_standby_names') <> ''"
+_DISK = "SELECT current_setting('fsync'), current_setting('full_page_writes')"
+_SERVER = "SELECT version()"
+
+
+@functools.cache
+def known_scripts() -> tuple[Script, ...]:
+    """The scripts of this nottwice; the last one leads to the version it writes."""
+    folder = importlib.resources.files("nottwice.store") / "sql" / "postgres"
+    return read_scripts(folder)
+
+
+def roles_script(schema: str = DEFAULT_SCHEMA) -> str:
+    """The SQL that gives readers, operators and writers what they need, and nothing else (P60)."""
+    file = importlib.resources.files("nottwice.store") / "sql" / "postgres_roles.sql"
+    return in_schema(file.read_text(encoding="utf-8"), schema)
+
+
+@functools.cache
+def in_schema(sql: str, schema: str) -> str:
+    """A statement for a ledger that lies in another schema than nottwice.
+
+    The name was checked when the URL was read: small letters, digits and underscores.
+    """
+    if schema == DEFAULT_SCHEMA:
+        return sql
+    sql = sql.replace(DEFAULT_SCHEMA + ".", schema + ".")
+    for words in ("SCHEMA IF NOT EXISTS ", "ON SCHEMA ", "IN SCHEMA "):
+        sql = sql.replace(words + DEFAULT_SCHEMA, words + schema)
+    return sql
+
+
+def lock_number(*words: str) -> int:
+    """A lock of its own for whatever these words name."""
+    text = "\0".join(words).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big", signed=True)
+
+
+def version_of(connection: psycopg.Connection, place: Place, *, newest: int | None = None) -> int:
+    """The schema version of a ledger; 0 where there is none yet. Writes nothing."""
+    newest = known_scripts()[-1].number if newest is None else newest
+    found = connection.execute(_TABLES, (place.schema,)).fetchone()
+    assert found is not None
+    tables, ours = found
+    if not tables:
+        return 0
+    if not ours:
+        raise StoreError(
+            f"The schema {place.schema!r} of {place.location} holds other tables, and no nottwice "
+            "ledger. Nothing was changed. Choose another schema with ?schema=NAME in the URL."
+        )
+    row = connection.execute(in_schema(_VERSION, place.schema)).fetchone()
+    assert row is not None
+    version: int = row[0]
+    if version > newest:
+        raise SchemaTooNew(
+            f"{place.location} has schema version {version}; this nottwice knows {newest}. Nothing "
+            "was changed. Upgrade nottwice here, too."
+        )
+    if not version or tables < 2:
+        raise LedgerCorrupt(
+            f"{place.location} says that it is a ledger and holds no tables. Nothing was changed. "
+            "Restore it from a backup."
+        )
+    return version
+
+
+def open_schema(
+    connection: psycopg.Connection, place: Place, *, create: bool, busy_seconds: float
+) -> None:
+    """Make sure that the ledger is there and up to date.
+
+    Durable: when it returns. Whoever may not create tables can open a ledger that is up to date.
+    """
+    version = version_of(connection, place)
+    if not version and not create:
+        raise NoLedger(
+            f"There is no ledger at {place.location}. Nothing was created. Name another with "
+            "--store or NOTTWICE_STORE."
+        )
+    if version < known_scripts()[-1].number:
+        try:
+            bring_forward(connection, place, busy_seconds=busy_seconds)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StoreError(
+                f"{place.location} needs schema version {known_scripts()[-1].number}, has "
+                f"{version}, and this user may not change it ({place.hide_secrets(str(error))}). "
+                "Nothing was changed. Open it once as the user who owns the ledger."
+            ) from error
+    elif not _functions_are_there(connection, place):
+        _make_functions(connection, place, busy_seconds=busy_seconds)
+
+
+def bring_forward(
+    connection: psycopg.Connection,
+    place: Place,
+    *,
+    busy_seconds: float = 60.0,
+    scripts: Sequence[Script] | None = None,
+) -> None:
+    """Apply the scripts that a ledger has not seen yet, all in one transaction.
+
+    Durable: when it returns.
+    """
+    scripts = known_scripts() if scripts is None else scripts
+    schema = place.schema
+    connection.execute(_BEGIN)
+    try:
+        connection.execute(_WAIT_NO_LONGER, (f"{busy_seconds * 1000:.0f}ms",))
+        connection.execute(_LOCK, (lock_number("nottwice schema", schema),))
+        # Read again: another process may have done everything while this one waited.
+        version = version_of(connection, place, newest=scripts[-1].number)
+        if not version:
+            if not _schema_exists(connection, schema):
+                connection.execute(in_schema(_CREATE_SCHEMA, schema))
+            connection.execute(in_schema(_CREATE_VERSIONS, schema))
+        for script in scripts[version:]:
+            connection.execute(in_schema(script.sql, schema))
+            connection.execute(in_schema(_APPLIED, schema), (script.number,))
+        if not _functions_are_there(connection, place):
+            connection.execute(in_schema(functions_script(), schema))
+        connection.execute("COMMIT")
+    except BaseException:
+        if not connection.closed:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _make_functions(connection: psycopg.Connection, place: Place, *, busy_seconds: float) -> None:
+    """The functions of this nottwice, in a ledger that has those of another one.
+
+    Whoever may not make them can do without: what they write takes more round trips then.
+    """
+    try:
+        bring_forward(connection, place, busy_seconds=busy_seconds)
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+        log.warning(
+            "%s lacks the functions of this nottwice, so commits take longer; to make them, open "
+            "it once as the user who owns the ledger",
+            place.location,
+        )
+
+
+def _functions_are_there(connection: psycopg.Connection, place: Place) -> bool:
+    """Whether a ledger has the functions that this nottwice calls."""
+    name = in_schema(name_of("ride"), place.schema)
+    found = connection.execute(_FUNCTION, (name,)).fetchone()
+    return bool(found and found[0])
+
+
+def _schema_exists(connection: psycopg.Connection, schema: str) -> bool:
+    """Asked first: to say IF NOT EXISTS needs a right that the owner of the tables may not have."""
+    found = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", (schema,)).fetchone()
+    return bool(found and found[0])
+
+
+def check_durable(connection: psycopg.Connection, place: Place) -> None:
+    """Refuse a connection whose commits could be lost."""
+    found = connection.execute(SYNCHRONOUS_COMMIT).fetchone()
+    assert found is not None
+    if found[0] == "off":
+        raise commits_may_be_lost(place)
+    if place.only_synchronous:
+        _check_synchronous(connection, place, found[0])
+    server = connection.execute(_SERVER).fetchone()
+    if server is not None and "CockroachDB" in server[0]:
+        raise StoreError(
+            f"{place.location} is CockroachDB, which accepts PostgreSQL's advisory locks and does "
+            "not lock, so two who write at once would not notice each other. Nothing was written. "
+            "Use PostgreSQL."
+        )
+    disk = connection.execute(_DISK).fetchone()
+    if disk != ("on", "on"):
+        log.warning(
+            "%s runs with fsync=%s and full_page_writes=%s: a power cut there can lose receipts",
+            place.location,
+            *(disk or ("?", "?")),
+        )
+
+
+def _check_synchronous(connection: psycopg.Connection, place: Place, waits_for: str) -> None:
+    """Compare what a URL says about standbys with what the server does (P122)."""
+    if waits_for == "local":
+        raise StoreError(
+            f"{place.location} says standbys=synchronous, and runs with synchronous_commit=local: "
+            "no commit waits for a standby. Nothing was written. Switch it on: "
+            "ALTER ROLE ... SET synchronous_commit = on"
+        )
+    if connection.execute(_STANDBYS).fetchone() != (True,):
+        log.warning(
+            "%s says standbys=synchronous, and synchronous_standby_names is empty: no commit waits "
+            "for a standby",
+            place.location,
+        )
+
+
+def commits_may_be_lost(place: Place) -> StoreError:
+    """What to say of synchronous_commit=off."""
+    return StoreError(
+        f"{place.location} runs with synchronous_commit=off for this user or database: it calls a "
+        "commit durable before it is, so that after a crash of the server an effect could be sent "
+        "a second time. Nothing was written. Switch it on: "
+        "ALTER ROLE ... SET synchronous_commit = on"
+    )

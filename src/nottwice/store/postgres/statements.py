@@ -1,0 +1,55 @@
+"""The statements of the ledger on PostgreSQL, and how their parameters are spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nottwice.store.statements import POSTGRES_TYPES, Statements, for_postgres
+
+SQL = Statements("postgres.sql", for_postgres)
+# Whether this is the server that a commit is meant for, by when it started (failover.py): for the
+# statements below, which every step makes and which have their parameters in order.
+HERE = "pg_postmaster_start_time() = %s::timestamptz"
+
+
+def types_of(names: Iterable[str]) -> list[str]:
+    """The types of columns, as the schema has them."""
+    return [POSTGRES_TYPES[name] for name in names]
+
+
+def marks(names: Iterable[str]) -> str:
+    """A parameter for each column, with its type: the server cannot guess that of an empty one."""
+    return ", ".join("%s::" + one for one in types_of(names))
+
+
+def as_arrays(written: Sequence[Sequence[Any]], *, width: int) -> list[str]:
+    """Rows as arrays, one a column, in the spelling of PostgreSQL.
+
+    The driver would do the same, at several times the cost of everything else in a commit.
+    """
+    columns = [[_element(row[number]) for row in written] for number in range(width)]
+    return ["".join(("{", ",".join(column), "}")) for column in columns]
+
+
+def _element(value: str | float | None) -> str:
+    if value is None:
+        return "NULL"
+    if not isinstance(value, str):
+        return repr(value)
+    if "\\" in value or '"' in value:
+        value = value.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + value + '"'
+
+
+def storable(parameters: Any) -> Any:
+    """The same without the one character that PostgreSQL cannot keep in a text.
+
+    JSON texts and ids never have it; what people and upstreams say may.
+    """
+    given = parameters.values() if isinstance(parameters, dict) else parameters
+    if not any(isinstance(one, str) and "\0" in one for one in given):
+        return parameters
+    if isinstance(parameters, dict):
+        return dict(zip(parameters, storable(list(given)), strict=True))
+    return [one.replace("\0", "\u2400") if isinstance(one, str) else one for one in parameters]

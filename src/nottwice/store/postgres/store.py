@@ -1,0 +1,353 @@
+"""The ledger for many processes and machines: PostgreSQL (B3).
+
+Promises kept here: P5, P6, P7, P55, P56.
+A connection that breaks around COMMIT leaves open what became of it, and looks the same either way:
+the same commit is repeated on a new connection, which changes nothing if it was there. Until that
+is answered nobody is told anything, so no effect is fired on an intent that may not exist.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import psycopg
+
+from nottwice.errors import Fenced
+from nottwice.model.review import AuditEntry, ReviewKind, ReviewStatus
+from nottwice.model.run import HolderRecord, Life
+from nottwice.model.sealing.seal import Seals
+from nottwice.store import locks, seal_walk, whereabouts
+from nottwice.store.interface import Commit, ReviewWrite
+from nottwice.store.postgres import lease
+from nottwice.store.postgres.commits import Commits
+from nottwice.store.postgres.connections import (
+    Connections,
+    Lost,
+    patiently,
+    store_error,
+)
+from nottwice.store.postgres.failover import Elsewhere, Witness
+from nottwice.store.postgres.place import read_place
+from nottwice.store.postgres.plan import once
+from nottwice.store.postgres.schema import check_durable, in_schema, open_schema
+from nottwice.store.postgres.statements import SQL, storable
+from nottwice.store.sealing import Sealing
+from nottwice.store.shared import SharedCommits
+from nottwice.store.sql_store import SqlStore
+from nottwice.store.statements import Parameters
+from nottwice.store.tables import AUDIT, HOLDERS
+
+T = TypeVar("T")
+BUSY_SECONDS = 20.0
+PATIENCE_SECONDS = 20.0
+"""How long a database may be away, restarting for example, before that is an error."""
+
+log = logging.getLogger("nottwice")
+
+
+class PostgresStore(SqlStore):
+    """A ledger in one schema of a PostgreSQL database."""
+
+    _pid: int
+    _statements = SQL
+    _connections: Connections
+    _commits: Commits
+    _witness: Witness
+    _shared: SharedCommits
+    _record: HolderRecord
+    _renewal: lease.Renewal | None
+
+    # A table may be locked, and a server away.
+    reads_can_block = True
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        now: float,
+        create: bool = True,
+        patience_seconds: float = PATIENCE_SECONDS,
+        busy_seconds: float = BUSY_SECONDS,
+        seals: Seals | None = None,
+    ) -> None:
+        """Open the ledger at ``url``; ``patience_seconds``: how long the database may be away;
+        ``busy_seconds``: how long to wait for others who write; ``seals``: what to seal rows with,
+        and to check them by."""
+        self._url = url
+        self._settle()
+        self._now = now
+        self._patience_seconds = patience_seconds
+        self._busy_seconds = whereabouts.busy_seconds(busy_seconds)
+        self._reopening = threading.Lock()
+        self._leasing = threading.Lock()
+        self._held: set[str] = set()
+        self._closed = False
+        self._sealing = Sealing(seals)
+        self._prepare(create=create)
+        _stores.add(self)
+        log.info("ledger opened at %s", self.location)
+        log.info(self._sealing.describe())
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self.location!r})"
+
+    def commit(self, commit: Commit) -> None:
+        self._in_this_process()
+        self._shared.commit(commit)
+
+    def commit_soon(self, commit: Commit) -> Future[None]:
+        self._in_this_process()
+        return self._shared.commit_soon(commit)
+
+    def holder(self) -> HolderRecord:
+        self._in_this_process()
+        with self._leasing:
+            self._closed = False
+            if not self._registered:
+                self._retrying(self._renew)
+                lease_seconds = self._place.lease_seconds
+                self._renewal = lease.Renewal(
+                    self._renew_lease, lease_seconds=lease_seconds
+                )
+                self._renewal.start()
+        return self._record
+
+    def load_holder(self, holder_id: str) -> HolderRecord | None:
+        record, _ = self._holder(holder_id)
+        return record
+
+    def life_of(self, holder_id: str) -> Life:
+        record, leased = self._holder(holder_id)
+        return lease.life_of(record, leased=leased, here=self._record)
+
+    def _holder(self, holder_id: str) -> tuple[HolderRecord | None, bool]:
+        """A holder, and whether its lease still runs."""
+        found = self._ask("holder", {"holder_id": holder_id})
+        leased = any(is_leased for *_, is_leased in found)
+        return HOLDERS.first(found), leased
+
+    def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
+        self._in_this_process()
+
+        def seal() -> None:
+            with self._connections.use() as connection, connection.transaction():
+
+                def ask(name: str, parameters: dict[str, Any]) -> list[Any]:
+                    cursor = connection.execute(self._sql(SQL[name]), storable(parameters))
+                    return cursor.fetchall() if cursor.description else []
+
+                row = AUDIT.row(entry)
+                ask("add_audit", {**AUDIT.named(row), "once": once(AUDIT, row)})
+                seal_walk.adopt(ask, workflow_id, self._sealing)
+
+        self._retrying(seal)
+        self._sealing.forget()
+
+    def close(self) -> None:
+        """Close the connections. What was reported durable stays so; a later use opens others.
+
+        A run that this process still holds keeps its lease.
+        """
+        if self._pid != os.getpid():
+            return
+        self._shared.close()
+        with self._leasing:
+            self._closed = True
+            renewal = self._renewal
+        if renewal is not None and not self._held:
+            renewal.stop()
+        self._connections.close()
+
+    # Opening
+
+    def _prepare(self, *, create: bool) -> None:
+        connections = Connections(self._place, busy_seconds=BUSY_SECONDS)
+        try:
+            with connections.use() as connection:
+                busy_seconds = self._busy_seconds
+                open_schema(connection, self._place, create=create, busy_seconds=busy_seconds)
+                check_durable(connection, self._place)
+                record = locks.describe_this_process(self._now)
+                witness = Witness(
+                    connections, record, sealing=self._sealing, busy_seconds=self._busy_seconds
+                )
+                witness.look_once(connection)
+        except (Lost, psycopg.Error) as error:
+            connections.close()
+            # Not the error itself, whose traceback shows what it was called with.
+            raise store_error(error, self._place) from None
+        except BaseException:
+            connections.close()
+            raise
+        if hasattr(self, "_connections"):
+            # They belong to the parent of this process, and closing them here would close its own.
+            _inherited.append((self._connections, self._shared))
+        self._connections = connections
+        self._commits = Commits(
+            connections,
+            patience_seconds=self._patience_seconds,
+            busy_seconds=self._busy_seconds,
+            sealing=self._sealing,
+            witness=witness,
+            look=self._look_at_server,
+        )
+        self._witness = witness
+        self._sealing.forget()
+        self._shared = SharedCommits(self._commit_many)
+        self._record = record
+        self._renewal = None
+        self._held = set()
+        # Last: whoever sees this process's number here finds everything in place.
+        self._pid = os.getpid()
+
+    def _in_this_process(self) -> None:
+        """After a fork, open anew: this process is another holder, with connections of its own."""
+        if self._pid != os.getpid():
+            with self._reopening:
+                if self._pid != os.getpid():
+                    self._settle()
+                    self._prepare(create=False)
+
+    def _settle(self) -> None:
+        """Find out where the ledger lies in this process."""
+        self._place = read_place(whereabouts.told().server_of(self._url))
+        self.location = self._place.location
+
+    # The lease
+
+    @property
+    def _registered(self) -> bool:
+        return self._renewal is not None and self._renewal.works
+
+    def _renew(self) -> None:
+        if not self._renew_here():
+            self._look_at_server()
+            if not self._renew_here():
+                raise Lost(Elsewhere("the address leads to several servers"))
+
+    def _renew_here(self) -> bool:
+        """Renew the lease on the server that this process knows; False: it met another one."""
+        server, until, last = self._witness.renewing()
+        parameters = {
+            **HOLDERS.named(HOLDERS.row(self._record)),
+            "lease_seconds": self._place.lease_seconds,
+            "server": server,
+            "lease_until": until,
+        }
+        with self._connections.use() as connection:
+            renewed = connection.execute(self._sql(SQL["renew_lease"]), parameters).fetchone()
+        if renewed is None:
+            return False
+        until, had_run_out = renewed
+        self._witness.lease_renewed(until, had_run_out=had_run_out, after=last)
+        return True
+
+    def _look_at_server(self) -> None:
+        """Look at a server that this process does not know, before anything is written to it."""
+        with self._witness.committing:
+            found = self.open_reviews() if self._witness.look() else []
+            for review in found:
+                if review.kind is ReviewKind.RESTORED and review.status is ReviewStatus.OPEN:
+                    closed = review.closed("processes that vouched", now=review.opened_at)
+                    write = ReviewWrite(closed, review.version)
+                    # One that is decided at this moment frees its run, too.
+                    self._commits.commit_many(
+                        [Commit(workflow_id=review.identity.workflow_id, reviews=(write,))]
+                    )
+
+    def _renew_lease(self) -> None:
+        """In the background, every so often."""
+        if self._closed and not self._held:
+            renewal = self._renewal
+            if renewal is not None:
+                renewal.stop()
+            return
+        try:
+            patiently(self._renew, patience_seconds=self._place.lease_seconds / 4)
+        except (Lost, psycopg.Error) as error:
+            raise store_error(error, self._place) from None
+        finally:
+            if self._closed:
+                self._connections.close()
+
+    # Reading
+
+    def _skipped(self, graphs: Collection[str]) -> list[str]:
+        return list(graphs)
+
+    def _read(self, sql: str, parameters: Parameters) -> list[Any]:
+        self._in_this_process()
+        if storable(parameters) is not parameters:
+            # What cannot be stored is not stored.
+            return []
+        wanted = self._sql(sql)
+
+        def ask() -> list[Any]:
+            with self._connections.use() as connection:
+                return connection.execute(wanted, parameters).fetchall()
+
+        try:
+            return self._retrying(ask)
+        except UnicodeEncodeError:
+            return []
+
+    def _retrying(self, action: Callable[[], T]) -> T:
+        """Do what changes nothing when it is done again, until the database is there."""
+        try:
+            return patiently(action, patience_seconds=self._patience_seconds)
+        except (Lost, psycopg.Error) as error:
+            raise store_error(error, self._place) from None
+
+    def _sql(self, sql: str) -> str:
+        return in_schema(sql, self._place.schema)
+
+    # Writing
+
+    def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
+        with self._witness.committing:
+            outcomes = self._commits.commit_many(commits)
+            for commit, outcome in zip(commits, outcomes, strict=True):
+                if outcome is None:
+                    self._witness.remember(commit)
+                self._remember_holding(commit, outcome)
+        return outcomes
+
+    def _remember_holding(self, commit: Commit, outcome: BaseException | None) -> None:
+        claim, update = commit.claim, commit.run
+        if outcome is None and claim is not None and claim.run.holder_id == self._record.holder_id:
+            self._held.add(commit.workflow_id)
+        released = outcome is None and update is not None and update.release
+        if released or isinstance(outcome, Fenced):
+            self._held.discard(commit.workflow_id)
+        if isinstance(outcome, Fenced):
+            self._witness.overtaken(commit.workflow_id)
+
+
+_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
+_inherited: list[Any] = []
+"""What belongs to the parent of this process; closed here, it would be closed there."""
+
+
+def _after_fork_in_child() -> None:
+    for store in list(_stores):
+        # Another thread of the parent may have held them, and does not exist here.
+        store._reopening = threading.Lock()
+        store._leasing = threading.Lock()
+
+
+def _say_goodbye() -> None:
+    """Let the server know that this process ends; its leases run out, or its death is proven."""
+    for store in list(_stores):
+        if store._pid == os.getpid():
+            store._connections.close()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_say_goodbye)

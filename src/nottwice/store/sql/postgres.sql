@@ -1,0 +1,174 @@
+-- What PostgreSQL spells in its own way; see shared.sql. Parameters that are lists are arrays.
+
+-- :_has_come
+EXISTS (
+      SELECT 1 FROM json_array_elements(waits_json::json) AS wait
+       WHERE CASE wait ->> 'kind'
+        WHEN 'review' THEN NOT EXISTS (
+          SELECT 1 FROM nottwice.reviews AS v
+           WHERE v.review_id = wait ->> 'subject' AND v.status = 'open')
+        WHEN 'event' THEN EXISTS (
+          SELECT 1 FROM nottwice.events AS e
+           WHERE e.workflow_id = r.workflow_id
+             AND e.name = wait ->> 'subject' AND e.received_by IS NULL)
+        WHEN 'child' THEN NOT EXISTS (
+          SELECT 1 FROM nottwice.runs AS child
+           WHERE child.workflow_id = wait ->> 'subject'
+             AND child.status IN ('running', 'waiting'))
+        ELSE false END)
+
+-- :_kinds
+(SELECT string_agg(DISTINCT CASE WHEN EXISTS (
+      SELECT 1 FROM nottwice.reviews AS v WHERE wait ->> 'kind' = 'review'
+         AND v.review_id = wait ->> 'subject' AND v.status = 'decided')
+    THEN 'decided' ELSE wait ->> 'kind' END, ',')
+    FROM json_array_elements(waits_json::json) AS wait)
+
+-- :_steps_status
+steps.status
+
+-- :runs
+SELECT {runs} FROM nottwice.runs WHERE true {where}
+ ORDER BY updated_at DESC, workflow_id DESC LIMIT :limit
+
+-- :last_visits
+SELECT * FROM (
+  SELECT DISTINCT ON (node_id) {steps}, count(*) OVER (PARTITION BY node_id), ordinal AS last_ordinal
+    FROM nottwice.steps WHERE workflow_id = :workflow_id ORDER BY node_id, ordinal DESC) AS last
+ ORDER BY last_ordinal
+
+-- What is due by the clock of whoever asks, and what can go on although it was written by a clock
+-- that is ahead of that one.
+-- :_can_go_on
+SELECT {runs}, ready_at FROM nottwice.runs WHERE graph_id <> ALL(:without::text[])
+
+-- :queued_runs
+SELECT * FROM (
+  ({_can_go_on} AND ready_at <= :now AND epoch = 0 ORDER BY ready_at, workflow_id LIMIT :limit)
+   UNION ALL
+  ({_can_go_on} AND ready_at > :now AND ready_at IS DISTINCT FROM wake_at AND epoch = 0
+    ORDER BY ready_at, workflow_id LIMIT :limit)) AS ready
+ ORDER BY ready_at, workflow_id LIMIT :limit
+
+-- :ready_runs
+SELECT * FROM (
+  ({_can_go_on} AND ready_at <= :now AND epoch > 0 ORDER BY ready_at, workflow_id LIMIT :limit)
+   UNION ALL
+  ({_can_go_on} AND ready_at > :now AND ready_at IS DISTINCT FROM wake_at AND epoch > 0
+    ORDER BY ready_at, workflow_id LIMIT :limit)) AS ready
+ ORDER BY ready_at, workflow_id LIMIT :limit
+
+-- :holder
+SELECT {_holder_columns}, lease_until > clock_timestamp() FROM nottwice.holders
+ WHERE holder_id = :holder_id
+
+-- A lease proves the life of a holder here, and not a lock on a file.
+-- :_holder_columns
+holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since, NULL
+
+-- Only on the server that this process knows: what it finds on another one tells what that has lost.
+-- :renew_lease
+INSERT INTO nottwice.holders AS h (
+    holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since, lease_until)
+SELECT :holder_id, :host, :machine_id, :boot_id, :pid_namespace, :pid, :pid_started, :since,
+       clock_timestamp() + :lease_seconds * interval '1 second'
+ WHERE {_here}
+ON CONFLICT (holder_id) DO UPDATE SET lease_until = excluded.lease_until
+RETURNING to_char(h.lease_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US"+00"'),
+          coalesce(:lease_until::timestamptz < clock_timestamp(), false)
+
+-- As one that is asked whether a copy is whole, and never vouches for it (postgres/failover.py).
+-- :object_to_copy
+INSERT INTO nottwice.holders (
+    holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since, lease_until, asked)
+VALUES (:holder_id, :host, :machine_id, :boot_id, :pid_namespace, :pid, :pid_started, :since,
+        clock_timestamp(), :asked)
+ON CONFLICT (holder_id) DO UPDATE SET asked = excluded.asked
+
+-- Whether this is the server that a commit is meant for, by when it started (postgres/failover.py).
+-- :_here
+pg_postmaster_start_time() = :server::timestamptz
+
+-- What a commit locks and reads before it is decided
+
+-- Nobody waits for ever behind a connection that is stuck in the middle of a transaction.
+-- :begin
+BEGIN ISOLATION LEVEL READ COMMITTED
+
+-- :limits
+SELECT set_config('lock_timeout', :lock_timeout, true),
+       set_config('idle_in_transaction_session_timeout', '20s', true),
+       current_setting('synchronous_commit'), {_here}
+
+-- :take_turns
+SELECT pg_advisory_xact_lock(number) FROM unnest(:numbers::bigint[]) AS number
+
+-- :runs_for_commit
+SELECT {runs}, head, in_doubt_from FROM nottwice.runs
+ WHERE workflow_id = ANY(:runs) ORDER BY workflow_id FOR UPDATE
+
+-- :heads
+SELECT workflow_id, head FROM nottwice.runs WHERE workflow_id = ANY(:runs)
+
+-- Of each run the newest checkpoint, besides those that are about to be dropped.
+-- :newest_but
+SELECT c.workflow_id, max(c.version) FROM nottwice.checkpoints AS c
+ WHERE c.workflow_id = ANY(:runs)
+   AND NOT EXISTS (SELECT 1 FROM unnest(:dropped_of::text[], :dropped::bigint[]) AS w(run, version)
+                    WHERE w.run = c.workflow_id AND w.version = c.version)
+ GROUP BY c.workflow_id
+
+-- :known_calls
+SELECT {t.tool_call_results} FROM nottwice.tool_call_results AS t
+  JOIN unnest(:runs::text[], :nodes::text[], :checkpoints::text[], :tools::text[], :hashes::text[])
+       AS w(workflow_id, node_id, checkpoint_id, tool_name, input_hash)
+ USING (workflow_id, node_id, checkpoint_id, tool_name, input_hash)
+
+-- :key_conflicts
+SELECT t.* FROM unnest(:tools::text[], :keys::text[], :hashes::text[]) AS w(tool_name, key, input_hash)
+ CROSS JOIN LATERAL (
+   SELECT {tool_call_results} FROM nottwice.tool_call_results
+    WHERE tool_name = w.tool_name AND idempotency_key = w.key AND input_hash <> w.input_hash
+    LIMIT 1) AS t
+
+-- The run that a review holds back, if it does. Questions and approvals hold back only who asked, so
+-- that a thousand branches can ask at once; but one of them may be decided with an abort. The same
+-- words as in the index reviews_blocking.
+-- :_blocked_run
+CASE WHEN status IN ('open', 'decided')
+ AND (kind NOT IN ('question', 'approval') OR strpos(decision_json, '"abort"') > 0)
+ THEN workflow_id END
+
+-- :blocking_reviews
+SELECT {reviews} FROM nottwice.reviews WHERE {_blocked_run} = ANY(:runs)
+
+-- :known_reviews
+SELECT {reviews} FROM nottwice.reviews WHERE review_id = ANY(:reviews)
+
+-- :known_events
+SELECT {e.events} FROM nottwice.events AS e
+  JOIN unnest(:runs::text[], :events::text[]) AS w(workflow_id, event_id)
+ USING (workflow_id, event_id)
+
+-- :known_charges
+SELECT {c.charges} FROM nottwice.charges AS c
+  JOIN unnest(:meters::text[], :since::bigint[]) AS w(meter, since)
+    ON c.meter = w.meter AND c.at > w.since
+ WHERE {_counts}
+
+-- :remove_calls
+DELETE FROM nottwice.tool_call_results AS t
+ USING unnest(:runs::text[], :nodes::text[], :checkpoints::text[], :tools::text[], :hashes::text[])
+       AS w(workflow_id, node_id, checkpoint_id, tool_name, input_hash)
+ WHERE (t.workflow_id, t.node_id, t.checkpoint_id, t.tool_name, t.input_hash)
+     = (w.workflow_id, w.node_id, w.checkpoint_id, w.tool_name, w.input_hash)
+
+-- once: a hash of everything that makes two items one; the texts may be too long for an index.
+-- :add_evidence
+INSERT INTO nottwice.evidence ({evidence}, once) VALUES ({:evidence}, :once) ON CONFLICT DO NOTHING
+
+-- :add_audit
+INSERT INTO nottwice.audit ({audit}, once) VALUES ({:audit}, :once) ON CONFLICT DO NOTHING
+
+-- :known_audit
+SELECT count(*) FROM nottwice.audit WHERE workflow_id = :workflow_id AND once = ANY(:onces)

@@ -1,0 +1,527 @@
+-- What a ledger on SQL is asked, and what a commit writes: each statement once, by its name.
+--
+-- Both databases understand these; sqlite.sql and postgres.sql hold what they spell differently.
+-- Tables are written as PostgreSQL has them, and parameters as :name. Filled in when nottwice
+-- starts (statements.py): {runs} stands for all columns of a table, {r.runs} for the same of an
+-- alias, {:runs} for a parameter for each, {?runs} for the same in the order of a row (quicker, for
+-- what every step writes), {excluded.runs} for what an upsert sets, {_name} for a part that has a
+-- name of its own, and {where} for conditions that a question may have.
+
+-- Calls
+
+-- :call
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
+   AND tool_name = :tool_name AND input_hash = :input_hash
+
+-- :calls
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id ORDER BY created_at, arrival LIMIT :limit
+
+-- :_place_of_call
+SELECT created_at, arrival FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
+   AND tool_name = :tool_name AND input_hash = :input_hash
+
+-- :calls_after
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id AND (created_at, arrival) > ({_place_of_call})
+ ORDER BY created_at, arrival LIMIT :limit
+
+-- :last_calls
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id ORDER BY created_at DESC, arrival DESC LIMIT :limit
+
+-- :calls_before
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id AND (created_at, arrival) < ({_place_of_call})
+ ORDER BY created_at DESC, arrival DESC LIMIT :limit
+
+-- :count_calls
+SELECT count(*) FROM nottwice.tool_call_results WHERE workflow_id = :workflow_id
+
+-- :calls_in_doubt
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id AND status IN ('PENDING', 'UNKNOWN')
+   AND created_at >= (SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id)
+ ORDER BY created_at, arrival
+
+-- Runs that are over have no call in doubt, and are most of what a ledger grows by. SQLite keeps to
+-- the order of a CROSS JOIN.
+-- :all_calls_in_doubt
+SELECT {t.tool_call_results} FROM nottwice.runs AS r CROSS JOIN nottwice.tool_call_results AS t
+ WHERE t.workflow_id = r.workflow_id AND t.created_at >= r.in_doubt_from
+   AND r.status IN ('running', 'waiting', 'failed', 'aborted')
+   AND t.status IN ('PENDING', 'UNKNOWN')
+ ORDER BY t.created_at, t.arrival
+
+-- :calls_under
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id AND node_id >= :node_id AND node_id < :beyond
+ ORDER BY created_at, arrival
+
+-- :calls_of_visit
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id AND node_id >= :node_id AND node_id < :beyond
+   AND (checkpoint_id = :checkpoint_id
+        OR checkpoint_id >= :inside_from AND checkpoint_id < :inside_to)
+ ORDER BY created_at, arrival
+
+-- :last_use_of_key
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE tool_name = :tool_name AND idempotency_key = :idempotency_key
+ ORDER BY created_at DESC, arrival DESC LIMIT 1
+
+-- What there is: the same conditions as where it is read.
+-- :standing
+SELECT EXISTS (
+         SELECT 1 FROM nottwice.tool_call_results
+          WHERE workflow_id = :workflow_id AND status IN ('PENDING', 'UNKNOWN')
+            AND created_at >= (
+              SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id)),
+       EXISTS (
+         SELECT 1 FROM nottwice.reviews
+          WHERE workflow_id = :workflow_id AND status IN ('open', 'decided')),
+       EXISTS (SELECT 1 FROM nottwice.events WHERE workflow_id = :workflow_id),
+       EXISTS (SELECT 1 FROM nottwice.audit WHERE workflow_id = :ledger),
+       (SELECT coalesce(max(ordinal), 0) FROM nottwice.steps WHERE workflow_id = :workflow_id)
+
+-- Steps
+
+-- :step
+SELECT {steps} FROM nottwice.steps
+ WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
+
+-- :steps
+SELECT {steps} FROM nottwice.steps
+ WHERE workflow_id = :workflow_id AND ordinal > :ordinal ORDER BY ordinal
+
+-- :steps_in_progress
+SELECT {steps} FROM nottwice.steps
+ WHERE workflow_id = :workflow_id AND +ordinal > :ordinal AND node_id = :node_id
+   AND status = 'in_progress' ORDER BY ordinal
+
+-- Reviews, evidence, audit
+
+-- :review
+SELECT {reviews} FROM nottwice.reviews WHERE review_id = :review_id
+
+-- :reviews
+SELECT {reviews} FROM nottwice.reviews
+ WHERE workflow_id = :workflow_id ORDER BY opened_at, review_id
+
+-- :all_reviews
+SELECT {reviews} FROM nottwice.reviews ORDER BY opened_at, review_id
+
+-- :open_reviews
+SELECT {reviews} FROM nottwice.reviews
+ WHERE workflow_id = :workflow_id AND status IN ('open', 'decided') ORDER BY opened_at, review_id
+
+-- :all_open_reviews
+SELECT {reviews} FROM nottwice.reviews
+ WHERE status IN ('open', 'decided') ORDER BY opened_at, review_id
+
+-- :find_reviews
+SELECT {reviews} FROM nottwice.reviews
+ WHERE substr(review_id, 1, length(CAST(:prefix AS text))) = CAST(:prefix AS text)
+ ORDER BY review_id
+
+-- :count_open_reviews
+SELECT status, count(*) FROM nottwice.reviews
+ WHERE status IN ('open', 'decided') GROUP BY status
+
+-- :oldest_reviews
+SELECT {reviews} FROM nottwice.reviews
+ WHERE status = 'open' ORDER BY opened_at, review_id LIMIT :limit
+
+-- :evidence
+SELECT {evidence} FROM nottwice.evidence
+ WHERE workflow_id = :workflow_id AND (CAST(:call_id AS text) IS NULL OR call_id = :call_id)
+ ORDER BY at, arrival
+
+-- :audit
+SELECT {audit} FROM nottwice.audit WHERE workflow_id = :workflow_id ORDER BY at, arrival
+
+-- :whole_audit
+SELECT {audit} FROM nottwice.audit ORDER BY at, arrival
+
+-- All that there is, table by table: what a question is answered from that has no statement.
+-- :whole_runs
+SELECT {runs} FROM nottwice.runs
+-- :whole_tool_call_results
+SELECT {tool_call_results} FROM nottwice.tool_call_results ORDER BY arrival
+-- :whole_steps
+SELECT {steps} FROM nottwice.steps
+-- :whole_reviews
+SELECT {reviews} FROM nottwice.reviews
+-- :whole_evidence
+SELECT {evidence} FROM nottwice.evidence ORDER BY arrival
+-- :whole_charges
+SELECT {charges} FROM nottwice.charges
+-- :whole_checkpoints
+SELECT {checkpoints} FROM nottwice.checkpoints
+-- :whole_events
+SELECT {events} FROM nottwice.events ORDER BY arrival
+-- :whole_graphs
+SELECT {graphs} FROM nottwice.graphs
+
+-- Charges. Those of calls that failed for good count only if they are meant to: rules.charged.
+
+-- :_counts
+(c.if_failed <> 0 OR NOT EXISTS (
+   SELECT 1 FROM nottwice.tool_call_results AS t
+    WHERE t.workflow_id = c.workflow_id AND t.node_id = c.node_id
+      AND t.checkpoint_id = c.checkpoint_id AND t.tool_name = c.tool_name
+      AND t.input_hash = c.input_hash AND t.status = 'FAILED' AND t.retry_at IS NULL))
+
+-- :charged
+SELECT CAST(coalesce(sum(amount), 0) AS bigint) FROM nottwice.charges AS c
+ WHERE meter = :meter AND at > :since AND call_id <> :besides AND {_counts}
+
+-- Checkpoints, events, graphs
+
+-- A version that is turned rests on a later one, and that one on what is not turned before it.
+-- :chain
+SELECT {c.checkpoints} FROM nottwice.checkpoints AS w
+  LEFT JOIN nottwice.checkpoints AS later ON later.workflow_id = w.workflow_id
+   AND later.version = w.snapshot AND w.snapshot > w.version
+  JOIN nottwice.checkpoints AS c ON c.workflow_id = w.workflow_id
+ WHERE w.workflow_id = :workflow_id AND w.version = :version
+   AND c.version >= coalesce(
+         later.snapshot, CASE WHEN w.snapshot < w.version THEN w.snapshot ELSE w.version END)
+   AND c.version <= CASE WHEN w.snapshot > w.version THEN w.snapshot ELSE w.version END
+   AND (c.snapshot <= c.version OR c.version >= w.version)
+ ORDER BY c.version
+
+-- :newest_chain
+SELECT {checkpoints} FROM nottwice.checkpoints
+ WHERE workflow_id = :workflow_id AND snapshot <= version
+   AND version >= (SELECT snapshot FROM nottwice.checkpoints
+                    WHERE workflow_id = :workflow_id ORDER BY version DESC LIMIT 1)
+ ORDER BY version
+
+-- Without their texts.
+-- :versions
+SELECT workflow_id, version, snapshot, node_id, created_at, '', NULL FROM nottwice.checkpoints
+ WHERE workflow_id = :workflow_id ORDER BY version
+
+-- :events
+SELECT {events} FROM nottwice.events
+ WHERE workflow_id = :workflow_id AND (CAST(:name AS text) IS NULL OR name = :name)
+ ORDER BY sent_at, arrival
+
+-- :event
+SELECT {events} FROM nottwice.events WHERE workflow_id = :workflow_id AND event_id = :event_id
+
+-- :graph
+SELECT {graphs} FROM nottwice.graphs WHERE graph_id = :graph_id
+
+-- :graphs
+SELECT {graphs} FROM nottwice.graphs ORDER BY graph_id
+
+-- Runs
+
+-- :run
+SELECT {runs} FROM nottwice.runs WHERE workflow_id = :workflow_id
+
+-- :children
+SELECT {runs} FROM nottwice.runs WHERE parent_id = :parent_id ORDER BY created_at, workflow_id
+
+-- :holders_of_runs
+SELECT DISTINCT holder_id FROM nottwice.runs
+ WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id
+
+-- :runs_held_by
+SELECT {runs} FROM nottwice.runs
+ WHERE holder_id = :holder_id AND graph_id IS NOT NULL ORDER BY claimed_at, workflow_id
+
+-- :expired_runs
+SELECT {runs} FROM nottwice.runs
+ WHERE root_id IS NULL AND workflow_id > :after
+   AND ((status IN ('completed', 'failed', 'aborted') AND updated_at < :ended_before)
+        OR (status = 'removed' AND wake_at <= :due_before))
+ ORDER BY workflow_id LIMIT :limit
+
+-- What a list of runs may be asked for.
+-- :_with_prefix
+ AND substr(workflow_id, 1, length(CAST(:prefix AS text))) = CAST(:prefix AS text)
+-- :_of_graph
+ AND (graph_id = :graph OR rtrim(graph_id, '0123456789.') = CAST(:graph AS text) || '@')
+-- :_of_status
+ AND status = :status
+-- :_only_queued
+ AND epoch = 0
+-- :_not_queued
+ AND epoch > 0
+-- :_before
+ AND (updated_at, workflow_id) < (:before_at, :before_id)
+
+-- Each of the two is grouped in the order of an index.
+-- :count_runs
+SELECT status, NULL, count(*), sum(CASE WHEN epoch = 0 THEN 1 ELSE 0 END) FROM nottwice.runs
+ WHERE status <> 'running' {where} GROUP BY status
+ UNION ALL
+SELECT status, holder_id, count(*), sum(CASE WHEN epoch = 0 THEN 1 ELSE 0 END) FROM nottwice.runs
+ WHERE status = 'running' {where} GROUP BY status, holder_id
+
+-- How runs stand, by version. Most are over: those of graphs are counted in an index alone, and of
+-- the others the input, which says their version, is read when they are grouped.
+-- :_plain_input
+CASE WHEN graph_id IS NULL THEN input_json END
+
+-- :_groups_over
+SELECT graph_id, NULL AS plain_input, status, false, '' AS kinds, false, count(*), CAST(0 AS bigint)
+  FROM nottwice.runs
+ WHERE status IN ('completed', 'aborted', 'removed') AND graph_id IS NOT NULL {where}
+ GROUP BY graph_id, status
+ UNION ALL
+SELECT NULL, input_json, status, false, '', false, count(*), CAST(0 AS bigint) FROM nottwice.runs
+ WHERE graph_id IS NULL AND status IN ('completed', 'aborted', 'removed') {where}
+ GROUP BY input_json, status
+ UNION ALL
+
+-- :_is_told
+(coalesce(wake_at <= :now, false) OR {_has_come})
+
+-- :groups
+SELECT graph_id, {_plain_input}, status, epoch = 0, '', false, count(*), min(created_at)
+  FROM nottwice.runs
+ WHERE status IN ('running', 'failed') {where}
+ GROUP BY 1, 2, 3, 4
+ UNION ALL
+SELECT graph_id, plain_input, 'waiting', false, kinds, told, count(*), min(created_at) FROM (
+  SELECT graph_id, created_at, {_plain_input} AS plain_input, {_kinds} AS kinds, {_is_told} AS told
+    FROM nottwice.runs AS r WHERE status = 'waiting' {where}) AS waiting
+ GROUP BY graph_id, plain_input, kinds, told
+
+-- :groups_and_those_over
+{_groups_over} {groups}
+
+-- :told_runs
+SELECT {runs} FROM nottwice.runs AS r WHERE status = 'waiting' AND {_is_told} {where}
+ ORDER BY updated_at DESC, workflow_id DESC LIMIT :limit
+
+-- What a commit writes
+
+-- :add_call
+INSERT INTO nottwice.tool_call_results ({tool_call_results}) VALUES ({?tool_call_results})
+
+-- What identifies a call, its key, class and arguments are never updated (P9).
+-- :change_call
+UPDATE nottwice.tool_call_results
+   SET {changing}, writes = :writes, seal = :seal
+ WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
+   AND tool_name = :tool_name AND input_hash = :input_hash
+
+-- :put_run
+INSERT INTO nottwice.runs ({runs}) VALUES ({:runs})
+ON CONFLICT (workflow_id) DO UPDATE SET {excluded.runs}
+
+-- A run that is held, or over, is not ready (see ready_since); no statement need find that out.
+-- :put_held_run
+INSERT INTO nottwice.runs ({runs}) VALUES ({:runs})
+ON CONFLICT (workflow_id) DO UPDATE SET {excluded.runs}, ready_at = NULL
+
+-- :update_run
+UPDATE nottwice.runs
+   SET status = :status, updated_at = :updated_at, failure_json = :failure_json,
+       waits_json = :waits_json, wake_at = :wake_at
+ WHERE workflow_id = :workflow_id
+
+-- :release_run
+UPDATE nottwice.runs
+   SET status = :status, updated_at = :updated_at, failure_json = :failure_json,
+       waits_json = :waits_json, wake_at = :wake_at, holder_id = NULL
+ WHERE workflow_id = :workflow_id
+
+-- :end_run
+UPDATE nottwice.runs
+   SET status = :status, updated_at = :updated_at, failure_json = :failure_json,
+       waits_json = :waits_json, wake_at = :wake_at, holder_id = NULL, ready_at = NULL
+ WHERE workflow_id = :workflow_id
+
+-- :bind_run
+UPDATE nottwice.runs SET graph_id = :graph_id, seal = :seal WHERE workflow_id = :workflow_id
+
+-- :put_head
+UPDATE nottwice.runs SET head = :head WHERE workflow_id = :workflow_id
+
+-- Since when a run can go on that nobody holds: the same as rules.ready_since, except that it equals
+-- wake_at only if nothing but time has to pass.
+-- :ready_since
+UPDATE nottwice.runs AS r SET ready_at = CASE
+    WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
+    WHEN status = 'running' THEN updated_at
+    WHEN status <> 'waiting' THEN NULL
+    WHEN {_has_come}
+    THEN CASE WHEN wake_at = updated_at THEN updated_at - 1 ELSE updated_at END
+    ELSE wake_at END
+ WHERE workflow_id = :workflow_id
+
+-- Nothing that a holder is told matters while it holds the run.
+-- :ready_unless_held
+{ready_since} AND holder_id IS NULL
+
+-- :doubt_again
+UPDATE nottwice.runs SET in_doubt_from = :in_doubt_from WHERE workflow_id = :workflow_id
+
+-- :doubt_begins
+UPDATE nottwice.runs AS r SET in_doubt_from = coalesce(
+    (SELECT min(created_at) FROM nottwice.tool_call_results
+      WHERE workflow_id = r.workflow_id AND created_at >= r.in_doubt_from
+        AND status IN ('PENDING', 'UNKNOWN')),
+    (SELECT max(created_at) FROM nottwice.tool_call_results WHERE workflow_id = r.workflow_id),
+    in_doubt_from)
+ WHERE workflow_id = :workflow_id
+
+-- A commit that another one overtook may still carry the mark of before: what is done stays done.
+-- :_step_known
+ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE
+   SET status = excluded.status, finished_at = excluded.finished_at,
+       failure_json = excluded.failure_json, output_file = excluded.output_file,
+       seal = excluded.seal
+ WHERE {_steps_status} <> 'done'
+
+-- :put_step
+INSERT INTO nottwice.steps ({steps}) VALUES ({?steps}) {_step_known}
+
+-- :add_review
+INSERT INTO nottwice.reviews ({reviews}) VALUES ({:reviews})
+
+-- Only what a decision, its use or its end changes: an operator may write no other column.
+-- :change_review
+UPDATE nottwice.reviews
+   SET status = :status, version = :version, decision_json = :decision_json,
+       closed_by = :closed_by, closed_at = :closed_at, seal = :seal
+ WHERE workflow_id = :workflow_id AND review_id = :review_id
+
+-- :_checkpoint_known
+ON CONFLICT (workflow_id, version) DO UPDATE
+   SET snapshot = excluded.snapshot, node_id = excluded.node_id,
+       created_at = excluded.created_at, state_json = excluded.state_json, seal = excluded.seal
+
+-- :put_checkpoint
+INSERT INTO nottwice.checkpoints ({checkpoints}) VALUES ({?checkpoints}) {_checkpoint_known}
+
+-- :drop_checkpoint
+DELETE FROM nottwice.checkpoints WHERE workflow_id = :workflow_id AND version = :version
+
+-- :add_event
+INSERT INTO nottwice.events ({events}) VALUES ({:events}) ON CONFLICT DO NOTHING
+
+-- :take_event
+UPDATE nottwice.events SET received_by = :received_by, received_at = :received_at, seal = :seal
+ WHERE workflow_id = :workflow_id AND event_id = :event_id
+
+-- :add_graph
+INSERT INTO nottwice.graphs ({graphs}) VALUES ({:graphs}) ON CONFLICT DO NOTHING
+
+-- :put_charge
+INSERT INTO nottwice.charges ({charges}) VALUES ({:charges})
+ON CONFLICT (meter, call_id) DO UPDATE
+   SET at = excluded.at, amount = excluded.amount, if_failed = excluded.if_failed,
+       seal = excluded.seal
+
+-- What retention removes. Audit entries are never removed.
+
+-- :remove_step
+DELETE FROM nottwice.steps
+ WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
+
+-- :remove_steps
+DELETE FROM nottwice.steps WHERE workflow_id = :workflow_id
+-- :remove_checkpoints
+DELETE FROM nottwice.checkpoints WHERE workflow_id = :workflow_id
+-- :remove_events
+DELETE FROM nottwice.events WHERE workflow_id = :workflow_id
+-- :remove_reviews
+DELETE FROM nottwice.reviews WHERE workflow_id = :workflow_id
+-- :remove_evidence
+DELETE FROM nottwice.evidence WHERE workflow_id = :workflow_id
+
+-- Looking for what does not fit in a sealed ledger, and sealing what is there (seal_walk.py)
+
+-- :head
+SELECT head FROM nottwice.runs WHERE workflow_id = :workflow_id
+
+-- :run_and_head
+SELECT {runs}, head FROM nottwice.runs WHERE workflow_id = :workflow_id
+
+-- :totals
+SELECT count(*), coalesce(sum(writes), 0) FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id
+
+-- :newest_version
+SELECT max(version) FROM nottwice.checkpoints WHERE workflow_id = :workflow_id
+
+-- A run may be told of an event before it exists; but only a run that exists takes one.
+-- :strays
+SELECT workflow_id FROM nottwice.tool_call_results
+  WHERE workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
+ UNION SELECT workflow_id FROM nottwice.steps
+  WHERE workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
+ UNION SELECT workflow_id FROM nottwice.reviews
+  WHERE workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
+ UNION SELECT workflow_id FROM nottwice.evidence
+  WHERE workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
+ UNION SELECT workflow_id FROM nottwice.charges
+  WHERE workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
+ UNION SELECT workflow_id FROM nottwice.checkpoints
+  WHERE workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
+ UNION SELECT workflow_id FROM nottwice.events
+  WHERE received_by IS NOT NULL AND workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
+
+-- :early_events
+SELECT {events} FROM nottwice.events
+ WHERE workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
+
+-- All rows of a run in one table, in the order in which they came where that matters.
+-- :all_tool_call_results_of_run
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id ORDER BY arrival
+-- :all_steps_of_run
+SELECT {steps} FROM nottwice.steps WHERE workflow_id = :workflow_id
+-- :all_reviews_of_run
+SELECT {reviews} FROM nottwice.reviews WHERE workflow_id = :workflow_id
+-- :all_evidence_of_run
+SELECT {evidence} FROM nottwice.evidence WHERE workflow_id = :workflow_id ORDER BY arrival
+-- :all_audit_of_run
+SELECT {audit} FROM nottwice.audit WHERE workflow_id = :workflow_id ORDER BY arrival
+-- :all_charges_of_run
+SELECT {charges} FROM nottwice.charges WHERE workflow_id = :workflow_id
+-- :all_checkpoints_of_run
+SELECT {checkpoints} FROM nottwice.checkpoints WHERE workflow_id = :workflow_id
+-- :all_events_of_run
+SELECT {events} FROM nottwice.events WHERE workflow_id = :workflow_id ORDER BY arrival
+
+-- :mark_tool_call_results
+UPDATE nottwice.tool_call_results SET nth = :nth, seal = :seal
+ WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
+   AND tool_name = :tool_name AND input_hash = :input_hash
+-- :mark_runs
+UPDATE nottwice.runs SET seal = :seal WHERE workflow_id = :workflow_id
+-- :mark_graphs
+UPDATE nottwice.graphs SET seal = :seal WHERE graph_id = :graph_id
+-- :mark_steps
+UPDATE nottwice.steps SET seal = :seal
+ WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
+-- :mark_reviews
+UPDATE nottwice.reviews SET seal = :seal
+ WHERE workflow_id = :workflow_id AND review_id = :review_id
+-- :mark_evidence
+UPDATE nottwice.evidence SET seal = :seal
+ WHERE workflow_id = :workflow_id AND call_id = :call_id AND attempt_id = :attempt_id AND at = :at
+   AND source = :source AND text = :text
+-- :mark_audit
+UPDATE nottwice.audit SET seal = :seal
+ WHERE workflow_id = :workflow_id AND at = :at AND who = :who AND action = :action
+   AND subject = :subject AND why = :why
+-- :mark_charges
+UPDATE nottwice.charges SET seal = :seal
+ WHERE meter = :meter AND call_id = :call_id
+-- :mark_checkpoints
+UPDATE nottwice.checkpoints SET seal = :seal
+ WHERE workflow_id = :workflow_id AND version = :version
+-- :mark_events
+UPDATE nottwice.events SET seal = :seal
+ WHERE workflow_id = :workflow_id AND event_id = :event_id

@@ -1,0 +1,174 @@
+-- What SQLite spells in its own way; see shared.sql.
+
+-- :_has_come
+EXISTS (
+      SELECT 1 FROM json_each(waits_json) AS wait
+       WHERE CASE json_extract(wait.value, '$.kind')
+        WHEN 'review' THEN NOT EXISTS (
+          SELECT 1 FROM nottwice.reviews AS v
+           WHERE v.review_id = json_extract(wait.value, '$.subject') AND v.status = 'open')
+        WHEN 'event' THEN EXISTS (
+          SELECT 1 FROM nottwice.events AS e
+           WHERE e.workflow_id = r.workflow_id
+             AND e.name = json_extract(wait.value, '$.subject') AND e.received_by IS NULL)
+        WHEN 'child' THEN NOT EXISTS (
+          SELECT 1 FROM nottwice.runs AS child
+           WHERE child.workflow_id = json_extract(wait.value, '$.subject')
+             AND child.status IN ('running', 'waiting'))
+        ELSE false END)
+
+-- :_kinds
+(SELECT group_concat(kind) FROM (
+    SELECT DISTINCT CASE WHEN EXISTS (
+        SELECT 1 FROM nottwice.reviews AS v WHERE json_extract(value, '$.kind') = 'review'
+           AND v.review_id = json_extract(value, '$.subject') AND v.status = 'decided')
+      THEN 'decided' ELSE json_extract(value, '$.kind') END AS kind FROM json_each(waits_json)))
+
+-- :_steps_status
+nottwice.steps.status
+
+-- The page is found in an index alone, and only what is on it is read (P171).
+-- :runs
+SELECT {runs} FROM nottwice.runs WHERE workflow_id IN (
+   SELECT workflow_id FROM nottwice.runs WHERE true {where}
+    ORDER BY updated_at DESC, workflow_id DESC LIMIT :limit)
+ ORDER BY updated_at DESC, workflow_id DESC
+
+-- SQLite takes the other columns from the row that has the greatest ordinal.
+-- :last_visits
+SELECT {steps}, count(*), max(ordinal) FROM nottwice.steps
+ WHERE workflow_id = :workflow_id GROUP BY node_id ORDER BY max(ordinal)
+
+-- :_can_go_on
+SELECT {runs}, ready_at FROM nottwice.runs
+ WHERE ready_at IS NOT NULL AND graph_id NOT IN (SELECT value FROM json_each(:without))
+
+-- Only a timer is a matter of the clock: a run that was written down by a clock that has been put
+-- back since must not wait until then.
+-- :queued_runs
+{_can_go_on} AND epoch = 0 ORDER BY ready_at, workflow_id LIMIT :limit
+
+-- :ready_runs
+SELECT * FROM (
+  {_can_go_on} AND epoch > 0 AND ready_at IS NOT wake_at
+   ORDER BY ready_at, workflow_id LIMIT :limit)
+ UNION ALL
+SELECT * FROM (
+  {_can_go_on} AND ready_at = wake_at AND ready_at <= :now
+   ORDER BY ready_at, workflow_id LIMIT :limit)
+ ORDER BY ready_at, workflow_id LIMIT :limit
+
+-- :holder
+SELECT {holders} FROM nottwice.holders WHERE holder_id = :holder_id
+
+-- :add_holder
+INSERT INTO nottwice.holders ({holders}) VALUES ({:holders}) ON CONFLICT DO NOTHING
+
+-- What a commit reads before it is decided
+
+-- :run_for_commit
+SELECT {runs}, head, in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id
+
+-- :fence_of_run
+SELECT holder_id, epoch, head, in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id
+
+-- :newest_but
+SELECT coalesce(max(version), -1) FROM nottwice.checkpoints
+ WHERE workflow_id = :workflow_id AND version NOT IN (SELECT value FROM json_each(:dropped))
+
+-- :key_conflict
+SELECT {tool_call_results} FROM nottwice.tool_call_results
+ WHERE tool_name = :tool_name AND idempotency_key = :idempotency_key
+   AND input_hash <> :input_hash LIMIT 1
+
+-- Questions and approvals hold back only who asked, so that a thousand branches can ask at once; but
+-- one of them may be decided with an abort. The same words as in the index of that name.
+-- :_may_block
+FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
+ WHERE workflow_id = :workflow_id AND status IN ('open', 'decided')
+   AND (kind NOT IN ('question', 'approval') OR instr(decision_json, '"abort"') > 0)
+
+-- :blocking_reviews
+SELECT {reviews} {_may_block} ORDER BY opened_at, review_id
+
+-- :remove_call
+DELETE FROM nottwice.tool_call_results
+ WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
+   AND tool_name = :tool_name AND input_hash = :input_hash
+
+-- Not OR IGNORE, which would drop in silence what a constraint refuses.
+-- :add_evidence
+INSERT INTO nottwice.evidence ({evidence}) VALUES ({:evidence}) ON CONFLICT DO NOTHING
+
+-- :add_audit
+INSERT INTO nottwice.audit ({audit}) VALUES ({:audit}) ON CONFLICT DO NOTHING
+
+-- The two commits of an effect in steady state, each as one statement that carries its preconditions
+-- along: it changes one row if they hold, and none if not (sqlite/quick.py). The first two are in
+-- every call. They name only the columns that matter, and their parameters by number: to hand a
+-- dict or Python's None over to SQLite takes longer than a tuple of numbers and texts.
+
+-- :quick_intent
+INSERT INTO nottwice.tool_call_results (
+    workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status,
+    replay_class, attempt, attempt_id, holder_id, started_at, args_json)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
+ WHERE EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = ?1 AND epoch = ?15 AND holder_id = ?16 AND in_doubt_from <= ?6)
+   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
+                    WHERE workflow_id = ?1 AND status IN ('open', 'decided')
+                      AND (kind NOT IN ('question', 'approval')
+                           OR instr(decision_json, '"abort"') > 0))
+ON CONFLICT DO NOTHING
+
+-- :quick_receipt
+UPDATE nottwice.tool_call_results
+   SET status = ?1, finished_at = ?2, result_json = ?3, result_kind = ?4,
+       failure_json = NULL, retry_at = NULL, settled_by = NULL
+ WHERE workflow_id = ?5 AND node_id = ?6 AND checkpoint_id = ?7 AND tool_name = ?8
+   AND input_hash = ?9 AND status = 'PENDING' AND attempt_id = ?10
+   AND EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = ?5 AND epoch = ?11 AND holder_id = ?12)
+
+-- The same for a row that says more than an intent usually does.
+-- :quick_call
+INSERT INTO nottwice.tool_call_results ({tool_call_results})
+SELECT {:tool_call_results}
+ WHERE EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = :workflow_id AND epoch = :fence_epoch
+                  AND holder_id = :fence_holder AND in_doubt_from <= :created_at)
+   AND NOT EXISTS (SELECT 1 {_may_block})
+ON CONFLICT DO NOTHING
+
+-- :quick_change
+UPDATE nottwice.tool_call_results
+   SET {changing}
+ WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
+   AND tool_name = :tool_name AND input_hash = :input_hash
+   AND status = :seen_status AND attempt_id = :seen_attempt
+   AND EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = :workflow_id AND epoch = :fence_epoch
+                  AND holder_id = :fence_holder AND in_doubt_from <= :created_at)
+
+-- The first two with a seal; the head of the run is written after it, in the same transaction.
+-- :sealed_intent
+INSERT INTO nottwice.tool_call_results (
+    workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status,
+    replay_class, attempt, attempt_id, holder_id, started_at, args_json, nth, writes, seal)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?17, ?18, ?19
+ WHERE EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = ?1 AND epoch = ?15 AND holder_id = ?16 AND in_doubt_from <= ?6)
+   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
+                    WHERE workflow_id = ?1 AND status IN ('open', 'decided')
+                      AND (kind NOT IN ('question', 'approval')
+                           OR instr(decision_json, '"abort"') > 0))
+ON CONFLICT DO NOTHING
+
+-- :sealed_receipt
+UPDATE nottwice.tool_call_results
+   SET status = ?1, finished_at = ?2, result_json = ?3, result_kind = ?4,
+       failure_json = NULL, retry_at = NULL, settled_by = NULL, nth = ?13, writes = ?14, seal = ?15
+ WHERE workflow_id = ?5 AND node_id = ?6 AND checkpoint_id = ?7 AND tool_name = ?8
+   AND input_hash = ?9 AND status = 'PENDING' AND attempt_id = ?10
+   AND EXISTS (SELECT 1 FROM nottwice.runs
+                WHERE workflow_id = ?5 AND epoch = ?11 AND holder_id = ?12)

@@ -1,0 +1,93 @@
+"""What does a process do whose ledger was taken away while it was writing to it? (P111)
+
+Somebody deleted or replaced the file, or its log; or, where a process cannot hold locks of its own
+(see ``locks.py``), another process cleared the log away. SQLite notices nothing of it. Its
+connections are stale from then on, those that read as well, and to close one would write an old log
+over what others have committed since.
+
+SQLite keeps one index of the log per file and process, so that a new connection of this process
+would be as stale as the old ones. Another process takes a look instead: it compares what this one
+was told to be durable with what the ledger shows. If anything is missing the ledger has forgotten,
+and it is marked like a restored copy: its runs are held until a person has accounted for it (P91).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from nottwice.model.call import CallIdentity, CallStatus
+from nottwice.model.run import RunRecord
+from nottwice.store.interface import Commit
+from nottwice.store.tables import RUNS
+
+KEPT = 64
+LOOK_SECONDS = 60.0
+
+
+class Acknowledged:
+    """The last calls and claims that this process was told to be durable."""
+
+    def __init__(self) -> None:
+        self._calls: deque[tuple[CallIdentity, CallStatus, str]] = deque(maxlen=KEPT)
+        self._runs: dict[str, RunRecord] = {}
+
+    def note(self, commits: Sequence[Commit], outcomes: Sequence[BaseException | None]) -> None:
+        """Remember those that succeeded. It is in every commit, so it only notes down."""
+        for commit, outcome in zip(commits, outcomes, strict=True):
+            if outcome is not None:
+                continue
+            for write in commit.calls:
+                row = write.row
+                self._calls.append((row.identity, row.status, row.attempt_id))
+            if commit.claim is not None:
+                self._runs[commit.workflow_id] = commit.claim.run
+                if len(self._runs) > KEPT:
+                    del self._runs[next(iter(self._runs))]
+
+    def as_text(self) -> str:
+        """The last state of each, for another process."""
+        newest = {identity: (status, attempt_id) for identity, status, attempt_id in self._calls}
+        calls = [
+            (identity, status.value, attempt) for identity, (status, attempt) in newest.items()
+        ]
+        runs = [RUNS.row(run) for run in self._runs.values()]
+        return json.dumps({"calls": calls, "runs": runs})
+
+
+def look_again(path: Path, acknowledged: Acknowledged) -> str:
+    """Have another process compare, and hold the runs if anything is missing. Says what it found.
+
+    Durable: the mark, when it returns.
+    """
+    if not path.exists():
+        return "There is no ledger any more. Put it back, or restore it from a backup."
+    words = [sys.executable, "-P", "-m", "nottwice.store.sqlite.compare", os.fspath(path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(
+            words,
+            input=acknowledged.as_text(),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LOOK_SECONDS,
+            check=True,
+        )
+        missing = int(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return (
+            f"Whether anything is missing in it could not be found out ({error}). Have its runs "
+            "held before anything else runs: nottwice backup --restored --why 'its log was removed'"
+        )
+    if not missing:
+        return "Nothing that it had committed last is missing; start it again."
+    return (
+        f"{missing} of the last calls and claims that it had committed are missing. The runs of "
+        "this ledger are held until a person has accounted for that: nottwice reviews"
+    )

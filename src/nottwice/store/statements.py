@@ -1,0 +1,104 @@
+"""Which statements does a SQL store make? Those of sql/, by name, as its database spells them.
+
+They are literal and can be grepped. Read once, when a store is first imported: the columns of a
+table come from its declaration, so that a new one need not be named in every statement.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from nottwice.store import tables
+
+Parameters = Sequence[Any] | dict[str, Any]
+Statement = tuple[str, Parameters]
+"""The text of a statement, and its parameters."""
+_FILES = importlib.resources.files("nottwice.store") / "sql"
+_NAME = re.compile(r"^-- :(\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
+_BRACES = re.compile(r"\{([a-z_.:?]+)\}")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b(?!::)")
+_IN_ORDER = re.compile(r"\?([a-z_]+)")
+_CAST_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)(?=::)")
+
+
+class Statements(dict[str, str]):
+    """The statements of one database, by name; ``where`` puts conditions into one."""
+
+    def __init__(self, file: str, spell: Callable[[str], str]) -> None:
+        self._spell = spell
+        self._texts = {**_read("shared.sql"), **_read(file)}
+        for name in self._texts:
+            if not name.startswith("_"):
+                self[name] = self._text_of(name)
+
+    def part(self, name: str) -> str:
+        """A part of statements that has a name of its own."""
+        return self._text_of(name)
+
+    def where(self, name: str, conditions: Iterable[str] = ()) -> str:
+        """A statement with these of the conditions that it may have."""
+        chosen = " ".join(self._text_of(condition) for condition in conditions)
+        return self[name].replace("{where}", chosen)
+
+    def _text_of(self, name: str) -> str:
+        return self._spell(self._filled(name))
+
+    def _filled(self, name: str) -> str:
+        return _BRACES.sub(self._fill, self._texts[name])
+
+    def _fill(self, found: re.Match[str]) -> str:
+        word = found[1]
+        if word == "where":
+            return found[0]
+        return _COLUMNS[word] if word in _COLUMNS else self._filled(word)
+
+
+def _read(name: str) -> dict[str, str]:
+    """The statements of a file, by their names."""
+    _, *parts = _NAME.split((_FILES / name).read_text(encoding="utf-8"))
+    texts = (_COMMENT.sub("", text).strip() for text in parts[1::2])
+    return dict(zip(parts[::2], texts, strict=True))
+
+
+def _columns() -> dict[str, str]:
+    """What stands in braces for the columns of each table."""
+    found = {"changing": ", ".join(f"{name} = :{name}" for name in tables.CHANGING)}
+    for table in tables.ALL:
+        names = table.names
+        found[table.name] = table.columns
+        found[f":{table.name}"] = ", ".join(f":{name}" for name in names)
+        found[f"?{table.name}"] = ", ".join(f"?{name}" for name in names)
+        found[f"excluded.{table.name}"] = ", ".join(f"{name} = excluded.{name}" for name in names)
+        for alias in (table.name[0], "t"):
+            found[f"{alias}.{table.name}"] = ", ".join(f"{alias}.{name}" for name in names)
+    return found
+
+
+_COLUMNS = _columns()
+POSTGRES_TYPES = {
+    name: kind for table in tables.ALL for name, kind in table.postgres_types.items()
+}
+
+
+def for_sqlite(sql: str) -> str:
+    """How SQLite spells a statement. It has no schemas, so tables have a prefix, except for the one
+    that people ask for by its name; and every table knows in which order its rows came."""
+    named = _IN_ORDER.sub("?", sql.replace("nottwice.tool_call_results", "tool_call_results"))
+    return named.replace("nottwice.", "nottwice_").replace("arrival", "rowid")
+
+
+def for_postgres(sql: str) -> str:
+    """How the driver of PostgreSQL spells a statement. What a column is compared with or set to has
+    its type, which the server could not guess if it is empty."""
+    sql = _IN_ORDER.sub(lambda found: f"%s::{POSTGRES_TYPES[found[1]]}", sql)
+    sql = _PARAMETER.sub(_typed, sql)
+    return _CAST_PARAMETER.sub(r"%(\1)s", sql)
+
+
+def _typed(found: re.Match[str]) -> str:
+    kind = POSTGRES_TYPES.get(found[1])
+    return f"%({found[1]})s" if kind is None else f"%({found[1]})s::{kind}"

@@ -1,0 +1,32 @@
+"""Does a commit that went into a log that is gone count as unknown, and what follows as refused?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nottwice.errors import CommitUnknown, StoreError
+from nottwice.store.sqlite.store import SqliteStore
+from tests.store.samples import NOW, note, noted
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm"])
+def test_a_commit_into_files_that_nobody_finds_is_not_reported_durable(
+    tmp_path: Path, end: str
+) -> None:
+    path = tmp_path / "ledger.db"
+    store = SqliteStore(path, now=NOW)
+    store.commit(note(1))
+    Path(f"{path}{end}").unlink()
+    with pytest.raises(CommitUnknown, match=r"log of the ledger .* may or may not be durable"):
+        store.commit(note(2))
+    for refused in (lambda: store.commit(note(3)), lambda: noted(store)):
+        with pytest.raises(
+            StoreError, match=r"cannot use the ledger any more\. Nothing was written"
+        ):
+            refused()
+    # Not in a new store of this process either: SQLite would mix the old index with a new log.
+    with pytest.raises(StoreError, match="cannot use the ledger any more"):
+        SqliteStore(path, now=NOW)
+    store.close()
