@@ -316,9 +316,7 @@ class Beats:
         """What changes with a reply, and with what was heard before it in the same beat."""
         reply, before = answered.reply, state.plain["spent"]
         telling.reply(scope, state.turn, answered)
-        message = reply.message
-        if reply.stop is StopReason.REFUSED:
-            message = refusal.marked(message)
+        message = refusal.marked(reply.message, reply.stop)
         update: dict[str, Any] = {
             **heard,
             "transcript": [*heard.get("transcript", ()), message.to_plain()],
