@@ -317,7 +317,7 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
         "heard": [],
         "summary": {"until": -1, "text": ""},
         "turn": 0,
-        "round": {"number": 1, "first_visit": 1, "last_message": None},
+        "round": {"number": 1, "first_visit": 1},
         "window": {"first": 0, "until": 0, "tokens": 0, "most": None},
         "reply": None,
         "refused_by": [],
