@@ -3,10 +3,11 @@
 A message is an event, so it is on record before a run reacts to it, is taken in once, and may be
 sent by any process at any time. A run that had reached its end continues from its beginning, with
 all it has: transcript, plan, receipts, money. The same line twice in a row is one message: it
-resumes the run, or repeats the answer. After something else was said, it is said anew. A conversation that had ended continues in
-the version that is spoken to, whatever version it was in: the beats are the same in all of them,
-and an effect that a model asked for is known by its arguments and not by the version. That it moved
-is in the audit trail. Promises kept here: P72, P199, P233.
+resumes the run, or repeats the answer. After something else was said, it is said anew. A
+conversation that had ended continues in the version that is spoken to, whatever version it was in:
+the beats are the same in all of them, and an effect that a model asked for is known by its
+arguments and not by the version. That it moved is in the audit trail. Promises kept here: P72,
+P199, P233.
 """
 
 from __future__ import annotations

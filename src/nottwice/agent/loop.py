@@ -404,7 +404,8 @@ def _reminder(conditions: list[str], missing: list[str]) -> str:
     return (
         f"You are not done yet. There is no evidence for:\n{lines}\n"
         "Do what is missing; where you know that a condition is true, call show_evidence. "
-        "A condition that is checked by itself, named like_this(), needs no evidence of yours."
+        "A condition that is only a name, like_this(), is checked by itself and needs no evidence "
+        "of yours."
     )
 
 
