@@ -315,6 +315,7 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
         "asked": [],
         "transcript": [],
         "heard": [],
+        "left_out": [],
         "summary": {"until": -1, "text": ""},
         "turn": 0,
         "round": {"number": 1, "first_visit": 1},
