@@ -71,6 +71,8 @@ def heard(state: RunState, messages: list[Message], turn: int) -> dict[str, Any]
         "heard": list(range(first, first + len(messages))),
         "repeats": dict(cycles.NONE),
         "refused_by": [],
+        # What was cut off before is no part of the answer to this.
+        "partial": "",
         "evidence": conditions.lasting(state.evidence),
         "round": {**state.plain["round"], "first_visit": turn},
     }
