@@ -160,3 +160,27 @@ def test_a_run_is_not_told_new_conditions_once_it_has_begun() -> None:
             agent("done").run("new", **said, done_when=["all is quiet"], store=store)
     assert [one.id for one in store.runs()] == ["r"]
     assert list(store.store.events("r")) == []
+
+
+# Words that end like a function
+
+
+@pytest.mark.parametrize("words", ["the bug is fixed in parse()", "no one calls eval()"])
+def test_words_that_end_with_parentheses_are_no_function(words: str) -> None:
+    shown = {"show_evidence": {"condition": 1, "evidence": "the tests are green"}}
+    shop = Workshop(["I claim it", shown, "fixed"])
+    outcome = shop.finish(done_when=[words])
+    assert (outcome.status, outcome.state.answer) == ("completed", "fixed")
+    assert outcome.state.evidence == {words: "the tests are green"}
+    declared = Workshop(["I claim it", shown, "fixed"], done_when=[words])
+    assert declared.finish().state.evidence == {words: "the tests are green"}
+    assert declared.finish(goal=None).state.answer == "fixed"
+
+
+def test_an_agent_that_names_a_function_which_it_does_not_have_is_refused() -> None:
+    def paid(state: Any) -> bool:
+        return True
+
+    with pytest.raises(nt.UsageError, match=r"done_when='parse\(\)'.*Give the function itself"):
+        Workshop(["done"], done_when=["parse()"])
+    assert Workshop(["done"], done_when=["paid()", paid]).finish().status == "completed"

@@ -196,7 +196,7 @@ def test_a_new_task_outlives_any_number_of_turns() -> None:
     for request in shop.world.requests[1:]:
         text = shown(Context("", request.messages))
         assert text.count(task) == 1
-        assert "What the user said last is your task now" in text
+        assert "what the user says last is your task" in text
     assert [message.text for message in state.heard] == [task]
 
 
@@ -231,6 +231,43 @@ def test_without_a_summary_old_wishes_are_told_in_a_line_each() -> None:
     last = shown(Context("", shop.world.requests[-1].messages))
     assert "- message 0: wish 0: please" in last
     assert "wish 3: " + "please " * 80 in last
+
+
+def test_old_wishes_that_have_no_line_are_counted_and_can_be_recalled() -> None:
+    shop = Workshop(["ok " + "y" * 100] * 70, context_tokens=800)
+    for n in range(60):
+        state = shop.finish(goal=None, message=f"RULE-{n:02} " + "w" * 60).state
+    last = shown(Context("", shop.world.requests[-1].messages))
+    shown_ones = [n for n in range(60) if f"RULE-{n:02}" in last]
+    assert shown_ones == list(range(shown_ones[0], 60)), "the newest, without a gap"
+    found = re.search(r"Not shown here: (\d+) older messages .* (\d+) to (\d+)\.", last)
+    assert found is not None
+    assert int(found[1]) == 60 - len(shown_ones)
+    recalled = recall(state, int(found[2]), int(found[3]), most_characters=100_000)
+    assert all(f"RULE-{n:02}" in recalled for n in range(shown_ones[0]))
+    assert estimate_tokens(last) < 1_000
+
+
+@pytest.mark.parametrize("size", [100, 5_000, 20_000])
+def test_messages_that_pile_up_while_a_run_waits_are_no_dead_end(size: int, tmp_path: Path) -> None:
+    @nt.tool("unsafe_on_replay", approve=True)
+    def pay(n: int) -> str:
+        """Pay."""
+        return "paid"
+
+    provider = Narrow([{"pay": {"n": 1}}, "All heard.", "Bye."], 60_000)
+    agent = nt.Agent("q", version="1.0.0", provider=provider, tools=[pay], context_tokens=16_000)
+    waiting, ledger = agent.run("r", goal="g", store=tmp_path / "a.db"), tmp_path / "a.db"
+    for n in range(60):
+        agent.run("r", message=f"MSG-{n:02} " + "w" * size, store=ledger)
+    with nt.Reviews(ledger) as reviews:
+        reviews.decide(waiting.reviews[0].review_id, "approve", by="me", why="fine")
+    outcome = agent.run("r", store=ledger)
+    assert (outcome.status, outcome.state.answer) == ("completed", "All heard.")
+    text = shown(Context("", provider.seen[-1].messages))
+    assert all(f"MSG-{n:02}" in text for n in range(60)), "each in a line at least"
+    assert "MSG-59 " + "w" * size in text, "the newest is whole"
+    assert agent.run("r", message="Thanks.", store=ledger).state.answer == "Bye."
 
 
 def test_a_summary_that_is_no_text_is_refused() -> None:

@@ -49,6 +49,31 @@ def test_the_same_line_again_is_the_same_message() -> None:
     assert shop.finish(goal=None, message="Thanks.").state.answer == "You are welcome."
 
 
+def test_words_that_are_said_again_after_other_words_are_heard_again() -> None:
+    """In a run that waits, and in one that has ended."""
+    shop = Workshop([{"pay": {"n": 1}}, *["Well."] * 4], tools=[paying()])
+    waiting = shop.finish()
+    said = ["go ahead", "go ahead", "stop", "go ahead", "go ahead"]
+    for words in said:
+        assert shop.finish(goal=None, message=words).status == "waiting"
+    with shop.host.process() as ledger:
+        nt.Reviews(ledger).decide(waiting.reviews[0].review_id, "approve", by="me", why="fine")
+    heard = shop.finish(goal=None).state.heard
+    assert [one.text for one in heard] == ["go ahead", "stop", "go ahead"]
+    for words in said:
+        outcome = shop.finish(goal=None, message=words)
+    assert [one.text for one in outcome.state.heard[3:]] == ["stop", "go ahead"]
+
+
+def paying() -> Any:
+    @nt.tool("unsafe_on_replay", approve=True)
+    def pay(n: int) -> str:
+        """Pay."""
+        return "paid"
+
+    return pay
+
+
 def test_the_same_words_are_said_twice_with_another_id() -> None:
     shop = Workshop(SCRIPT)
     shop.finish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.agent.provider import ModelReply, ModelRequest
+from nottwice.agent.provider import ModelReply, ModelRequest, StopReason
+from nottwice.agent.providers.scripted import ScriptedProvider
 from nottwice.agent.state import RunState
 from nottwice.store.memory import MemoryStore
 from tests.agent.workshop import Workshop
@@ -208,3 +210,20 @@ def test_a_file_that_is_gone_stops_the_turn_that_it_was_sent_into(
             agent(100_000).run("t", store=store)
     outcome = agent(100_000).run("t", message="Go on without it.", store=store)
     assert outcome.state.answer == "Without it, then."
+
+
+class Cut(ScriptedProvider):
+    """A model whose first reply is cut off."""
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        reply = super().complete(request)
+        return dataclasses.replace(reply, stop=StopReason.TRUNCATED) if request.turn == 1 else reply
+
+
+def test_a_new_message_begins_a_new_answer() -> None:
+    provider = Cut(["PART ONE of the poem", "4"], model="cut", price=None, log=None)
+    asked = nt.Agent("p", version="1.0.0", provider=provider, budget=nt.Budget(turns=1))
+    store = nt.open(":memory:")
+    assert asked.run("p", goal="write a poem", store=store).status == "waiting"
+    outcome = asked.run("p", message="Forget the poem. What is 2+2?", store=store)
+    assert (outcome.status, outcome.state.answer) == ("completed", "4")

@@ -142,6 +142,29 @@ def test_a_call_that_failed_is_no_receipt() -> None:
     assert "there is none in this run" in results(outcome)[1]
 
 
+def test_a_failed_call_borrows_no_receipt_from_one_of_the_same_id() -> None:
+    read = ToolCall("call_0", "get_order", {"order_id": 7})
+    paid = ToolCall("call_0", "refund", {"order_id": 7, "cents": 4000})
+    shop = Workshop([[read, paid], claim(), [paid, read], claim(), *["not paid"] * 9])
+    shop.world.trouble["refund"] = [nt.Poison("the bank says no")]
+    outcome = shop.finish(done_when=["paid back [receipt: refund]"])
+    assert outcome.state.evidence == {}
+    refused = [text for text in results(outcome) if text.startswith("Not noted")]
+    assert len(refused) == 2
+    assert all("receipt of refund, and there is none" in text for text in refused)
+    assert outcome.status == "waiting"
+    assert shop.world.effects == []
+
+
+def test_a_receipt_is_found_whatever_id_its_call_shares() -> None:
+    read = ToolCall("call_0", "get_order", {"order_id": 7})
+    paid = ToolCall("call_0", "refund", {"order_id": 7, "cents": 4000})
+    shop = Workshop([[paid, read], claim(), "paid"])
+    outcome = shop.finish(done_when=["paid back [receipt: refund]"])
+    assert outcome.status == "completed"
+    assert "refund(order_id=7" in outcome.state.evidence["paid back [receipt: refund]"]
+
+
 def test_evidence_in_words_may_name_a_receipt_and_then_it_is_checked() -> None:
     shop = Workshop([READ, claim(receipt="feedfeed"), claim(), "done"])
     outcome = shop.finish(done_when=["the order was looked up"])

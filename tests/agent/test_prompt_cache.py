@@ -83,6 +83,21 @@ def test_each_prompt_begins_with_the_whole_prompt_before_it(
         assert before["tools"] == after["tools"]
 
 
+@both
+def test_messages_of_the_user_leave_the_beginning_of_the_prompt_as_it_was(
+    fake_models: FakeModels, api: str
+) -> None:
+    fake_models.will_say({"look_up": {"order_id": 1}}, "One.", "Two.", "Three.")
+    agent, store = looking_agent(getattr(fake_models, api)()), nt.open(":memory:")
+    agent.run("t", goal="check the orders", store=store)
+    for words in ("one more thing", "and another"):
+        agent.run("t", message=words, store=store)
+    word = "messages" if api == "anthropic" else "input"
+    asked = [[without_marks(one) for one in seen.body[word]] for seen in fake_models.requests]
+    for before, after in itertools.pairwise(asked):
+        assert after[: len(before)] == before
+
+
 def without_marks(value: Any) -> Any:
     if isinstance(value, list):
         return [without_marks(each) for each in value]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from nottwice.agent import hearing, outage
+from nottwice.agent import hearing, outage, rejected
 from nottwice.agent.messages import Message, Role
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage, cost_of
 from nottwice.agent.raising import find_call, raises_on_record
@@ -32,7 +32,7 @@ from nottwice.errors import (
 )
 from nottwice.guard.recorded import own_tool, request_for
 from nottwice.model import values
-from nottwice.model.call import CallRow
+from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.failure import FailureClass
 from nottwice.model.records import frozen_record
 from nottwice.model.retry import NO_RETRY
@@ -55,11 +55,16 @@ class Answered:
     replayed: bool
 
 
+def turn_of(scope: Scope) -> CallIdentity:
+    """The identity of the call that asks the model in this turn."""
+    return identity_of(scope, MODEL)
+
+
 def is_answered(scope: Scope) -> Doing[bool]:
     """Whether the reply of this turn is on record."""
     if not scope.steps[0].resumed:
         return False
-    known = yield from find_call(scope.session, identity_of(scope, MODEL))
+    known = yield from find_call(scope.session, turn_of(scope))
     return known is not None and known.result is not None
 
 
@@ -129,7 +134,10 @@ def _ask_until_answered(
                 yield from give_back(asking) if reserved else lose(asking)
                 if isinstance(error, Retryable | Ambiguous):
                     yield from outage.wait(asking, error, row)
-                raise
+                told = yield from rejected.note(
+                    asking.scope, asking.state, request.identity, row, error
+                )
+                raise told from error.__cause__
             yield Pause(delay)
             continue
         return raised

@@ -1,9 +1,10 @@
 """What must be true at the end of a run: how a condition is written, and whose it is.
 
-A condition is text. Text that ends with ``()`` is the name of a function, text that ends with
-``[receipt: tool]`` counts only together with a receipt, and all other text is evidenced by what the
-model says. So a marker that is almost right is refused: read as words, it would check nothing. A
-run keeps the conditions that it was started with; those of its agent come and go with deploys.
+A condition is text. Text that is nothing but a name with ``()`` behind it is a function, text that
+ends with ``[receipt: tool]`` counts only together with a receipt, and all other text is evidenced
+by what the model says. So a marker that is almost right is refused, and so is the name of a
+function that is not there: read as words, they would check nothing. A run keeps the conditions that
+it was started with; those of its agent come and go with deploys.
 Promises kept here: P196, P212.
 """
 
@@ -19,9 +20,27 @@ from nottwice.model.run import RunRecord
 from nottwice.model.shapes import not_believed
 
 CALLED = "()"
-"""What a condition ends with that is the name of a function."""
+"""What stands behind the name of a function."""
 _BOUND = re.compile(r"\[\s*receipt\s*(?::\s*(?P<tool>[^\[\]]*?)\s*)?\][\s\W]*$", re.IGNORECASE)
 _ALMOST = re.compile(r"\[\s*rec(?:ei|ie|e|i)pt", re.IGNORECASE)
+
+
+def function_of(condition: str) -> str | None:
+    """The name of the function that a condition is; None: it is one in words."""
+    name = condition.strip().removesuffix(CALLED)
+    return name if name != condition.strip() and name.isidentifier() else None
+
+
+def check_functions(agent: str, named: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a condition of an agent that names a function which the agent does not have."""
+    for condition in named:
+        name = function_of(condition)
+        if name is not None and name not in known:
+            raise UsageError(
+                f"Agent {agent!r} has done_when={condition!r}, which is the name of a function, "
+                "and was given no such function. Nothing happened. Give the function itself, "
+                f"done_when=[{name}], or say it in words: 'all calls of {name}() are gone'."
+            )
 
 
 def is_bound(condition: str) -> bool:

@@ -8,10 +8,11 @@ their cache, and take thoughts back. So the plan stands where it was told, at th
 the results of the tools that change it, and is told anew when the window moves. Promise kept here:
 P205.
 
-What the user said is not compacted: it is pinned, word for word up to a share of the window, and
-the newest message always (P197). One message alone may not fill the window either: what is longer
-than its share is cut where it is shown, and says how to read on (P198). The same holds for what a
-run begins with: its goal, its conditions and its plan (P215).
+What the user said is pinned, word for word up to a share of the window, and the newest message
+always; older ones have a line each, as far as these fit (P197). One message alone may not fill the
+window either, nor may those that pile up while a run waits: what is longer than its share is cut
+where it is shown, and says how to read on (P198, P235). The same holds for what a run begins with:
+its goal, its conditions and its plan (P215).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from nottwice.agent.messages import (
     ToolCall,
     ToolResult,
     block_from_plain,
+    described,
     said,
 )
 from nottwice.agent.state import RunState
@@ -40,12 +42,14 @@ BYTES_PER_TOKEN = 3
 """Most text has four; too small a number only compacts early and reserves too much."""
 MOST_LINES = 30
 MOST_LINE_CHARACTERS = 200
+LEAST_LINE_CHARACTERS = 40
 PINNED_SHARE = 4
 """One part in so many of the window is for what the user said before it begins."""
 MESSAGE_SHARE = 2
 """One part in so many of it is for the results of one turn, or for one message of the user."""
 STANDING_SHARE = 8
-"""One part in so many of it is for the conditions of the task, and one for the plan."""
+"""One part in so many of it is for the conditions of the task, one for the plan, and one for
+lines about older messages of the user."""
 TASK, PLAN = -1, -2
 """What ``recall`` calls the task and the plan, which are no messages."""
 MOST_RECALLED_CHARACTERS = 20_000
@@ -165,13 +169,13 @@ def _numbered(state: RunState, number: int) -> str:
 
 
 def _pinned_tokens(state: Mapping[str, Any], first: int, share: int) -> int:
-    """What the user's messages before the window take of it: their share at most."""
-    tokens = 0
+    """What the user's messages before the window take of it: their shares at most."""
+    tokens, lines = 0, share * PINNED_SHARE // STANDING_SHARE
     for number in reversed(state["heard"]):
         if number < first:
             tokens += estimate_tokens(state["transcript"][number])
-        if tokens >= share:
-            return share
+        if tokens >= share + lines:
+            return share + lines
     return tokens
 
 
@@ -213,23 +217,74 @@ def _summed_up(state: RunState, old: list[int]) -> Iterator[str]:
         yield _cut(summary["text"], most // PINNED_SHARE * BYTES_PER_TOKEN)
         old = [number for number in old if number > summary["until"]]
     if old:
-        more = len(old) - MOST_LINES
-        yield "The user also said" + (f", after {more} more messages:" if more > 0 else ":")
-    for number in old[-MOST_LINES:]:
-        yield f"- message {number}: {_shortened(' '.join(state.transcript[number].text.split()))}"
-    if old:
-        yield "Use the tool recall to read them word for word."
+        yield from _lines(state, old)
+
+
+def _lines(state: RunState, numbers: Sequence[int]) -> Iterator[str]:
+    """Messages of the user in a line each, as far as the lines fit; how to read all of them."""
+    most = state.plain["window"].get("most")
+    left = None if most is None else most // STANDING_SHARE * BYTES_PER_TOKEN
+    length = MOST_LINE_CHARACTERS
+    if left is not None:
+        fitting = left // len(numbers) - len("- message 12345: ''")
+        length = max(LEAST_LINE_CHARACTERS, min(length, fitting))
+    lines: list[str] = []
+    for number in reversed(numbers):
+        words = " ".join(described(state.transcript[number]).split())
+        line = f"- message {number}: {_shortened(words, length)}"
+        if left is not None:
+            left -= _bytes(line)
+            if left < 0 and lines:
+                break
+        lines.append(line)
+    hidden = numbers[: len(numbers) - len(lines)]
+    if hidden:
+        yield (
+            f"Not shown here: {len(hidden)} older messages of the user, among messages {hidden[0]} "
+            f"to {hidden[-1]}."
+        )
+    yield "The user also said:"
+    yield from reversed(lines)
+    yield "Use the tool recall to read messages word for word, by their numbers."
 
 
 # What is too long for one window
 
 
 def _recent(state: RunState) -> Iterator[Message]:
-    """What was said lately; of one message no more than its share of the window."""
+    """What was said lately; of one message no more than its share of the window.
+
+    While a run waits, messages of the user pile up. Of those that no reply parts, the newest is
+    shown, older ones up to a share, and what is left in a line each.
+    """
     most = state.plain["window"].get("most")
     share = None if most is None else most // MESSAGE_SHARE
+    piles = {} if most is None else _piled_up(state, most // PINNED_SHARE)
+    hidden = {number for pile in piles.values() for number in pile}
     for number, message in enumerate(state.recent, start=state.first_recent):
-        yield _bounded(message, number, share)
+        if number in piles:
+            yield said("\n".join(_lines(state, piles[number])))
+        if number not in hidden:
+            yield _bounded(message, number, share)
+
+
+def _piled_up(state: RunState, most_tokens: int) -> dict[int, list[int]]:
+    """The messages that are only shown in a line, by the first of those that no reply parts."""
+    plain, found = state.plain["transcript"], dict[int, list[int]]()
+    heard = [number for number in state.plain["heard"] if number >= state.first_recent]
+    until = len(plain)
+    while heard:
+        begin = _last_turn(plain[:until])
+        pile = [number for number in heard if begin <= number < until]
+        left, old = most_tokens, list[int]()
+        for number in reversed(pile[:-1]):
+            left -= estimate_tokens(plain[number])
+            if left < 0 and not Message.from_plain(plain[number]).files:
+                old.insert(0, number)
+        if old:
+            found[old[0]] = old
+        heard, until = [number for number in heard if number < begin], begin
+    return found
 
 
 def _shown_tokens(plain: Mapping[str, Any], most_tokens: int) -> int:
@@ -318,12 +373,11 @@ def _task(state: RunState) -> str:
     if not state.goal:
         return ""
     goal = _begun(state, state.goal, PINNED_SHARE, TASK)
-    text = f"Your task: {goal}"
-    if state.plain["heard"]:
-        text = (
-            f"Your task at first: {goal}\n\nThe user has said more since then. What the user said "
-            "last is your task now. What was said before holds as far as that does not change it."
-        )
+    # The same words whether the user has said more or not: a prompt only grows at its end (P205).
+    text = (
+        f"Your task: {goal}\n\nIf the user says more below, what the user says last is your task. "
+        "What was said before holds as far as that does not change it."
+    )
     place = len(state.goal) + len("\n\n")
     conditions = _begun(state, _conditions(state), STANDING_SHARE, TASK, place)
     return "\n\n".join(filter(None, (text, conditions)))
@@ -461,7 +515,5 @@ def _pieces(message: Message) -> Iterator[tuple[str, int | None]]:
         separator = "; "
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= MOST_LINE_CHARACTERS:
-        return text
-    return text[: MOST_LINE_CHARACTERS - 1] + "…"
+def _shortened(text: str, most: int = MOST_LINE_CHARACTERS) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

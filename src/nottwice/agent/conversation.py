@@ -2,16 +2,17 @@
 
 A message is an event, so it is on record before a run reacts to it, is taken in once, and may be
 sent by any process at any time. A run that had reached its end continues from its beginning, with
-all it has: transcript, plan, receipts, money. The same line twice is one message as long as it is
-not answered, and repeats the answer once it has one. A conversation that had ended continues in
-the version that is spoken to, whatever version it was in: the beats are the same in all of them,
-and an effect that a model asked for is known by its arguments and not by the version. That it moved
-is in the audit trail. Promises kept here: P72, P199, P233.
+all it has: transcript, plan, receipts, money. The same line twice in a row is one message: it
+resumes the run, or repeats the answer. After something else was said, it is said anew. A
+conversation that had ended continues in the version that is spoken to, whatever version it was in:
+the beats are the same in all of them, and an effect that a model asked for is known by its
+arguments and not by the version. That it moved is in the audit trail. Promises kept here: P72,
+P199, P233.
 """
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 
 from nottwice.agent.hearing import MESSAGE
 from nottwice.agent.messages import Spoken, spoken, to_payload
@@ -23,13 +24,19 @@ from nottwice.errors import CommitUnknown, RunAborted, RunBusy
 from nottwice.graphs.running import Runnable, fits
 from nottwice.guard import registry
 from nottwice.guard.sending import telling
+from nottwice.model import values
 from nottwice.model.graphs import position as positions
 from nottwice.model.graphs.position import Position
 from nottwice.model.review import MIGRATE, AuditEntry
-from nottwice.model.run import CheckpointRecord, GraphRecord, RunRecord, RunStatus
+from nottwice.model.run import (
+    CheckpointRecord,
+    EventRecord,
+    GraphRecord,
+    RunRecord,
+    RunStatus,
+)
 from nottwice.model.saving.checkpoint import save
-from nottwice.model.saving.image import load_image, resume_image
-from nottwice.model.shapes import not_believed
+from nottwice.model.saving.image import resume_image
 from nottwice.store.interface import Commit, RunUpdate, Store
 
 
@@ -43,16 +50,13 @@ def send_message(
 ) -> Doing[None]:
     """Say something to a run, once.
 
-    Durable: when it returns. Without an id, the same text is the same message until the run has
-    answered it; after that it is taken for the same line typed again, too, until something else
-    was said.
+    Durable: when it returns. Without an id, the same words are the same message until something
+    else was said.
     """
     payload = to_payload(spoken(message))
-    text = payload["text"]
     if message_id is None:
-        number = yield Read(lambda store: _round_to_speak_in(store, run_id, text))
-        hashed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-        message_id = f"message-{number}-{hashed}"
+        hashed = values.hash_of(payload)[:16]
+        message_id = yield Read(lambda store: _id_of(hashed, store.events(run_id, MESSAGE)))
     yield from telling(seat, run_id, MESSAGE, payload, event_id=message_id, by=by)
 
 
@@ -76,17 +80,15 @@ def is_on_record(busy: RunBusy) -> RunBusy:
     return RunBusy(text, **busy.facts)
 
 
-def _round_to_speak_in(store: Store, run_id: str, text: str) -> int:
-    """The round that a message belongs to; one that was answered last is not said again."""
-    run = store.load_run(run_id)
-    chain = [] if run is None else store.checkpoint_chain(run_id)
-    if run is None or not chain:
-        return 1
-    ended = run.status is RunStatus.COMPLETED
-    with not_believed(f"The state of run {run_id!r}"):
-        now = load_image(chain)["state"]["round"]
-        number = int(now["number"])
-        return number - 1 if ended and now["last_message"] == text else number
+def _id_of(hashed: str, before: Sequence[EventRecord]) -> str:
+    """The id of a message: that of the newest one, if it says the same and has an id of ours."""
+    if before and before[-1].event_id.startswith("message-"):
+        if before[-1].event_id.endswith(f"-{hashed}"):
+            return before[-1].event_id
+    known, number = {event.event_id for event in before}, len(before) + 1
+    while f"message-{number}-{hashed}" in known:
+        number += 1
+    return f"message-{number}-{hashed}"
 
 
 def is_spoken_to(run_id: str) -> Read:

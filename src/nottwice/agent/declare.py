@@ -134,6 +134,7 @@ class Agent(Graph[RunState]):
         self._context = context
         self.summarise = _checked_summarise(name, summarise)
         self.conditions, self._declared_checks = _read_conditions(name, done_when)
+        conditions.check_functions(name, self.conditions, self._declared_checks)
         self._passed: dict[str, dict[str, Check]] = {}
         """The functions that runs which are being advanced were given, by run."""
         self.loop = Beats(self)
@@ -255,8 +256,8 @@ class Agent(Graph[RunState]):
 
     def check_for(self, run_id: str, condition: str) -> Check | None:
         """The function that tells whether a condition is met; None: it is one in words."""
-        name = condition.removesuffix(CALLED)
-        if name == condition:
+        name = conditions.function_of(condition)
+        if name is None:
             return None
         check = self._passed.get(run_id, {}).get(name) or self._declared_checks.get(name)
         if check is None:
@@ -309,7 +310,7 @@ class Agent(Graph[RunState]):
                 raise ConditionUnknown(
                     f"done_when has {condition!r}, which is the name of a function, and agent "
                     f"{self.name!r} has no such function. Nothing was started. Pass the function "
-                    f"itself, or write a condition in words, without {CALLED} at its end.",
+                    "itself, or write a condition in words: more than a name.",
                     run_id=run_id,
                     condition=condition,
                 ) from None

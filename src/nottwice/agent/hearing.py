@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from nottwice.agent import conditions, cycles
-from nottwice.agent.messages import Message, described, from_payload
+from nottwice.agent.messages import Message, from_payload
 from nottwice.agent.state import APPENDED, RunState
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope
@@ -66,14 +66,15 @@ def heard(state: RunState, messages: list[Message], turn: int) -> dict[str, Any]
     if not messages:
         return {}
     first = len(state.plain["transcript"])
-    number, last = state.plain["round"]["number"], described(messages[-1])
     return {
         "transcript": [message.to_plain() for message in messages],
         "heard": list(range(first, first + len(messages))),
         "repeats": dict(cycles.NONE),
         "refused_by": [],
+        # What was cut off before is no part of the answer to this.
+        "partial": "",
         "evidence": conditions.lasting(state.evidence),
-        "round": {"number": number, "first_visit": turn, "last_message": last},
+        "round": {**state.plain["round"], "first_visit": turn},
     }
 
 

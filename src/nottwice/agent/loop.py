@@ -26,11 +26,12 @@ from nottwice.agent import (
     missing_checks,
     own_tools,
     refusal,
+    rejected,
     telling,
     workers,
 )
 from nottwice.agent.answering import AnswerType, WrongAnswer
-from nottwice.agent.asking import Answered, ask_model, is_answered
+from nottwice.agent.asking import Answered, ask_model, is_answered, turn_of
 from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, Summarise, move_window, summarise_heard
 from nottwice.agent.messages import Message, ToolCall, said
@@ -115,6 +116,7 @@ class Beats:
         count = drive(_to_hear(scope), session)
         while answered is None:
             update = self._listen(scope, state, update, count)
+            update |= drive(rejected.leave_out(scope, state, turn_of(scope)), session)
             heard = hearing.applied(state, update)
             answered = drive(ask_model(self._asking(scope, heard, is_async=False)), session)
             count = 0 if answered else drive(hearing.unheard(scope), session)
@@ -128,6 +130,8 @@ class Beats:
         count = await drive_async(_to_hear(scope), session)
         while answered is None:
             update = self._listen(scope, state, update, count)
+            left_out = rejected.leave_out(scope, state, turn_of(scope))
+            update |= await drive_async(left_out, session)
             heard = hearing.applied(state, update)
             asked = ask_model(self._asking(scope, heard, is_async=True))
             answered = await drive_async(asked, session)
@@ -295,7 +299,7 @@ class Beats:
         if shrinks:
             window = move_window(state.plain, harness.context_tokens >> shrinks)
             state = state.changed(window=window)
-        context = harness.make_context(state)
+        context = harness.make_context(rejected.shown(state))
         if not isinstance(context, Context):
             raise UsageError(
                 f"The context of an agent must be an nt.Context, and is {type(context).__name__}. "
@@ -316,9 +320,7 @@ class Beats:
         """What changes with a reply, and with what was heard before it in the same beat."""
         reply, before = answered.reply, state.plain["spent"]
         telling.reply(scope, state.turn, answered)
-        message = reply.message
-        if reply.stop is StopReason.REFUSED:
-            message = refusal.marked(message)
+        message = refusal.marked(reply.message, reply.stop)
         update: dict[str, Any] = {
             **heard,
             "transcript": [*heard.get("transcript", ()), message.to_plain()],
@@ -406,7 +408,8 @@ def _reminder(conditions: list[str], missing: list[str]) -> str:
     return (
         f"You are not done yet. There is no evidence for:\n{lines}\n"
         "Do what is missing; where you know that a condition is true, call show_evidence. "
-        "A condition that is checked by itself, named like_this(), needs no evidence of yours."
+        "A condition that is only a name, like_this(), is checked by itself and needs no evidence "
+        "of yours."
     )
 
 

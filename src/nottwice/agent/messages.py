@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -200,6 +201,23 @@ def described(message: Message) -> str:
             hashed = "" if block.sha256 is None else f" sha256:{block.sha256[:16]}"
             parts.append(f"[{block.where if block.is_address else block.name}{hashed}]")
     return "\n".join(parts)
+
+
+def answered_calls(messages: Iterable[Message]) -> Iterator[tuple[ToolCall, ToolResult]]:
+    """Each tool call with its result. Where calls of one reply share an id, in their order.
+
+    Results stand in the message after their calls, and in no later one.
+    """
+    waiting: dict[str, deque[ToolCall]] = {}
+    for message in messages:
+        if message.role is Role.ASSISTANT:
+            waiting = defaultdict(deque)
+            for call in message.tool_calls:
+                waiting[call.id].append(call)
+            continue
+        for result in message.tool_results:
+            if waiting.get(result.call_id):
+                yield waiting[result.call_id].popleft(), result
 
 
 def first_unseen(messages: Sequence[Message]) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 from nottwice.agent.conditions import bound_to, is_bound
 from nottwice.agent.context import call_text, most_recalled, recall
-from nottwice.agent.messages import Role, ToolCall
+from nottwice.agent.messages import ToolCall, answered_calls
 from nottwice.agent.provider import ToolSchema
 from nottwice.agent.receipts import LEAST_CHARACTERS, RECALL, SHORT_CHARACTERS, page
 from nottwice.agent.state import RunState
@@ -232,16 +232,11 @@ class Receipt:
 def receipts(state: RunState, tool: str | None) -> list[Receipt]:
     """The receipts of a run, each once, oldest first; those of one tool if it is named."""
     found: dict[str, Receipt] = {}
-    calls: dict[str, ToolCall] = {}
-    for message in state.transcript:
-        if message.role is Role.ASSISTANT:
-            calls = {call.id: call for call in message.tool_calls}
-        for result in message.tool_results:
-            call = calls.get(result.call_id)
-            if call is None or result.is_error or result.receipt_id is None:
-                continue
-            if tool in (None, call.name):
-                found.setdefault(result.receipt_id, Receipt(result.receipt_id, call_text(call)))
+    for call, result in answered_calls(state.transcript):
+        if result.is_error or result.receipt_id is None:
+            continue
+        if tool in (None, call.name):
+            found.setdefault(result.receipt_id, Receipt(result.receipt_id, call_text(call)))
     return list(found.values())
 
 

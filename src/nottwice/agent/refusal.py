@@ -2,7 +2,7 @@
 
 The run waits, and a person may say something to it, let the same model be asked again, or deploy
 the agent with another one. Neither the refused reply nor what it asked for counts: its tools are
-not called, and no later request shows it. Promise kept here: P192.
+not called, and no later request shows it. Promises kept here: P192, P234.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nottwice.agent.messages import Message, Reasoning, Role, Text
+from nottwice.agent.messages import Message, Reasoning, Role, Text, Unknown
 from nottwice.agent.provider import StopReason
 from nottwice.agent.raising import find_call
 from nottwice.engine.asks import Doing
@@ -27,6 +27,8 @@ from nottwice.model.tool import Tool
 
 REFUSED = "nottwice.refused"
 """What marks a reply in the transcript that counts for nothing."""
+PAUSED = "nottwice.paused"
+"""What marks a reply that a provider did not end, and that is not a refusal."""
 ASK_AGAIN = "ask again"
 MOST_WORDS = 500
 
@@ -36,9 +38,12 @@ def is_refused(plain: Mapping[str, Any]) -> bool:
     return bool(plain["reply"]["stop"] == StopReason.REFUSED.value)
 
 
-def marked(message: Message) -> Message:
-    """A refused reply as the transcript keeps it."""
-    return Message(message.role, message.blocks, {**message.extra, REFUSED: True})
+def marked(message: Message, stop: StopReason) -> Message:
+    """A reply as the transcript keeps it: marked if it was refused, or paused."""
+    mark = {StopReason.REFUSED: REFUSED, StopReason.OTHER: PAUSED}.get(stop)
+    if mark is None:
+        return message
+    return Message(message.role, message.blocks, {**message.extra, mark: True})
 
 
 def shown_to_model(messages: Iterable[Message]) -> Iterator[Message]:
@@ -50,7 +55,7 @@ def shown_to_model(messages: Iterable[Message]) -> Iterator[Message]:
     held: Message | None = None
     gap = False
     for message in messages:
-        if message.role is Role.ASSISTANT and (REFUSED in message.extra or says_nothing(message)):
+        if message.role is Role.ASSISTANT and _counts_for_nothing(message):
             gap = True
             continue
         if held is not None:
@@ -66,9 +71,17 @@ def shown_to_model(messages: Iterable[Message]) -> Iterator[Message]:
 def says_nothing(message: Message) -> bool:
     """Whether a reply has neither words nor anything to be done."""
     return all(
-        isinstance(block, Reasoning) or (isinstance(block, Text) and not block.text.strip())
+        isinstance(block, Reasoning | Unknown)
+        or (isinstance(block, Text) and not block.text.strip())
         for block in message.blocks
     )
+
+
+def _counts_for_nothing(message: Message) -> bool:
+    if PAUSED in message.extra and any(isinstance(block, Unknown) for block in message.blocks):
+        # A provider that paused in the middle of its own work wants it back, to continue.
+        return False
+    return REFUSED in message.extra or says_nothing(message)
 
 
 def is_decided(scope: Scope, plain: Mapping[str, Any]) -> Doing[bool]:

@@ -1,4 +1,4 @@
-"""Under which ids do tool calls and their results go to a model?
+"""Under which ids and names do tool calls and their results go to a model?
 
 Under ids of our own. A model API refuses a conversation in which two calls share an id, or an id
 has a strange character. Small models make up such ids: ``functions.refund:0`` in every turn. What
@@ -6,17 +6,22 @@ they said stays in the transcript as they said it, so one bad reply would poison
 request of the run. Here each call of a request gets a number, and each result the number of the
 call that it answers: where several calls of one message share an id, in their order. The numbers
 are the same in every request as long as the conversation is only added to, so that it can be
-cached. Promise kept here: P204.
+cached. The same holds for the name of a tool that a model made up: what no API takes back is
+spelled with other characters on the wire. Promise kept here: P204.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nottwice.agent.messages import Block, Message, Role, ToolCall, ToolResult
+
+MOST_NAME_CHARACTERS = 64
+_STRANGE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def with_own_ids(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -42,9 +47,14 @@ def _called(
         if isinstance(block, ToolCall):
             own = f"call_{next(numbers)}"
             answered[block.id].append(own)
-            yield replace(block, id=own)
+            yield replace(block, id=own, name=_spelled(block.name))
         else:
             yield block
+
+
+def _spelled(name: str) -> str:
+    """A name that every API takes: its own, if it is one."""
+    return _STRANGE.sub("_", name)[:MOST_NAME_CHARACTERS] or "unnamed"
 
 
 def _answering(blocks: Iterable[Block], answered: dict[str, deque[str]]) -> Iterator[Block]:

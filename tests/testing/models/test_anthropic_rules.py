@@ -129,6 +129,16 @@ REJECTED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "must be greater than `thinking"),
     ({"thinking": {"type": "enabled", "budget_tokens": 100}}, "greater than or equal to 1024"),
+    (
+        {
+            "messages": [
+                HELLO,
+                {"role": "assistant", "content": [{**CALL, "name": "send mail"}]},
+                user(RESULT),
+            ]
+        },
+        "tool_use.name: String should match",
+    ),
     ({"tools": [TOOL, TOOL]}, "Tool names must be unique"),
     ({"tools": [{**TOOL, "name": "send mail"}]}, "tools.0.custom.name"),
     ({"tools": [{**TOOL, "input_schema": {}}]}, "Input should be 'object'"),

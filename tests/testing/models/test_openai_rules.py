@@ -63,6 +63,12 @@ REJECTED: list[tuple[dict[str, Any], str, str | None]] = [
     ({"input": [HELLO, CALL]}, "No tool output found for function call c1", None),
     ({"input": [HELLO, OUTPUT]}, "No tool call found for function call output", None),
     ({"input": [HELLO, CALL, CALL, OUTPUT]}, "Duplicate item found with call_id c1", None),
+    (
+        {"input": [HELLO, {**CALL, "name": "a b"}, OUTPUT]},
+        "Invalid 'input[1].name'",
+        "invalid_value",
+    ),
+    ({"input": [HELLO, {**HELLO, "content": []}]}, "Invalid 'input[1].content'", "empty_array"),
     ({"input": [{**HELLO, "id": "msg_1"}]}, "Items are not persisted", None),
     ({"input": [{**HELLO, "role": "robot"}]}, "Invalid value: 'robot'", "invalid_value"),
     ({"input": [{"type": "song"}]}, "Invalid value: 'song'", "invalid_value"),

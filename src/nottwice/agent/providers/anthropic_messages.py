@@ -6,7 +6,8 @@ not known here. What another provider said under its own name is not sent.
 
 Models from 5.1 on refuse a conversation in which something has changed before a thought. An agent's
 window does change: older turns are compacted, the plan moves on. So every thought is kept with a
-hash of what had been sent before it, and is left out where that is not sent any more.
+hash of what had been sent before it, and is left out where that is not sent any more. Promise kept
+here: P234.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ ANTHROPIC = "anthropic"
 SENT_BEFORE = "anthropic_sent_before"
 """The hash of what had been sent when a thought was thought, in the ``extra`` of its block."""
 _MARK = "cache_control"
+_CALL = ("id", "name")
 MOST_MARKS = 4
 """How many marks the API accepts in one request."""
 _VERSION = re.compile(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?:-|$)")
@@ -248,18 +250,30 @@ def _received(block: dict[str, Any], sent_before: str) -> Block:
     match block:
         case {"type": "text", "text": str(text)}:
             return Text(text, _rest(block, "type", "text"))
-        case {"type": "thinking", "thinking": str(text)}:
+        case {"type": "thinking", "thinking": str(text), "signature": str()}:
             own = _rest(block, "type", "thinking", always=True)
             return Reasoning(text, {**own, SENT_BEFORE: sent_before})
-        case {"type": "redacted_thinking"}:
+        case {"type": "redacted_thinking", "data": str()}:
             return Reasoning("", {**_rest(block, always=True), SENT_BEFORE: sent_before})
-        case {"type": "tool_use", "id": str(id), "name": str(name), "input": dict(arguments)}:
-            extra = _rest(block, "type", "id", "name", "input")
-            return ToolCall(id, name, arguments, extra=extra)
+        case {"type": "tool_use"}:
+            return _called(block)
+        case {"type": "text" | "thinking" | "redacted_thinking"}:
+            # The API would not take it back, so it is kept and never sent.
+            return Unknown(block)
         case {"type": str()}:
             return Unknown(block, {ANTHROPIC: {}})
     # It could never be sent back, and the conversation would be stuck behind it.
     raise ValueError(f"{block!r} is no block")
+
+
+def _called(block: dict[str, Any]) -> ToolCall:
+    """A call, whatever the model wrote: one that cannot be made is told to it as a bad one."""
+    id, name = (block.get(word) if isinstance(block.get(word), str) else "" for word in _CALL)
+    arguments, extra = block.get("input"), _rest(block, "type", "input", *_CALL)
+    if isinstance(arguments, dict):
+        return ToolCall(str(id), str(name), arguments, extra=extra)
+    written = json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(str(id), str(name), {}, unreadable=written, extra=extra)
 
 
 def _rest(block: dict[str, Any], *known: str, always: bool = False) -> dict[str, Any]:

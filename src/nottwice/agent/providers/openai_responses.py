@@ -4,12 +4,14 @@ The Responses API and not Chat Completions, because only it gives the reasoning 
 calls back, encrypted, and takes it again; without it a model begins to think anew after every tool.
 Nothing is stored on the other side (``store=False``): the ledger is the conversation. An item goes
 back as it came, from the ``extra`` of its block, under ``openai``; only without its id, because the
-other side would look for it among what it has stored, and refuse the request.
+other side would look for it among what it has stored, and refuse the request. Promise kept here:
+P234.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import hashlib
 import json
@@ -36,6 +38,7 @@ from nottwice.model.tool import Duration
 
 OPENAI = "openai"
 _ITEM, _PART = "item", "part"
+_CALL = ("call_id", "name")
 _FAILURES: dict[str, type[ToolFailure]] = {
     "rate_limit_exceeded": Retryable,
     "server_error": Ambiguous,
@@ -250,17 +253,20 @@ def _stop_of(body: dict[str, Any], blocks: Iterable[Block]) -> StopReason:
 
 def _received(item: dict[str, Any]) -> Iterator[Block]:
     match item:
-        case {"type": "message", "content": list(parts)} if parts and all(map(_is_text, parts)):
+        case {"type": "message", "content": str(text)}:
+            yield Text(text)
+        case {"type": "message", "content": list(parts)} if parts:
             about = {name: value for name, value in item.items() if name != "content"}
             for part in parts:
-                word = "refusal" if part["type"] == "refusal" else "text"
-                rest = {name: value for name, value in part.items() if name != word}
-                yield Text(part[word], {OPENAI: {_ITEM: about, _PART: rest}})
+                yield _said(part, about)
         case {"type": "reasoning", "summary": list(summary)}:
             text = "\n\n".join(str(part.get("text", "")) for part in summary)
             yield Reasoning(text, {OPENAI: item})
-        case {"type": "function_call", "call_id": str(call_id), "name": str(name)}:
-            yield _called(item, call_id, name)
+        case {"type": "function_call"}:
+            yield _called(item)
+        case {"type": "message" | "reasoning"}:
+            # The API would not take it back, so it is kept and never sent.
+            yield Unknown(item)
         case {"type": str()}:
             yield Unknown(item, {OPENAI: {}})
         case _:
@@ -268,24 +274,32 @@ def _received(item: dict[str, Any]) -> Iterator[Block]:
             raise ValueError(f"{item!r} is no item")
 
 
-def _is_text(part: Any) -> bool:
+def _said(part: Any, about: dict[str, Any]) -> Text | Unknown:
+    """A part of a message. What is no text is kept, and does not go back."""
     match part:
-        case {"type": "output_text", "text": str()} | {"type": "refusal", "refusal": str()}:
-            return True
-    return False
+        case {"type": "output_text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
+            word = "refusal" if part["type"] == "refusal" else "text"
+            rest = {name: value for name, value in part.items() if name != word}
+            return Text(text, {OPENAI: {_ITEM: about, _PART: rest}})
+    return Unknown(part)
 
 
-def _called(item: dict[str, Any], call_id: str, name: str) -> ToolCall:
-    written = str(item.get("arguments"))
-    own = {key: value for key, value in item.items() if key not in ("type", "call_id", "name")}
-    try:
-        arguments = json.loads(written)
-    except ValueError:
-        arguments = None
+def _called(item: dict[str, Any]) -> ToolCall:
+    """A call, whatever the model wrote: one that cannot be made is told to it as a bad one."""
+    call_id, name = (item.get(word) if isinstance(item.get(word), str) else "" for word in _CALL)
+    written = item.get("arguments")
+    known = ("type", *_CALL) if isinstance(written, str) else ("type", "arguments", *_CALL)
+    extra = {OPENAI: {key: value for key, value in item.items() if key not in known}}
+    arguments = None
+    if isinstance(written, str):
+        with contextlib.suppress(ValueError):
+            arguments = json.loads(written)
+    else:
+        written = json.dumps(written, ensure_ascii=False)
     # One that was cut off may by chance be JSON, and must not be made.
     if not isinstance(arguments, dict) or item.get("status") == "incomplete":
-        return ToolCall(call_id, name, {}, unreadable=written, extra={OPENAI: own})
-    return ToolCall(call_id, name, arguments, extra={OPENAI: own})
+        return ToolCall(str(call_id), str(name), {}, unreadable=written, extra=extra)
+    return ToolCall(str(call_id), str(name), arguments, extra=extra)
 
 
 API = Api(

@@ -248,6 +248,10 @@ def _check_block(place: str, block: Any, allowed: tuple[str, ...]) -> None:
                 raise Rejected(
                     f"{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
                 )
+            if not isinstance(block["name"], str) or not _NAME.fullmatch(block["name"]):
+                raise Rejected(
+                    f"{place}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
+                )
             if not isinstance(block["input"], dict):
                 raise Rejected(f"{place}.tool_use.input: Input should be an object")
         case "tool_result":

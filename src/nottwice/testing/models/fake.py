@@ -269,8 +269,13 @@ def _check_says_something(turn: dict[str, Any], number: int) -> None:
     )
 
 
+_SAYS_SOMETHING = ("text", "tool_use", "message", "function_call")
+
+
 def _says_something(part: Any) -> bool:
     """Whether a part of a reply is more than a thought, or words without anything in them."""
+    if isinstance(part, Mapping) and isinstance(raw := part.get("raw"), Mapping):
+        return raw.get("type") in _SAYS_SOMETHING and raw.get("content") != []
     if not isinstance(part, Mapping) or part.keys() & {"thinking", "text"} != part.keys():
         return True
     return bool(str(part.get("text", "")).strip())

@@ -244,6 +244,13 @@ def _check_item(place: str, item: Any, *, stored: bool, thoughts: Thoughts) -> N
             for name in ("call_id", "name", "arguments"):
                 if not isinstance(item.get(name), str):
                     raise _missing(f"{place}.{name}")
+            if not _NAME.fullmatch(item["name"]):
+                raise Rejected(
+                    f"Invalid '{place}.name': string does not match pattern. Expected a string "
+                    "that matches the pattern '^[a-zA-Z0-9_-]+$'.",
+                    code="invalid_value",
+                    param=f"{place}.name",
+                )
             if not 1 <= len(item["call_id"]) <= 64:
                 raise Rejected(
                     f"Invalid '{place}.call_id': string too long. Expected a string with maximum "
@@ -271,6 +278,13 @@ def _check_message(place: str, item: dict[str, Any]) -> None:
         raise _invalid(role, f"{place}.role", roles)
     if content is None:
         raise _missing(f"{place}.content")
+    if content == []:
+        raise Rejected(
+            f"Invalid '{place}.content': empty array. Expected an array with minimum length 1, "
+            "but got an empty array instead.",
+            code="empty_array",
+            param=f"{place}.content",
+        )
     if not isinstance(content, str):
         allowed = _OF_ASSISTANT if role == "assistant" else _OF_USER
         _check_parts(f"{place}.content", content, allowed)

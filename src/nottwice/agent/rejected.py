@@ -1,0 +1,163 @@
+"""What happens to a file, or to a part of a reply, that a model API does not accept?
+
+The request that shows it first is rejected, and so would be every later one: the conversation would
+be over. That it was rejected is on record, as evidence beside the call. Once the user has said
+something else, the run continues without what that request showed for the first time, and the model
+is told so. What was in a request that was answered stays. Promise kept here: P236.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nottwice.agent.files import File
+from nottwice.agent.hearing import taken_in
+from nottwice.agent.messages import (
+    Block,
+    Message,
+    Role,
+    Text,
+    ToolResult,
+    Unknown,
+    block_from_plain,
+    first_unseen,
+)
+from nottwice.agent.state import RunState
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.session import Scope
+from nottwice.errors import FileChanged, Poison, ToolFailure
+from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.review import Evidence
+
+GOAL = -1
+"""What the goal is called among the numbers of messages."""
+LEFT_OUT = "left_out"
+_REJECTED = "the model's API rejected the request that showed this first: "
+_STATUS = re.compile(r"answered with (\d{3})\b")
+_OF_THE_REQUEST = ("400", "413", "422")
+"""Statuses that say that something is wrong with the request; 401, say, is about the key."""
+
+
+def note(
+    scope: Scope, state: RunState, identity: CallIdentity, row: CallRow | None, error: ToolFailure
+) -> Doing[ToolFailure]:
+    """The error to raise for a request that failed for good: it says how the run can continue.
+
+    Durable: what the request showed for the first time, if it was rejected, when it returns.
+    """
+    status = _STATUS.search(error.message)
+    about_it = status is None or status[1] in _OF_THE_REQUEST
+    names = [_name(block) for block in _shown_first(state)]
+    if not isinstance(error, Poison) or isinstance(error, FileChanged) or not names or not about_it:
+        return error
+    if row is None:
+        return error
+    session, what = scope.session, ", ".join(dict.fromkeys(names))
+    item = Evidence(
+        session.run_id,
+        identity.call_id,
+        row.attempt_id,
+        session.clock.now(),
+        "engine",
+        f"{_REJECTED}{what}",
+    )
+    yield from session.commit(evidence=(item,))
+    text = (
+        f"{error.message.rstrip('.')}. This request was the first to show {what}. If the API does "
+        "not accept that, send a message: the run continues without it, "
+        f"agent.run({session.run_id!r}, message='...')."
+    )
+    return type(error)(text, **error.facts)
+
+
+def leave_out(scope: Scope, state: RunState, identity: CallIdentity) -> Doing[dict[str, Any]]:
+    """What changes if the user has spoken after a request of this turn was rejected.
+
+    ``state``: as it was when the beat began.
+    """
+    if not scope.steps[0].resumed:
+        return {}
+    run_id, call_id = scope.session.run_id, identity.call_id
+    known: list[Evidence] = yield Read(lambda store: store.evidence(run_id, call_id))
+    spoken = [row.created_at for row in (yield from taken_in(scope, scope.checkpoint_id))]
+    times = [
+        item.at
+        for item in known
+        if item.text.startswith(_REJECTED) and any(one > item.at for one in spoken)
+    ]
+    if not times:
+        return {}
+    transcript = state.plain["transcript"]
+    until = len(transcript) + sum(one <= max(times) for one in spoken)
+    first = _first_new(state)
+    return {LEFT_OUT: [*state.plain.get(LEFT_OUT, ()), *range(first, until)]}
+
+
+def shown(state: RunState) -> RunState:
+    """The state as a model may be shown it."""
+    numbers = set(state.plain.get(LEFT_OUT, ()))
+    if not numbers:
+        return state
+    transcript = [
+        _without(plain) if number in numbers else plain
+        for number, plain in enumerate(state.plain["transcript"])
+    ]
+    if GOAL not in numbers:
+        return state.changed(transcript=transcript)
+    files = [block_from_plain(plain) for plain in state.plain.get("files", ())]
+    goal = "\n\n".join([state.goal, *(_told(file) for file in files if isinstance(file, File))])
+    return state.changed(transcript=transcript, goal=goal, files=[])
+
+
+def _first_new(state: RunState) -> int:
+    """The number of the first message that no answered request has shown: the newest reply."""
+    return first_unseen(state.transcript) - 1
+
+
+def _shown_first(state: RunState) -> Iterator[File | Unknown]:
+    """What the next request shows that none before it did, and that an API may not accept."""
+    first, hidden = _first_new(state), set(state.plain.get(LEFT_OUT, ()))
+    if first == GOAL and GOAL not in hidden:
+        goal = (block_from_plain(plain) for plain in state.plain.get("files", ()))
+        yield from (file for file in goal if isinstance(file, File))
+    for number in range(max(0, first), len(state.transcript)):
+        if number in hidden:
+            continue
+        for block in state.transcript[number].blocks:
+            if isinstance(block, File | Unknown):
+                yield block
+            elif isinstance(block, ToolResult):
+                yield from block.files
+
+
+def _name(block: File | Unknown) -> str:
+    if isinstance(block, File):
+        return str(block.where)
+    kind = block.payload.get("type") if isinstance(block.payload, Mapping) else None
+    return f"a part of the model's reply of the kind {kind!r}"
+
+
+def _without(plain: Mapping[str, Any]) -> dict[str, Any]:
+    message = Message.from_plain(plain)
+    return Message(message.role, tuple(_kept(message)), message.extra).to_plain()
+
+
+def _kept(message: Message) -> Iterator[Block]:
+    for block in message.blocks:
+        if isinstance(block, File):
+            yield Text(_told(block))
+        elif isinstance(block, ToolResult) and block.files:
+            content = "\n".join([block.content, *map(_told, block.files)])
+            yield replace(block, content=content, files=())
+        elif not (isinstance(block, Unknown) and message.role is Role.ASSISTANT):
+            yield block
+
+
+def _told(file: File) -> str:
+    return (
+        f"(The file {file.name} belongs here, and is not shown: the API rejected the request that "
+        "showed it first.)"
+    )
