@@ -434,6 +434,24 @@ def test_the_package_keeps(rule: Rule) -> None:
     assert_clean(rule(SOURCE))
 
 
+def test_no_two_public_classes_have_the_same_name() -> None:
+    assert_clean(words.shared_class_names(SOURCE))
+
+
+def test_a_class_name_that_has_two_meanings_is_found() -> None:
+    sample = {
+        "src/nottwice/engine/a.py": "class Plan: ...\nclass _Own: ...\n",
+        "src/nottwice/guard/b.py": "x = 1\nclass Plan: ...\nclass _Own: ...\n",
+        "src/nottwice/guard/c.py": "def f():\n    class Plan: ...\n",
+    }
+    assert_found(words.shared_class_names(sample), "src/nottwice/guard/b.py:2")
+
+
+def test_the_list_of_names_that_mean_two_things_only_gets_shorter() -> None:
+    assert words.shared_names_that_are_not(SOURCE) == []
+    assert len(words.STILL_SHARED) <= 5
+
+
 def test_no_file_names_a_folder_of_somebodys_machine() -> None:
     assert_clean(banned.machine_paths(TEXTS))
 

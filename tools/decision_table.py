@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from nottwice.model.call import CallStatus
-from nottwice.model.decision import Answer, Attempt, Facts, Settle, Verdict, decide
+from nottwice.model.decision import Answer, Attempt, DoubtVerdict, Facts, Settle, decide
 from nottwice.model.replay_class import ReplayClass
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "decision-table.md"
@@ -24,8 +24,11 @@ SITUATIONS: list[tuple[str, dict[str, object]]] = [
     ("FAILED", {"status": CallStatus.FAILED}),
     ("FAILED, a retry was granted", {"status": CallStatus.FAILED, "retry_granted": True}),
     ("in doubt, the attempt runs in this process", {**_OVER, "attempt": Attempt.ALIVE_HERE}),
-    ("in doubt, a person says it happened", {**_OVER, "verdict": Verdict.HAPPENED}),
-    ("in doubt, a person says it did not happen", {**_OVER, "verdict": Verdict.DID_NOT_HAPPEN}),
+    ("in doubt, a person says it happened", {**_OVER, "verdict": DoubtVerdict.HAPPENED}),
+    (
+        "in doubt, a person says it did not happen",
+        {**_OVER, "verdict": DoubtVerdict.DID_NOT_HAPPEN},
+    ),
     ("in doubt, the key's window is open", {**_OVER, "window_open": True}),
     (
         "in doubt, the window is open, the old attempt may be alive",

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import nottwice as nt
-from nottwice.engine.asks import Ask, Fire, Outcome
+from nottwice.engine.asks import Ask, Fire, Invoked
 from nottwice.engine.drivers import USUAL
 from nottwice.engine.host import Seat
 from nottwice.store.memory import MemoryStore
@@ -26,9 +26,9 @@ class Answering:
         self.asked.append(type(ask).__name__)
         return self._answer(ask) if isinstance(ask, Fire) else await USUAL.answer_async(ask, seat)
 
-    def _answer(self, fire: Fire) -> Outcome:
+    def _answer(self, fire: Fire) -> Invoked:
         fire.in_flight.body_ended()
-        return Outcome(value=f"not {fire.tool.name}", invoked=True)
+        return Invoked(value=f"not {fire.tool.name}", invoked=True)
 
 
 @nt.tool("unsafe_on_replay")

@@ -67,7 +67,7 @@ def a_visit_has_no_number(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_resume_begins_at_the_input(patch: pytest.MonkeyPatch) -> None:
-    def broken(session: Any, plan: advance.Plan) -> Any:
+    def broken(session: Any, plan: advance.GraphCode) -> Any:
         flight = advance.Flight(session, plan, dict(plan.first_state), position.start(plan.graph))
         flight.save("/")
         yield from ()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nottwice.model.call import CallStatus
-from nottwice.model.decision import Action, Answer, Attempt, Facts, Settle, Verdict, decide
+from nottwice.model.decision import Action, Answer, Attempt, DoubtVerdict, Facts, Settle, decide
 from nottwice.model.replay_class import ReplayClass
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def every_situation() -> Iterator[Facts]:
         "settle": tuple(Settle),
         "patience": YES_NO,
         "review_open": YES_NO,
-        "verdict": (None, *Verdict),
+        "verdict": (None, *DoubtVerdict),
     }
     for combination in itertools.product(*axes.values()):
         yield Facts(**dict(zip(axes, combination, strict=True)))
@@ -107,7 +107,7 @@ def test_an_effect_in_doubt_fires_only_with_a_licence() -> None:
             and facts.attempt is Attempt.OVER
             and facts.settle is Settle.PASSED
         )
-        licensed = facts.verdict is Verdict.DID_NOT_HAPPEN or (
+        licensed = facts.verdict is DoubtVerdict.DID_NOT_HAPPEN or (
             facts.verdict is None and not facts.review_open and (keyed or settled)
         )
         expected = licensed and facts.attempt is not Attempt.ALIVE_HERE
@@ -172,8 +172,8 @@ def test_verify_is_asked_only_if_there_is_one_and_only_once_a_look() -> None:
 
 def test_a_persons_word_counts_before_keys_and_hooks() -> None:
     said = {
-        Verdict.HAPPENED: Action.RECORD_VERDICT,
-        Verdict.DID_NOT_HAPPEN: Action.NEW_ATTEMPT,
+        DoubtVerdict.HAPPENED: Action.RECORD_VERDICT,
+        DoubtVerdict.DID_NOT_HAPPEN: Action.NEW_ATTEMPT,
     }
     for facts in EFFECT_IN_DOUBT:
         if facts.verdict is not None and facts.attempt is not Attempt.ALIVE_HERE:

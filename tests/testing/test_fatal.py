@@ -12,7 +12,7 @@ import pytest
 import nottwice as nt
 from nottwice.model.call import CallStatus
 from nottwice.testing import World
-from nottwice.testing.fatal import FatalClient, FatalStore, Points
+from nottwice.testing.fatal import FatalClient, FatalPoints, FatalStore
 
 EVERY_POINT = [
     "before claiming the run",
@@ -51,7 +51,7 @@ def pay_once(store: FatalStore, client: FatalClient) -> list[list[CallStatus]]:
 def test_a_point_lies_before_and_after_each_write_and_each_effect(
     tmp_path: Path, intents: bool
 ) -> None:
-    points = Points()
+    points = FatalPoints()
     with World.start() as world:
         store = FatalStore(tmp_path / "ledger.db", points, intents=intents)
         pay_once(store, FatalClient(world.url, points))
@@ -67,7 +67,7 @@ def test_a_point_lies_before_and_after_each_write_and_each_effect(
 def test_only_the_broken_ledger_knows_nothing_of_a_call_while_it_runs(
     tmp_path: Path, intents: bool, meanwhile: list[CallStatus]
 ) -> None:
-    points = Points()
+    points = FatalPoints()
     with World.start() as world:
         store = FatalStore(tmp_path / "ledger.db", points, intents=intents)
         held = pay_once(store, FatalClient(world.url, points))
@@ -77,7 +77,7 @@ def test_only_the_broken_ledger_knows_nothing_of_a_call_while_it_runs(
 
 
 def test_what_raises_has_no_point_after_it() -> None:
-    points = Points()
+    points = FatalPoints()
     with pytest.raises(ValueError, match="no"), points.around("it"):
         raise ValueError("no")
     assert points.passed == ["before it"]

@@ -16,11 +16,11 @@ from nottwice.reviews.queue import Case
 from nottwice.testing.nursery import NurseryFailed
 from nottwice.testing.showcase import (
     WAITS_FOR_A_PERSON,
-    Errand,
     Showcase,
     ShowcaseBroken,
+    ShowcaseErrand,
+    ShowcaseVerdict,
     Shown,
-    Verdict,
     Way,
 )
 from nottwice.testing.world import Effect
@@ -39,7 +39,7 @@ def showcase(tmp_path: Path) -> Iterator[Showcase]:
 
 def test_an_errand_survives_its_way_to_the_child(showcase: Showcase) -> None:
     errand = showcase.errand(Way.CHECKPOINT, die_at="here", intents=False)
-    assert Errand.from_json(errand.to_json()) == errand
+    assert ShowcaseErrand.from_json(errand.to_json()) == errand
     assert "\n" not in errand.to_json()
 
 
@@ -65,10 +65,10 @@ def test_the_person_on_call_is_shown_what_the_shop_has_and_decides(
 ) -> None:
     asked: list[tuple[str, int]] = []
 
-    def on_call(case: Case, received: Sequence[Effect]) -> Verdict:
+    def on_call(case: Case, received: Sequence[Effect]) -> ShowcaseVerdict:
         asked.append((case.review.identity.tool_name, len(received)))
         verb = Verb.HAPPENED if received else Verb.DID_NOT_HAPPEN
-        return Verdict(verb, "me", "I looked")
+        return ShowcaseVerdict(verb, "me", "I looked")
 
     errand = showcase.errand(Way.NOTTWICE, die_at=die_at)
     shown = showcase.kill_and_resume(errand, on_call)
@@ -80,7 +80,7 @@ def test_the_person_on_call_is_shown_what_the_shop_has_and_decides(
 
 def test_a_wrong_answer_has_its_consequence(showcase: Showcase) -> None:
     errand = showcase.errand(Way.NOTTWICE, die_at=AFTER_MAIL)
-    wrong = Verdict(Verb.DID_NOT_HAPPEN, "me", "I did not look")
+    wrong = ShowcaseVerdict(Verb.DID_NOT_HAPPEN, "me", "I did not look")
     shown = showcase.kill_and_resume(errand, lambda case, received: wrong)
     assert (shown.mails, shown.done_twice) == (2, 1)
 
@@ -147,6 +147,8 @@ def test_a_sweep_that_is_left_ends_its_agents_and_starts_no_other(showcase: Show
 def test_one_too_many_never_makes_up_for_one_too_few(
     refunds: int, mails: int, done_twice: int, lost: int
 ) -> None:
-    errand = Errand(way=Way.NOTTWICE, order_id=7, shop_url="", script="", ledger="", checkpoint="")
+    errand = ShowcaseErrand(
+        way=Way.NOTTWICE, order_id=7, shop_url="", script="", ledger="", checkpoint=""
+    )
     shown = Shown(errand=errand, pids=(1, 2), refunds=refunds, mails=mails, reviews=0)
     assert (shown.done_twice, shown.lost) == (done_twice, lost)

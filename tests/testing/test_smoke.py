@@ -8,29 +8,29 @@ import pytest
 
 import nottwice as nt
 from nottwice.testing import Sandbox
-from nottwice.testing.smoke import Finding, Report, Trial, check_can_be_tried
+from nottwice.testing.smoke import KeyFinding, Report, Trial, check_can_be_tried
 
 
-def report(*findings: Finding) -> Report:
+def report(*findings: KeyFinding) -> Report:
     return Report("refund", tuple(Trial("a trial", each, 1, ()) for each in findings))
 
 
 @pytest.mark.parametrize(
     ("found", "together"),
     [
-        ([Finding.HONOURS, Finding.REJECTS, Finding.HONOURS], Finding.HONOURS),
-        ([Finding.HONOURS, Finding.NOT_TRIED], Finding.HONOURS),
-        ([Finding.HONOURS, Finding.FIRST_RESULT], Finding.HONOURS),
-        ([Finding.HONOURS, Finding.ANOTHER_CALL], Finding.HONOURS),
-        ([Finding.HONOURS, Finding.RACES, Finding.HONOURS], Finding.RACES),
-        ([Finding.HONOURS, Finding.UNCLEAR], Finding.UNCLEAR),
-        ([Finding.UNCLEAR, Finding.RACES], Finding.RACES),
-        ([Finding.RACES, Finding.IGNORES], Finding.IGNORES),
+        ([KeyFinding.HONOURS, KeyFinding.REJECTS, KeyFinding.HONOURS], KeyFinding.HONOURS),
+        ([KeyFinding.HONOURS, KeyFinding.NOT_TRIED], KeyFinding.HONOURS),
+        ([KeyFinding.HONOURS, KeyFinding.FIRST_RESULT], KeyFinding.HONOURS),
+        ([KeyFinding.HONOURS, KeyFinding.ANOTHER_CALL], KeyFinding.HONOURS),
+        ([KeyFinding.HONOURS, KeyFinding.RACES, KeyFinding.HONOURS], KeyFinding.RACES),
+        ([KeyFinding.HONOURS, KeyFinding.UNCLEAR], KeyFinding.UNCLEAR),
+        ([KeyFinding.UNCLEAR, KeyFinding.RACES], KeyFinding.RACES),
+        ([KeyFinding.RACES, KeyFinding.IGNORES], KeyFinding.IGNORES),
     ],
 )
-def test_the_worst_that_was_found_counts(found: list[Finding], together: Finding) -> None:
+def test_the_worst_that_was_found_counts(found: list[KeyFinding], together: KeyFinding) -> None:
     assert report(*found).finding is together
-    assert report(*found).passed is (together is Finding.HONOURS)
+    assert report(*found).passed is (together is KeyFinding.HONOURS)
 
 
 def test_a_tool_without_a_key_is_not_tried() -> None:

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.testing.smoke_caller import Caller, CallerFailed, Order, Told, key_of, serve
+from nottwice.testing.smoke_caller import (
+    Caller,
+    CallerFailed,
+    TrialOrder,
+    TrialReport,
+    key_of,
+    serve,
+)
 
 READY = "import sys, time; print('{\"ready\": 1}', flush=True)"
 
@@ -29,7 +36,7 @@ async def pay_later(order: str) -> str:
     return str(nt.current_call().key)
 
 
-def served(tool: Any, *orders: Order) -> list[dict[str, Any]]:
+def served(tool: Any, *orders: TrialOrder) -> list[dict[str, Any]]:
     lines = "".join(
         json.dumps({"run_id": one.run_id, "arguments": one.arguments, "key": one.key}) + "\n"
         for one in orders
@@ -46,7 +53,7 @@ def test_the_key_of_a_call_is_known_without_calling() -> None:
 
 
 def test_an_attempt_has_the_key_that_was_ordered_and_is_made_every_time() -> None:
-    order = Order("r", {"order": "7"}, "another key")
+    order = TrialOrder("r", {"order": "7"}, "another key")
     calling, first, _, second = served(pay, order, order)
     assert calling == {"calling": True}
     assert "'key': 'another key'" in first["returned"]
@@ -55,17 +62,17 @@ def test_an_attempt_has_the_key_that_was_ordered_and_is_made_every_time() -> Non
 
 
 def test_an_attempt_that_raises_is_told_and_not_repeated() -> None:
-    told = served(pay, Order("r", {"order": "7", "cents": -1}, "k"))
+    told = served(pay, TrialOrder("r", {"order": "7", "cents": -1}, "k"))
     assert told == [{"calling": True}, {"raised": "Retryable: busy"}]
-    (wrong,) = served(pay, Order("r", {"orders": "7"}, "k"))
+    (wrong,) = served(pay, TrialOrder("r", {"orders": "7"}, "k"))
     assert wrong["raised"].startswith("InvalidArguments: ")
 
 
 def test_an_async_tool_is_awaited() -> None:
-    assert served(pay_later, Order("r", {"order": "7"}, "k"))[1] == {"returned": "'k'"}
+    assert served(pay_later, TrialOrder("r", {"order": "7"}, "k"))[1] == {"returned": "'k'"}
 
 
-ORDER = Order("r", {}, "k")
+ORDER = TrialOrder("r", {}, "k")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +96,7 @@ def test_a_caller_that_is_killed_tells_what_it_had_told() -> None:
     hangs = f"{READY}; input(); {called}; time.sleep(60)"
     ends = f"{READY}; input(); {called}; {returned}; time.sleep(60)"
 
-    def kill(caller: Caller) -> Told | None:
+    def kill(caller: Caller) -> TrialReport | None:
         caller.begin(ORDER)
         told = caller.kill()
         assert not caller.is_alive
@@ -97,14 +104,14 @@ def test_a_caller_that_is_killed_tells_what_it_had_told() -> None:
 
     assert started(hangs, kill) is None
 
-    def end_and_kill(caller: Caller) -> Told | None:
+    def end_and_kill(caller: Caller) -> TrialReport | None:
         caller.begin(ORDER)
         assert caller.end().returned == "7"
         return caller.kill()
 
     assert started(ends, end_and_kill) is None
-    assert str(Told(returned="7")) == "returned 7"
-    assert str(Told(raised="E: no")) == "raised E: no"
+    assert str(TrialReport(returned="7")) == "returned 7"
+    assert str(TrialReport(raised="E: no")) == "raised E: no"
 
 
 def started(program: str, work: Callable[[Caller], Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nottwice.model.run import RunStatus
 from nottwice.model.tally import DECIDED, RunGroup
-from nottwice.versions.draining import Removal, VersionView, drains, taker_of
+from nottwice.versions.draining import VersionRemoval, VersionView, drains, taker_of
 
 
 def run(
@@ -30,7 +30,7 @@ def run(
     )
 
 
-def removals(runs: list[RunGroup], deployed: list[str] | None) -> dict[str | None, Removal]:
+def removals(runs: list[RunGroup], deployed: list[str] | None) -> dict[str | None, VersionRemoval]:
     return {view.graph_id: view.removal for view in drains(runs, deployed=deployed)}
 
 
@@ -39,9 +39,9 @@ def test_runs_without_a_graph_are_counted_by_the_version_that_they_have() -> Non
     runs = [run(None, status, version=version) for version, status in said.items()]
     found = drains([*runs, run(None), run("a@1.0.0")], deployed=["a@1.0.0"])
     assert [(view.graph_id, view.version, view.removal) for view in found] == [
-        ("a@1.0.0", "1.0.0", Removal.NEW_RUNS),
-        (None, "1.9.0", Removal.OPEN_RUNS),
-        (None, "1.10.0", Removal.NO_OPEN_RUNS),
+        ("a@1.0.0", "1.0.0", VersionRemoval.NEW_RUNS),
+        (None, "1.9.0", VersionRemoval.OPEN_RUNS),
+        (None, "1.10.0", VersionRemoval.NO_OPEN_RUNS),
     ]
 
 
@@ -63,7 +63,7 @@ def test_each_version_says_how_many_are_open_how_old_and_what_they_wait_for() ->
         oldest_at=2.0,
         waits=(("failed", 1), ("ready", 4), ("review", 2), ("timer", 1)),
         taken_by="a@1.0.1",
-        removal=Removal.GONE,
+        removal=VersionRemoval.GONE,
     )
 
 
@@ -82,31 +82,31 @@ def test_versions_come_in_their_own_order_and_deployed_ones_without_runs_too() -
 def test_a_version_with_open_runs_is_not_safe_to_remove() -> None:
     deployed = ["a@1.0.0", "a@2.0.0"]
     assert removals([run("a@1.0.0")], deployed) == {
-        "a@1.0.0": Removal.OPEN_RUNS,
-        "a@2.0.0": Removal.NEW_RUNS,
+        "a@1.0.0": VersionRemoval.OPEN_RUNS,
+        "a@2.0.0": VersionRemoval.NEW_RUNS,
     }
     over = [run("a@1.0.0", RunStatus.COMPLETED)]
-    assert removals(over, deployed)["a@1.0.0"] is Removal.SAFE
+    assert removals(over, deployed)["a@1.0.0"] is VersionRemoval.SAFE
 
 
 def test_a_patch_is_needed_by_the_runs_of_earlier_patches() -> None:
     found = removals([run("a@1.0.0")], ["a@1.0.1", "a@1.0.2", "a@2.0.0"])
     assert found == {
-        "a@1.0.0": Removal.GONE,
-        "a@1.0.1": Removal.SAFE,
-        "a@1.0.2": Removal.OPEN_RUNS,
-        "a@2.0.0": Removal.NEW_RUNS,
+        "a@1.0.0": VersionRemoval.GONE,
+        "a@1.0.1": VersionRemoval.SAFE,
+        "a@1.0.2": VersionRemoval.OPEN_RUNS,
+        "a@2.0.0": VersionRemoval.NEW_RUNS,
     }
 
 
 def test_open_runs_that_nothing_deployed_can_take_stand_out() -> None:
-    assert removals([run("a@1.0.0")], ["a@1.1.0"])["a@1.0.0"] is Removal.MISSING
+    assert removals([run("a@1.0.0")], ["a@1.1.0"])["a@1.0.0"] is VersionRemoval.MISSING
     over = [run("a@1.0.0", RunStatus.COMPLETED)]
-    assert removals(over, ["a@1.1.0"])["a@1.0.0"] is Removal.GONE
+    assert removals(over, ["a@1.1.0"])["a@1.0.0"] is VersionRemoval.GONE
 
 
 def test_without_the_code_nobody_can_tell() -> None:
-    assert removals([run("a@1.0.0")], None) == {"a@1.0.0": Removal.UNKNOWN}
+    assert removals([run("a@1.0.0")], None) == {"a@1.0.0": VersionRemoval.UNKNOWN}
 
 
 def test_a_run_is_taken_by_the_latest_patch_of_its_own_version() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nottwice.cli.smoke.trials import show_smoke_json
-from nottwice.testing.smoke import Finding, Report, Trial
+from nottwice.testing.smoke import KeyFinding, Report, Trial
 from tests.cli.reference_page import DOCUMENTS, FIELDS
 from tests.cli.workplace import HOSTILE, Workplace, copy_workplace
 
@@ -110,7 +110,7 @@ def _sealing_documents(place: Workplace) -> dict[str, Any]:
 
 def _smoke_document() -> dict[str, Any]:
     """What a trial leads to is tested in ``test_smoke.py``; here it is only printed."""
-    report = Report("refund", (Trial("two at once", Finding.RACES, 2, ("both were paid",)),))
+    report = Report("refund", (Trial("two at once", KeyFinding.RACES, 2, ("both were paid",)),))
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         show_smoke_json(report)
     document: dict[str, Any] = json.loads(printed.getvalue())

@@ -12,7 +12,7 @@ from nottwice.engine import ownership
 from nottwice.engine.drivers import drive
 from nottwice.guard.ledger import Ledger
 from nottwice.model.run import RunStatus, Wait, WaitKind
-from nottwice.worker.choice import ONE_NEW_OF, OWN_RUNS_SECONDS, Choice
+from nottwice.worker.choice import ONE_NEW_OF, OWN_RUNS_SECONDS, TaskChoice
 from tests.fakes import Host
 from tests.graphs.effects import graph
 
@@ -35,7 +35,7 @@ def interrupt(host: Host, *run_ids: str) -> None:
         host.data.runs[run_id] = replace(host.data.runs[run_id], epoch=1)
 
 
-def chosen(choice: Choice, most: int, *busy: str) -> list[str]:
+def chosen(choice: TaskChoice, most: int, *busy: str) -> list[str]:
     return [task.run_id for task in choice.next_tasks(most, busy=busy)]
 
 
@@ -50,7 +50,7 @@ def test_new_runs_are_chosen_oldest_first_and_no_more_than_there_is_room_for(
 ) -> None:
     flow = flow_of()
     enqueue(ledger, flow, "c", "a", "b")
-    choice = Choice(ledger, nt.App(graphs=[flow]))
+    choice = TaskChoice(ledger, nt.App(graphs=[flow]))
     assert chosen(choice, 2) == ["c", "a"]
     assert chosen(choice, 5, "c", "a") == ["b"]
 
@@ -60,7 +60,7 @@ def test_what_was_begun_comes_first_but_every_fourth_is_new(host: Host, ledger: 
     begun, new = [f"b{number}" for number in range(9)], [f"n{number}" for number in range(9)]
     enqueue(ledger, flow, *new, *begun)
     interrupt(host, *begun)
-    names = chosen(Choice(ledger, nt.App(graphs=[flow])), 12)
+    names = chosen(TaskChoice(ledger, nt.App(graphs=[flow])), 12)
     assert [name[0] for name in names] == list("bbbn" * 3)
     assert ONE_NEW_OF == 4
     assert [name for name in names if name[0] == "b"] == begun
@@ -71,7 +71,7 @@ def test_a_slot_at_a_time_is_shared_in_the_same_way(host: Host, ledger: Ledger) 
     flow = flow_of()
     enqueue(ledger, flow, "n1", "n2", *(f"b{number}" for number in range(9)))
     interrupt(host, *(f"b{number}" for number in range(9)))
-    choice, taken = Choice(ledger, nt.App(graphs=[flow])), list[str]()
+    choice, taken = TaskChoice(ledger, nt.App(graphs=[flow])), list[str]()
     for _ in range(8):
         taken += chosen(choice, 1, *taken)
     assert [name[0] for name in taken] == list("bbbnbbbn")
@@ -80,7 +80,7 @@ def test_a_slot_at_a_time_is_shared_in_the_same_way(host: Host, ledger: Ledger) 
 def test_runs_that_are_put_off_do_not_hide_those_behind_them(host: Host, ledger: Ledger) -> None:
     flow = flow_of()
     enqueue(ledger, flow, *(f"r{number}" for number in range(20)))
-    choice = Choice(ledger, nt.App(graphs=[flow]))
+    choice = TaskChoice(ledger, nt.App(graphs=[flow]))
     for number in range(19):
         choice.patience.put_off(f"r{number}", now=ledger.clock.now())
     assert chosen(choice, 1) == ["r19"]
@@ -99,7 +99,7 @@ def test_runs_of_the_dead_are_chosen_first_and_those_of_the_living_never(
             record = replace(host.data.runs[run_id], epoch=1, holder_id=holder)
             host.data.runs[run_id] = record
         host.data.runs["over"] = replace(host.data.runs["over"], status=RunStatus.COMPLETED)
-        assert chosen(Choice(ledger, nt.App(graphs=[flow])), 9) == ["orphan", "new"]
+        assert chosen(TaskChoice(ledger, nt.App(graphs=[flow])), 9) == ["orphan", "new"]
 
 
 def test_with_other_workers_about_all_see_enough_to_choose_from(host: Host, ledger: Ledger) -> None:
@@ -112,7 +112,7 @@ def test_with_other_workers_about_all_see_enough_to_choose_from(host: Host, ledg
         record = replace(host.data.runs["theirs"], epoch=1, holder_id=alive)
         host.data.runs["theirs"] = record
         app = nt.App(graphs=[flow])
-        seen = {name for _ in range(50) for name in chosen(Choice(ledger, app), 4)}
+        seen = {name for _ in range(50) for name in chosen(TaskChoice(ledger, app), 4)}
     assert seen == set(names[:8])
 
 
@@ -120,7 +120,7 @@ def test_a_graph_that_is_not_here_is_asked_for_no_more(host: Host, ledger: Ledge
     mine, other = flow_of(), flow_of("other")
     enqueue(ledger, other, *(f"o{number}" for number in range(30)))
     enqueue(ledger, mine, "r")
-    choice = Choice(ledger, nt.App(graphs=[mine]))
+    choice = TaskChoice(ledger, nt.App(graphs=[mine]))
     assert chosen(choice, 1) == ["r"]
     assert {run.graph_id for run in choice.strangers()} == {"other@1.0.0"}
 
@@ -133,7 +133,7 @@ def test_a_run_that_this_process_could_not_give_up_is_taken_up_again(
     mine = ledger.store.holder().holder_id
     for run_id in ("r", "over"):
         host.data.runs[run_id] = replace(host.data.runs[run_id], epoch=1, holder_id=mine)
-    choice = Choice(ledger, nt.App(graphs=[flow]))
+    choice = TaskChoice(ledger, nt.App(graphs=[flow]))
     # Somebody else in this process may drive it.
     assert chosen(choice, 9) == []
     choice.suspect("r")
@@ -154,7 +154,7 @@ def test_a_run_that_this_process_holds_and_does_not_drive_is_taken_up_again(
     for run_id in ("forgotten", "driven", "released"):
         record = replace(host.data.runs[run_id], epoch=1, holder_id=mine.holder_id)
         host.data.runs[run_id] = record
-    choice = Choice(ledger, nt.App(graphs=[flow]))
+    choice = TaskChoice(ledger, nt.App(graphs=[flow]))
     driving = drive(ownership.claim(opening(ledger, "driven")), ledger)
     host.clock.advance(OWN_RUNS_SECONDS)
     # Seen once: it may have been given up between a look at the ledger and one at the process.
@@ -175,7 +175,7 @@ def test_a_graph_id_that_makes_no_sense_is_left_to_others(host: Host, ledger: Le
     host.data.runs["odd"] = replace(host.data.runs["odd"], graph_id="nonsense")
     odd = replace(host.data.runs["odd child"], graph_id="flow@many", parent_id="r")
     host.data.runs["odd child"] = odd
-    assert chosen(Choice(ledger, nt.App(graphs=[flow])), 9) == ["r"]
+    assert chosen(TaskChoice(ledger, nt.App(graphs=[flow])), 9) == ["r"]
 
 
 def test_a_child_does_not_make_its_parent_be_tried_that_was_put_off(
@@ -187,7 +187,7 @@ def test_a_child_does_not_make_its_parent_be_tried_that_was_put_off(
     host.data.runs["parent"] = replace(parent, waits=(Wait(WaitKind.CHILD, "child", "a"),))
     unknown = replace(host.data.runs["child"], graph_id="unknown@1.0.0", parent_id="parent")
     host.data.runs["child"] = unknown
-    choice = Choice(ledger, nt.App(graphs=[flow]))
+    choice = TaskChoice(ledger, nt.App(graphs=[flow]))
     assert chosen(choice, 9) == ["parent"]
     assert chosen(choice, 9) == ["parent"]
     choice.patience.put_off("parent", now=ledger.clock.now())

@@ -25,7 +25,7 @@ from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Offered, Toolbox, Wanted, own_branch, result_text, run_wide
 from nottwice.agent.wording import TOLD
 from nottwice.engine.asks import Doing, Read, Together
-from nottwice.engine.asks import Outcome as Invoked
+from nottwice.engine.asks import Invoked as Invoked
 from nottwice.engine.calls.dispatch import perform
 from nottwice.engine.calls.requests import Receipt
 from nottwice.engine.doubts.blocking import written_call

@@ -17,7 +17,7 @@ from nottwice.agent import hearing, outage, rejected
 from nottwice.agent.messages import Message, Role
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage, cost_of
 from nottwice.agent.raising import find_call, raises_on_record
-from nottwice.agent.reserving import Asking, give_back, identity_of, lose, reserve, settle
+from nottwice.agent.reserving import ModelAsking, give_back, identity_of, lose, reserve, settle
 from nottwice.engine.asks import Doing, Pause
 from nottwice.engine.calls.dispatch import perform
 from nottwice.engine.calls.requests import Request
@@ -45,7 +45,7 @@ _FILE_CHANGED = f"{FileChanged.__module__}.{FileChanged.__qualname__}"
 
 
 @frozen_record(frozen=True, slots=True)
-class Answered:
+class AnsweredTurn:
     """The reply of a model, what it took, and what people raised the budget by meanwhile."""
 
     reply: ModelReply
@@ -68,7 +68,7 @@ def is_answered(scope: Scope) -> Doing[bool]:
     return known is not None and known.result is not None
 
 
-def ask_model(asking: Asking) -> Doing[Answered | None]:
+def ask_model(asking: ModelAsking) -> Doing[AnsweredTurn | None]:
     """The reply of this turn: the one on record, or a new one; None: the user has spoken since.
 
     Durable: the reply, when it returns. Raises BudgetSpent before anything is asked if that may
@@ -89,14 +89,14 @@ def ask_model(asking: Asking) -> Doing[Answered | None]:
     plain = receipt.value
     with not_believed("The recorded reply of a model"):
         reply = ModelReply.from_plain(plain["reply"])
-        answered = checked(Answered(reply, plain["usd"], raised, replayed))
+        answered = checked(AnsweredTurn(reply, plain["usd"], raised, replayed))
     # Not with the next effect: a process that crashes now must not pay for this reply again.
     yield from settle(asking, answered.usd, reply.usage.tokens)
     return answered
 
 
 def _ask_until_answered(
-    asking: Asking, request: Request, raised: dict[str, float]
+    asking: ModelAsking, request: Request, raised: dict[str, float]
 ) -> Doing[dict[str, float] | None]:
     """Reserve and ask, and again as long as that may help; the reply rides when it returns.
 
@@ -143,7 +143,7 @@ def _ask_until_answered(
         return raised
 
 
-def _needs_files(asking: Asking, request: Request) -> Doing[bool]:
+def _needs_files(asking: ModelAsking, request: Request) -> Doing[bool]:
     """Whether a file that is gone stops the turn: unless it did so, and the user spoke after it."""
     known = yield from find_call(asking.session, request.identity)
     failure = None if known is None else known.failure
@@ -153,7 +153,9 @@ def _needs_files(asking: Asking, request: Request) -> Doing[bool]:
     return all(row.created_at <= (known.finished_at or 0.0) for row in rows)
 
 
-def _delay(asking: Asking, error: ToolFailure, row: CallRow | None, failed: int) -> float | None:
+def _delay(
+    asking: ModelAsking, error: ToolFailure, row: CallRow | None, failed: int
+) -> float | None:
     """How long to wait before the model is asked once more; None: that would not help."""
     if not isinstance(error, Retryable | Ambiguous):
         return None
@@ -172,7 +174,7 @@ def _was_turned_away(row: CallRow) -> bool:
     return failure.error_type.startswith(f"{Retryable.__module__}.")
 
 
-def _model_request(asking: Asking) -> Request:
+def _model_request(asking: ModelAsking) -> Request:
     """The call of this turn. Its identity has no part in what is asked."""
     provider = asking.provider
     asked = provider.acomplete if asking.is_async else provider.complete

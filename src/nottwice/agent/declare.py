@@ -18,7 +18,7 @@ from nottwice.agent.answering import AnswerType
 from nottwice.agent.budget import Budget
 from nottwice.agent.conditions import CALLED
 from nottwice.agent.context import Context, Summarise, default_context
-from nottwice.agent.effects import Effect, effects_of
+from nottwice.agent.effects import AgentEffect, effects_of
 from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
 from nottwice.agent.messages import Spoken, spoken
 from nottwice.agent.provider import Provider, check_options
@@ -236,7 +236,7 @@ class Agent(Graph[RunState]):
         ledger = ledger_of(store, create=False)
         return with_costs(ledger.store, super().outcome(run_id, store=ledger))
 
-    def effects(self, run_id: str, *, store: AnyStore = None) -> list[Effect]:
+    def effects(self, run_id: str, *, store: AnyStore = None) -> list[AgentEffect]:
         """What a run did to the world, as the ledger has it, oldest first."""
         return effects_of(ledger_of(store, create=False).store, run_id)
 

@@ -11,7 +11,7 @@ from nottwice.store.interface import Store
 
 
 @frozen_record(frozen=True, slots=True)
-class Effect:
+class AgentEffect:
     """One effect as the ledger has it."""
 
     receipt_id: str
@@ -28,14 +28,14 @@ class Effect:
     started_at: float
 
 
-def effects_of(store: Store, run_id: str) -> list[Effect]:
+def effects_of(store: Store, run_id: str) -> list[AgentEffect]:
     """The effects of a run, oldest first."""
     return [_effect(row) for row in store.calls(run_id) if row.replay_class.effectful]
 
 
-def _effect(row: CallRow) -> Effect:
+def _effect(row: CallRow) -> AgentEffect:
     kept = row.result is not None and row.result.kind is not ResultKind.NOT_KEPT
-    return Effect(
+    return AgentEffect(
         receipt_id=row.call_id,
         tool=row.identity.tool_name,
         args=values.decode_object(row.args_json),

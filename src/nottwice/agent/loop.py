@@ -31,13 +31,13 @@ from nottwice.agent import (
     workers,
 )
 from nottwice.agent.answering import AnswerType, WrongAnswer
-from nottwice.agent.asking import Answered, ask_model, is_answered, turn_of
+from nottwice.agent.asking import AnsweredTurn, ask_model, is_answered, turn_of
 from nottwice.agent.budget import Budget
 from nottwice.agent.context import Context, Summarise, move_window, summarise_heard
 from nottwice.agent.messages import Message, ToolCall, said
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.provider import ModelRequest, Provider, StopReason
-from nottwice.agent.reserving import Asking
+from nottwice.agent.reserving import ModelAsking
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Toolbox
 from nottwice.agent.wire_ids import with_own_ids
@@ -280,9 +280,9 @@ class Beats:
                 missing.append(condition)
         return evidence, missing
 
-    def _asking(self, scope: Scope, state: RunState, *, is_async: bool) -> Asking:
+    def _asking(self, scope: Scope, state: RunState, *, is_async: bool) -> ModelAsking:
         harness = self._harness
-        return Asking(
+        return ModelAsking(
             scope=scope,
             state=state,
             provider=harness.provider,
@@ -315,7 +315,7 @@ class Beats:
         )
 
     def _reasoned(
-        self, scope: Scope, state: RunState, heard: dict[str, Any], answered: Answered
+        self, scope: Scope, state: RunState, heard: dict[str, Any], answered: AnsweredTurn
     ) -> dict[str, Any]:
         """What changes with a reply, and with what was heard before it in the same beat."""
         reply, before = answered.reply, state.plain["spent"]

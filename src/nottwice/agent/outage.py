@@ -12,7 +12,7 @@ import dataclasses
 from typing import Any
 
 from nottwice.agent.raising import find_call
-from nottwice.agent.reserving import Asking, identity_of
+from nottwice.agent.reserving import ModelAsking, identity_of
 from nottwice.engine.asks import Doing
 from nottwice.engine.calls.requests import Request
 from nottwice.engine.waits import waiting
@@ -45,7 +45,7 @@ class Outage:
     """Which one did not answer: another one may."""
 
 
-def under_way(asking: Asking) -> Doing[bool]:
+def under_way(asking: ModelAsking) -> Doing[bool]:
     """Whether this turn is in an outage, and its time has come; RunWaits until then."""
     request = _request(asking)
     known = yield from _known(request)
@@ -57,7 +57,7 @@ def under_way(asking: Asking) -> Doing[bool]:
     return True
 
 
-def wait(asking: Asking, error: ToolFailure, row: CallRow | None) -> Doing[None]:
+def wait(asking: ModelAsking, error: ToolFailure, row: CallRow | None) -> Doing[None]:
     """Make the run wait until the model is worth asking again; return if that took too long.
 
     Durable: the timer, before RunWaits is raised.
@@ -84,7 +84,7 @@ def wait(asking: Asking, error: ToolFailure, row: CallRow | None) -> Doing[None]
         raise waiting.until(request, due, _what(outage)) from error
 
 
-def _note(asking: Asking, request: Request, outage: Outage) -> Doing[None]:
+def _note(asking: ModelAsking, request: Request, outage: Outage) -> Doing[None]:
     session = asking.session
     before = yield from find_call(session, request.identity)
     row = waiting.blank_row(request)
@@ -111,7 +111,7 @@ def _what(outage: Outage) -> str:
     return f"its model, which did not answer: {outage.why}"
 
 
-def _request(asking: Asking) -> Request:
+def _request(asking: ModelAsking) -> Request:
     request = request_for(asking.scope, _OUTAGE, {})
     return dataclasses.replace(request, identity=identity_of(asking.scope, OUTAGE))
 

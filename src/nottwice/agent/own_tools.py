@@ -196,7 +196,7 @@ def _needs(call: ToolCall, name: str, what: str) -> str:
     return f"{call.name} needs {name}, {what}. Nothing was noted. Call it again with {name}."
 
 
-def _find_receipt(found: list[Receipt], number: int, tool: str | None, given: Any) -> Receipt:
+def _find_receipt(found: list[OwnReceipt], number: int, tool: str | None, given: Any) -> OwnReceipt:
     """The receipt that a model means; BadArguments tells it which there are."""
     fitting = found
     if given is not None:
@@ -218,7 +218,7 @@ def _find_receipt(found: list[Receipt], number: int, tool: str | None, given: An
 
 
 @frozen_record(frozen=True, slots=True)
-class Receipt:
+class OwnReceipt:
     """A call of this run that was done, as a model can point at it."""
 
     receipt_id: str
@@ -229,14 +229,14 @@ class Receipt:
         return self.receipt_id[:SHORT_CHARACTERS]
 
 
-def receipts(state: RunState, tool: str | None) -> list[Receipt]:
+def receipts(state: RunState, tool: str | None) -> list[OwnReceipt]:
     """The receipts of a run, each once, oldest first; those of one tool if it is named."""
-    found: dict[str, Receipt] = {}
+    found: dict[str, OwnReceipt] = {}
     for call, result in answered_calls(state.transcript):
         if result.is_error or result.receipt_id is None:
             continue
         if tool in (None, call.name):
-            found.setdefault(result.receipt_id, Receipt(result.receipt_id, call_text(call)))
+            found.setdefault(result.receipt_id, OwnReceipt(result.receipt_id, call_text(call)))
     return list(found.values())
 
 

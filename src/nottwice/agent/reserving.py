@@ -43,7 +43,7 @@ Render = Callable[[int], ModelRequest]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Asking:
+class ModelAsking:
     """Everything that asking a model once needs."""
 
     scope: Scope
@@ -62,7 +62,7 @@ class Asking:
 
 
 def reserve(
-    asking: Asking, question: ModelRequest, raised: dict[str, float]
+    asking: ModelAsking, question: ModelRequest, raised: dict[str, float]
 ) -> Doing[dict[str, float]]:
     """Make what this request may cost durable, if the budget and those above allow it.
 
@@ -95,7 +95,7 @@ def reserve(
         return raised
 
 
-def settle(asking: Asking, usd: float | None, tokens: int) -> Doing[None]:
+def settle(asking: ModelAsking, usd: float | None, tokens: int) -> Doing[None]:
     """Charge what a reply took instead of what was reserved for it.
 
     Durable, with the reply: when it returns.
@@ -113,7 +113,7 @@ def settle(asking: Asking, usd: float | None, tokens: int) -> Doing[None]:
     yield from session.commit(charges=charges)
 
 
-def give_back(asking: Asking) -> Doing[None]:
+def give_back(asking: ModelAsking) -> Doing[None]:
     """Take back the reservation of a request that was turned away, and so is not billed.
 
     Durable: when it returns. If the process dies before that, it stays counted.
@@ -128,7 +128,7 @@ def give_back(asking: Asking) -> Doing[None]:
         yield from session.commit(calls=(CallWrite(less, row.state),), charges=charges)
 
 
-def lose(asking: Asking) -> Doing[None]:
+def lose(asking: ModelAsking) -> Doing[None]:
     """Count a request as lost: it may have been answered, and nothing waits for it now.
 
     Durable: when it returns.
@@ -141,7 +141,7 @@ def lose(asking: Asking) -> Doing[None]:
 
 
 def _charges_without_answer(
-    asking: Asking, identity: CallIdentity, row: CallRow
+    asking: ModelAsking, identity: CallIdentity, row: CallRow
 ) -> Doing[tuple[ChargeWrite, ...]]:
     session, lost = asking.session, _reserved(row).times(row.attempt)
     bosses = yield from workers.bosses_of(session, identity.call_id)
@@ -167,7 +167,7 @@ def _lost_charges(session: Session, identity: CallIdentity, lost: Amount) -> lis
     ]
 
 
-def _row(asking: Asking, before: CallRow | None, most: Amount) -> CallRow:
+def _row(asking: ModelAsking, before: CallRow | None, most: Amount) -> CallRow:
     session = asking.session
     request = request_for(asking.scope, _RESERVATION, {"turn": asking.state.turn})
     identity = identity_of(asking.scope, RESERVATION)
@@ -200,7 +200,7 @@ def _most_it_may_take(provider: Provider, question: ModelRequest) -> Amount:
 
 
 def _within_budget(
-    asking: Asking, lost_here: Amount, most: Amount, raised: dict[str, float]
+    asking: ModelAsking, lost_here: Amount, most: Amount, raised: dict[str, float]
 ) -> Doing[tuple[dict[str, float], Amount]]:
     """Let the request through, or make the run wait until a person raises what is too low.
 
@@ -231,7 +231,7 @@ def _within_budget(
         number += 1
 
 
-def _on_meters(asking: Asking) -> Doing[tuple[Amount, Amount, dict[str, float]]]:
+def _on_meters(asking: ModelAsking) -> Doing[tuple[Amount, Amount, dict[str, float]]]:
     """What earlier turns lost, what the workers have taken, and what people allowed these.
 
     Lost requests are read from the ledger and not kept in the state: a run that was interrupted
@@ -253,7 +253,7 @@ def _on_meters(asking: Asking) -> Doing[tuple[Amount, Amount, dict[str, float]]]
     return found
 
 
-def _round_began(asking: Asking) -> Doing[float | None]:
+def _round_began(asking: ModelAsking) -> Doing[float | None]:
     """When the first request after the user's last message was reserved; None: not yet.
 
     A message may come into a turn that had reserved before: then the time counts from the message.
@@ -273,7 +273,7 @@ def _round_began(asking: Asking) -> Doing[float | None]:
 
 
 def _within_bosses(
-    asking: Asking, identity: CallIdentity, taken: Amount, asked: Counter[str | None]
+    asking: ModelAsking, identity: CallIdentity, taken: Amount, asked: Counter[str | None]
 ) -> Doing[tuple[Boss, ...]]:
     """Those above, as soon as the request fits under their limits.
 
@@ -315,7 +315,7 @@ def _first_overrun(
     return None
 
 
-def _check_price(asking: Asking, boss: Boss) -> None:
+def _check_price(asking: ModelAsking, boss: Boss) -> None:
     if boss.limits.get("usd") is not None and asking.provider.price is None:
         raise UsageError(
             f"Run {asking.session.run_id!r} works for run {boss.run_id!r}, which has a budget in "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nottwice.agent.asking import Answered
+from nottwice.agent.asking import AnsweredTurn
 from nottwice.agent.messages import Message, described
 from nottwice.engine import said as words
 from nottwice.engine.said import Said
@@ -45,7 +45,7 @@ def hear(scope: Scope, turn: int, messages: Sequence[Message]) -> None:
         _tell(scope, HEARD, text=described(message), turn=turn)
 
 
-def reply(scope: Scope, turn: int, answered: Answered) -> None:
+def reply(scope: Scope, turn: int, answered: AnsweredTurn) -> None:
     message = answered.reply.message
     _tell(
         scope,

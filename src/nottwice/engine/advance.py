@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from nottwice.engine import ownership
-from nottwice.engine.asks import Doing, Join, Outcome, Read, Together, Visit
+from nottwice.engine.asks import Doing, Invoked, Join, Read, Together, Visit
 from nottwice.engine.doubts import tampered
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import Scope, Session
@@ -68,7 +68,7 @@ class NodeCode(Protocol):
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Plan:
+class GraphCode:
     """Everything that driving a graph needs, besides the run."""
 
     graph: GraphDefinition
@@ -94,7 +94,7 @@ class Landing:
     version: int = 0
 
 
-def conduct(opening: ownership.Opening, plan: Plan) -> Doing[Landing]:
+def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Landing]:
     """Advance a run as far as it goes, and say how far that was.
 
     Durable: how far it came, when it returns. A node's own exception is raised after it was
@@ -176,7 +176,7 @@ class Flight:
     """A run of a graph while it is driven: where it is, and what has been saved of that."""
 
     def __init__(
-        self, session: Session, plan: Plan, state: Mapping[str, Any], position: Position
+        self, session: Session, plan: GraphCode, state: Mapping[str, Any], position: Position
     ) -> None:
         self.session = session
         self.plan = plan
@@ -237,7 +237,7 @@ class Flight:
             self.saved = packed[1]
 
 
-def _board(session: Session, plan: Plan) -> Doing[Flight]:
+def _board(session: Session, plan: GraphCode) -> Doing[Flight]:
     """Find out where the run is; a run without a checkpoint is at its beginning."""
     chain: list[CheckpointRecord] = []
     if session.found is not None:
@@ -298,7 +298,7 @@ def _visit(
     code, seen = flight.plan.code[node.name], flight.state if state is None else state
     opened = yield from steps.open_step(scope, node.step, visit)
     handed = code.hand_out(seen)
-    outcome: Outcome = yield Visit(code.function, code.is_async, handed, opened)
+    outcome: Invoked = yield Visit(code.function, code.is_async, handed, opened)
     try:
         opened.session.stops.raise_if_stopped(opened.node_id)
         if outcome.error is not None:
@@ -325,7 +325,7 @@ def _visit_branches(flight: Flight) -> Doing[None]:
     """Run all branches to where they meet; each keeps what it has, whatever its siblings do."""
     before = flight.position
     doings = tuple(_branch(flight, index) for index in range(len(before.branches)))
-    outcomes: list[Outcome] = yield Together(doings)
+    outcomes: list[Invoked] = yield Together(doings)
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     if errors:
         only_waits = all(isinstance(one, HandedBack) or stops.is_wait(one) for one in errors)

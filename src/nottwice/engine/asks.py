@@ -35,19 +35,19 @@ class Write:
 
 @light_record(frozen=True, slots=True)
 class Fire:
-    """Invoke a tool once. Answer: an :class:`Outcome`; a tool's exception is never raised."""
+    """Invoke a tool once. Answer: an :class:`Invoked`; a tool's exception is never raised."""
 
     tool: Tool
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     in_flight: InFlight
-    late: Callable[[Outcome], None]
+    late: Callable[[Invoked], None]
     """Called, in whatever thread, when an attempt ends after its time limit."""
 
 
 @light_record(frozen=True, slots=True)
 class Verify:
-    """Ask a tool's ``verify`` hook about a call. Answer: an :class:`Outcome`."""
+    """Ask a tool's ``verify`` hook about a call. Answer: an :class:`Invoked`."""
 
     tool: Tool
     call: Call
@@ -55,7 +55,7 @@ class Verify:
 
 @light_record(frozen=True, slots=True)
 class Rule:
-    """Ask a policy about a call that is not made yet. Answer: an :class:`Outcome`."""
+    """Ask a policy about a call that is not made yet. Answer: an :class:`Invoked`."""
 
     policy: Callable[[ProposedCall], Any]
     call: ProposedCall
@@ -85,7 +85,7 @@ class Join:
 
 
 @light_record(frozen=True, slots=True)
-class Outcome:
+class Invoked:
     """How an invocation ended: a value, an error, or not within its time limit."""
 
     value: Any = None
@@ -101,7 +101,7 @@ class Outcome:
 
 @light_record(frozen=True, slots=True)
 class Visit:
-    """Run a node's function once, in its scope. Answer: an :class:`Outcome`."""
+    """Run a node's function once, in its scope. Answer: an :class:`Invoked`."""
 
     function: Callable[[Any], Any]
     is_async: bool
@@ -111,7 +111,7 @@ class Visit:
 
 @light_record(frozen=True, slots=True)
 class Together:
-    """Do several things at once. Answer: an :class:`Outcome` of each, when all have ended."""
+    """Do several things at once. Answer: an :class:`Invoked` of each, when all have ended."""
 
     doings: tuple[Doing[Any], ...]
 

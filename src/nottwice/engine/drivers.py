@@ -25,8 +25,8 @@ from nottwice.engine.asks import (
     CanInvoke,
     Doing,
     Fire,
+    Invoked,
     Join,
-    Outcome,
     Pause,
     Read,
     Rule,
@@ -163,7 +163,7 @@ class UsualDriver:
 USUAL = UsualDriver()
 
 
-def _fire(fire: Fire) -> Outcome:
+def _fire(fire: Fire) -> Invoked:
     tool = fire.tool
     call: Callable[[], Any] = partial(tool.function, *fire.args, **fire.kwargs)
     if tool.is_async:
@@ -174,19 +174,19 @@ def _fire(fire: Fire) -> Outcome:
     return _limited(call, fire.in_flight, tool.time_limit_seconds, fire.late)
 
 
-def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Outcome:
+def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Invoked:
     """The one place where a sync tool is invoked."""
     with _Being(in_flight):
         try:
             value = call()
         except BaseException as error:
-            return Outcome(error=error)
+            return Invoked(error=error)
     if isinstance(value, types.CoroutineType):
         # An async function behind a plain wrapper: none of it has run yet, and none of it will.
         value.close()
         text = "it returned a coroutine, which was not run; declare the tool with async def"
-        return Outcome(error=Poison(text))
-    return Outcome(value=value, invoked=True)
+        return Invoked(error=Poison(text))
+    return Invoked(value=value, invoked=True)
 
 
 class _Being:
@@ -220,7 +220,7 @@ class _Being:
 
 async def _await(
     call: Callable[[], Any], in_flight: InFlight | None, limit_seconds: float | None
-) -> Outcome:
+) -> Invoked:
     """The one place where an async tool is invoked."""
     limit = None if limit_seconds is None else asyncio.timeout(limit_seconds)
     task = asyncio.current_task()
@@ -229,28 +229,28 @@ async def _await(
     with _Being(in_flight) as being:
         try:
             if limit is None:
-                return Outcome(value=await call(), invoked=True)
+                return Invoked(value=await call(), invoked=True)
             async with limit:
-                return Outcome(value=await call(), invoked=True)
+                return Invoked(value=await call(), invoked=True)
         except BaseException as error:
             expired = limit is not None and limit.expired()
             # A body may turn its cancellation into an error of its own, so the type proves nothing.
             cancelled = task.cancelling() > cancelled_before
             stopped = expired or cancelled or isinstance(error, asyncio.CancelledError)
             being.stopped = stopped
-            return Outcome(error=error, stopped=stopped)
+            return Invoked(error=error, stopped=stopped)
 
 
 def _limited(
     call: Callable[[], Any],
     in_flight: InFlight | None,
     limit_seconds: float,
-    late: Callable[[Outcome], None],
+    late: Callable[[Invoked], None],
     *,
     daemon: bool = False,
-) -> Outcome:
+) -> Invoked:
     """Invoke in a thread and wait so long; what comes after that goes to ``late``."""
-    ended: Future[Outcome] = Future()
+    ended: Future[Invoked] = Future()
     context = contextvars.copy_context()
 
     def work() -> None:
@@ -270,11 +270,11 @@ def _limited(
     except BaseException as error:
         interrupt = error
     if ended.cancel():
-        return Outcome(still_running=True, interrupt=interrupt)
+        return Invoked(still_running=True, interrupt=interrupt)
     return dataclasses.replace(ended.result(), interrupt=interrupt)
 
 
-async def _in_thread(function: Callable[..., Outcome], *args: Any) -> Outcome:
+async def _in_thread(function: Callable[..., Invoked], *args: Any) -> Invoked:
     """Run blocking work for an event loop, in this context, whatever becomes of the waiter.
 
     A thread cannot be cancelled. Whoever cancels gets its way once the outcome is known.
@@ -353,7 +353,7 @@ def _join(ask: Join) -> bool:
 # Nodes and branches
 
 
-def _visit(ask: Visit) -> Outcome:
+def _visit(ask: Visit) -> Invoked:
     """The one place where a sync node is run."""
     call: Callable[[], Any] = lambda: ask.function(ask.argument)  # noqa: E731
     if ask.is_async:
@@ -366,14 +366,14 @@ def _visit(ask: Visit) -> Outcome:
         call = lambda: asyncio.run(_coroutine(awaited()))  # noqa: E731
     token = current_scope.set(ask.scope)
     try:
-        return Outcome(value=call(), invoked=True)
+        return Invoked(value=call(), invoked=True)
     except Exception as error:
-        return Outcome(error=error)
+        return Invoked(error=error)
     finally:
         current_scope.reset(token)
 
 
-async def _visit_async(ask: Visit) -> Outcome:
+async def _visit_async(ask: Visit) -> Invoked:
     if not ask.is_async:
         outcome = await _in_thread(_visit, ask)
         if outcome.interrupt is not None:
@@ -381,14 +381,14 @@ async def _visit_async(ask: Visit) -> Outcome:
         return outcome
     token = current_scope.set(ask.scope)
     try:
-        return Outcome(value=await ask.function(ask.argument), invoked=True)
+        return Invoked(value=await ask.function(ask.argument), invoked=True)
     except Exception as error:
-        return Outcome(error=error)
+        return Invoked(error=error)
     finally:
         current_scope.reset(token)
 
 
-def _together(ask: Together, seat: Seat) -> list[Outcome]:
+def _together(ask: Together, seat: Seat) -> list[Invoked]:
     with ThreadPoolExecutor(len(ask.doings), thread_name_prefix="nottwice-branch") as pool:
         branches = [
             pool.submit(contextvars.copy_context().run, drive, doing, seat) for doing in ask.doings
@@ -396,7 +396,7 @@ def _together(ask: Together, seat: Seat) -> list[Outcome]:
     return [_ended(branch.exception(), branch.result) for branch in branches]
 
 
-async def _together_async(ask: Together, seat: Seat) -> list[Outcome]:
+async def _together_async(ask: Together, seat: Seat) -> list[Invoked]:
     tasks = [asyncio.ensure_future(drive_async(doing, seat)) for doing in ask.doings]
     try:
         await asyncio.wait(tasks)
@@ -409,5 +409,5 @@ async def _together_async(ask: Together, seat: Seat) -> list[Outcome]:
     return [_ended(error, task.result) for error, task in zip(errors, tasks, strict=True)]
 
 
-def _ended(error: BaseException | None, result: Callable[[], Any]) -> Outcome:
-    return Outcome(error=error) if error is not None else Outcome(value=result(), invoked=True)
+def _ended(error: BaseException | None, result: Callable[[], Any]) -> Invoked:
+    return Invoked(error=error) if error is not None else Invoked(value=result(), invoked=True)

@@ -105,11 +105,11 @@ class PendingWrites:
         """Whether a commit writes what was pending when it began."""
         return self._under_way > 0
 
-    def take(self) -> Taken:
+    def take(self) -> PendingBatch:
         """What a commit writes that begins now; ``over`` when it has ended, in whatever way."""
         with self._guard:
             self._under_way += 1
-            return Taken(
+            return PendingBatch(
                 tuple(self._calls.values()),
                 tuple(self._steps.values()),
                 tuple(self._evidence),
@@ -142,7 +142,7 @@ class PendingWrites:
             self.has_any = len(self) > 0
 
 
-class Taken(NamedTuple):
+class PendingBatch(NamedTuple):
     """Everything that is pending at one moment."""
 
     calls: tuple[CallWrite, ...]

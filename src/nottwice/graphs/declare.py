@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from nottwice.engine.advance import Ending, NodeCode
 from nottwice.engine.host import Policy
 from nottwice.engine.upkeep import history
-from nottwice.engine.upkeep.history import Version
+from nottwice.engine.upkeep.history import SavedVersion
 from nottwice.errors import InvalidGraph
 from nottwice.graphs import fork as forking
 from nottwice.graphs import running
@@ -240,7 +240,7 @@ class Graph(Generic[S]):
         """Return how far a run got, without running anything."""
         return running.outcome_of(ledger_of(store, create=False).store, self, run_id)
 
-    def history(self, run_id: str, *, store: AnyStore = None) -> list[Version]:
+    def history(self, run_id: str, *, store: AnyStore = None) -> list[SavedVersion]:
         """Return all versions of a run that are kept: number, node and time of each."""
         return history.history(ledger_of(store, create=False).store, run_id)
 

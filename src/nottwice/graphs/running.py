@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from nottwice.engine import ownership
-from nottwice.engine.advance import Landing, NodeCode, Plan, conduct
+from nottwice.engine.advance import GraphCode, Landing, NodeCode, conduct
 from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.host import Host
@@ -243,7 +243,7 @@ def _advance(
         bound=bound,
         told_to_stop=asked.told_to_stop,
     )
-    plan = Plan(
+    plan = GraphCode(
         graph=graph.definition(),
         graph_id=bound,
         code=graph.code,

@@ -46,7 +46,7 @@ class Settle(enum.Enum):
     PASSED = "passed"
 
 
-class Verdict(enum.Enum):
+class DoubtVerdict(enum.Enum):
     """What a person decided about a call in doubt."""
 
     HAPPENED = "happened"
@@ -75,7 +75,7 @@ class Facts:
     """There is still time to wait for a better answer."""
     review_open: bool = False
     """A person has been asked about this doubt and has not answered."""
-    verdict: Verdict | None = None
+    verdict: DoubtVerdict | None = None
 
 
 class Action(enum.Enum):
@@ -125,9 +125,9 @@ def _decide_in_doubt(facts: Facts) -> Action:
     if facts.replay_class.may_rerun:
         return Action.RUN
     match facts.verdict:
-        case Verdict.HAPPENED:
+        case DoubtVerdict.HAPPENED:
             return Action.RECORD_VERDICT
-        case Verdict.DID_NOT_HAPPEN:
+        case DoubtVerdict.DID_NOT_HAPPEN:
             return Action.NEW_ATTEMPT
         case None:
             pass

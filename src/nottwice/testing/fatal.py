@@ -22,7 +22,7 @@ from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.world import WorldClient
 
 
-class Points:
+class FatalPoints:
     """The points that this process has passed, and the one at which it dies."""
 
     def __init__(self, *, die_at: str | None = None) -> None:
@@ -49,7 +49,7 @@ class FatalStore(SqliteStore):
     crash test that does not detect this is worthless.
     """
 
-    def __init__(self, path: Path, points: Points, *, intents: bool = True) -> None:
+    def __init__(self, path: Path, points: FatalPoints, *, intents: bool = True) -> None:
         self._points = points
         self._intents = intents
         super().__init__(path, now=SystemClock().now())
@@ -63,7 +63,7 @@ class FatalStore(SqliteStore):
 class FatalClient(WorldClient):
     """The upstream's client with a point before and after every effect."""
 
-    def __init__(self, url: str, points: Points) -> None:
+    def __init__(self, url: str, points: FatalPoints) -> None:
         super().__init__(url)
         self._points = points
 

@@ -50,7 +50,7 @@ class ProxyServer(LoopbackHTTPServer):
         lost_responses: frozenset[int],
         lost_requests: frozenset[int],
     ) -> None:
-        super().__init__(Handler, starter_pid)
+        super().__init__(ProxyHandler, starter_pid)
         self.upstream = urlsplit(upstream)
         self.lost_responses = lost_responses
         self.lost_requests = lost_requests
@@ -67,7 +67,7 @@ class ProxyServer(LoopbackHTTPServer):
         os.write(self._log, json.dumps(entry).encode() + b"\n")
 
 
-class Handler(BaseHTTPRequestHandler):
+class ProxyHandler(BaseHTTPRequestHandler):
     """One connection. It is closed after every answer, so that no client can reuse it."""
 
     server: ProxyServer

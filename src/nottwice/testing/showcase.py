@@ -48,7 +48,7 @@ class Way(enum.StrEnum):
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Errand:
+class ShowcaseErrand:
     """The task of one agent process, and where it dies on the way."""
 
     way: Way
@@ -68,7 +68,7 @@ class Errand:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Errand:
+    def from_json(cls, text: str) -> ShowcaseErrand:
         plain = json.loads(text)
         return cls(**{**plain, "way": Way(plain["way"])})
 
@@ -77,7 +77,7 @@ class Errand:
 class Shown:
     """One ticket whose agent was killed once, and started again until it was done."""
 
-    errand: Errand
+    errand: ShowcaseErrand
     pids: tuple[int, ...]
     refunds: int
     mails: int
@@ -93,7 +93,7 @@ class Shown:
 
 
 @frozen_record(frozen=True, slots=True)
-class Verdict:
+class ShowcaseVerdict:
     """A decision of the person on call, and why."""
 
     verb: Verb
@@ -101,14 +101,14 @@ class Verdict:
     why: str
 
 
-OnCall = Callable[[Case, Sequence[Effect]], Verdict]
+OnCall = Callable[[Case, Sequence[Effect]], ShowcaseVerdict]
 """Receives a case and what the shop has received of its call. Returns the decision."""
 
 
-def look_at_the_shop(case: Case, received: Sequence[Effect]) -> Verdict:
+def look_at_the_shop(case: Case, received: Sequence[Effect]) -> ShowcaseVerdict:
     """Decide like a person on call who always looks first."""
     verb = Verb.HAPPENED if received else Verb.DID_NOT_HAPPEN
-    return Verdict(verb, "nottwice demo", f"the shop has received {len(received)} of them")
+    return ShowcaseVerdict(verb, "nottwice demo", f"the shop has received {len(received)} of them")
 
 
 Sweep = Generator[Shown, None, None]
@@ -149,10 +149,12 @@ class Showcase:
         for nursery in self._nurseries:
             nursery.stop()
 
-    def errand(self, way: Way, *, die_at: str | None = None, intents: bool = True) -> Errand:
+    def errand(
+        self, way: Way, *, die_at: str | None = None, intents: bool = True
+    ) -> ShowcaseErrand:
         """Return an errand about a new order."""
         order_id = next(self._orders)
-        return Errand(
+        return ShowcaseErrand(
             way=way,
             order_id=order_id,
             shop_url=self.world.url,
@@ -188,7 +190,7 @@ class Showcase:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def kill_and_resume(self, errand: Errand, on_call: OnCall = look_at_the_shop) -> Shown:
+    def kill_and_resume(self, errand: ShowcaseErrand, on_call: OnCall = look_at_the_shop) -> Shown:
         """Run one ticket from the kill to the end."""
         killed = self.kill(errand)
         pids, reviews = [killed.pid], 0
@@ -202,21 +204,21 @@ class Showcase:
                 reviews += 1
         raise _broken("An agent still waits although everything is decided", ended)
 
-    def kill(self, errand: Errand) -> Ended:
+    def kill(self, errand: ShowcaseErrand) -> Ended:
         """Run an agent until it is killed at the point of its errand."""
         ended = self._run(errand)
         if ended.returncode != -signal.SIGKILL:
             raise _broken(f"An agent was not killed {errand.die_at}", ended)
         return ended
 
-    def start_again(self, errand: Errand) -> Ended:
+    def start_again(self, errand: ShowcaseErrand) -> Ended:
         """Run the agent of an errand again, without a kill."""
         ended = self._run(replace(errand, die_at=None))
         if ended.returncode not in (0, WAITS_FOR_A_PERSON):
             raise _broken("An agent that was started again failed", ended)
         return ended
 
-    def cases(self, errand: Errand) -> list[Case]:
+    def cases(self, errand: ShowcaseErrand) -> list[Case]:
         """Return what an errand's run waits for."""
         store = self._open(errand)
         try:
@@ -224,7 +226,7 @@ class Showcase:
         finally:
             store.close()
 
-    def calls(self, errand: Errand) -> list[CallRow]:
+    def calls(self, errand: ShowcaseErrand) -> list[CallRow]:
         """Return what the ledger has on an errand's run."""
         store = self._open(errand)
         try:
@@ -232,15 +234,15 @@ class Showcase:
         finally:
             store.close()
 
-    def received(self, errand: Errand, case: Case) -> list[Effect]:
+    def received(self, errand: ShowcaseErrand, case: Case) -> list[Effect]:
         """Return what the shop has received of the call of a case."""
         return self._effects(case.review.identity.tool_name, errand)
 
-    def _effects(self, tool: str, errand: Errand) -> list[Effect]:
+    def _effects(self, tool: str, errand: ShowcaseErrand) -> list[Effect]:
         effects = self.world.effects(tool)
         return [effect for effect in effects if effect.args["order_id"] == errand.order_id]
 
-    def _shown(self, errand: Errand, pids: Sequence[int], reviews: int) -> Shown:
+    def _shown(self, errand: ShowcaseErrand, pids: Sequence[int], reviews: int) -> Shown:
         return Shown(
             errand=errand,
             pids=tuple(pids),
@@ -249,7 +251,7 @@ class Showcase:
             reviews=reviews,
         )
 
-    def _decide(self, errand: Errand, case: Case, verdict: Verdict) -> None:
+    def _decide(self, errand: ShowcaseErrand, case: Case, verdict: ShowcaseVerdict) -> None:
         """Record a decision like ``nottwice decide``. The result is null: the tools return None."""
         store = self._open(errand)
         try:
@@ -266,10 +268,10 @@ class Showcase:
         finally:
             store.close()
 
-    def _open(self, errand: Errand) -> SqliteStore:
+    def _open(self, errand: ShowcaseErrand) -> SqliteStore:
         return SqliteStore(errand.ledger, now=SystemClock().now(), create=False)
 
-    def _run(self, errand: Errand) -> Ended:
+    def _run(self, errand: ShowcaseErrand) -> Ended:
         nursery = self._idle.get()
         try:
             return nursery.run(errand.to_json(), limit_seconds=CHILD_LIMIT_SECONDS)

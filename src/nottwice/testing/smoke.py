@@ -20,7 +20,7 @@ from typing import Any
 from nottwice.errors import UsageError
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import Duration, parse_duration
-from nottwice.testing.smoke_caller import Caller, Order, key_of
+from nottwice.testing.smoke_caller import Caller, TrialOrder, key_of
 
 KILL_AT = (0.1, 0.5, 0.9)
 """When during a call its caller is killed. It is also killed once when its effect shows."""
@@ -51,7 +51,7 @@ class Sandbox:
         parse_duration(self.settles, what="settles")
 
 
-class Finding(enum.Enum):
+class KeyFinding(enum.Enum):
     """The result of a trial, or of all trials together."""
 
     HONOURS = "honours the key"
@@ -69,7 +69,7 @@ class Trial:
     """What one trial did and saw."""
 
     name: str
-    finding: Finding
+    finding: KeyFinding
     effects: int | None
     """How many additional effects the sandbox showed. One is correct."""
     evidence: tuple[str, ...]
@@ -83,18 +83,18 @@ class Report:
     trials: tuple[Trial, ...]
 
     @property
-    def finding(self) -> Finding:
+    def finding(self) -> KeyFinding:
         """The worst finding."""
         found = {trial.finding for trial in self.trials}
-        for worst in (Finding.IGNORES, Finding.RACES, Finding.UNCLEAR):
+        for worst in (KeyFinding.IGNORES, KeyFinding.RACES, KeyFinding.UNCLEAR):
             if worst in found:
                 return worst
-        return Finding.HONOURS
+        return KeyFinding.HONOURS
 
     @property
     def passed(self) -> bool:
         """Whether the tool may stay ``idempotent_with_key``."""
-        return self.finding is Finding.HONOURS
+        return self.finding is KeyFinding.HONOURS
 
 
 def smoke(
@@ -155,7 +155,7 @@ class _Bench:
         """Yield all trials. If the first call cannot be seen, the others would mean nothing."""
         first = self._twice()
         yield first
-        if first.finding is Finding.UNCLEAR:
+        if first.finding is KeyFinding.UNCLEAR:
             return
         yield self._changed()
         yield self._at_once()
@@ -176,7 +176,7 @@ class _Bench:
         evidence.append(f"first call {told}; effects: {seen}")
         if told.raised is not None or seen != 1:
             why = "the first call failed" if told.raised is not None else _unseen(seen)
-            return Trial("twice with one key", Finding.UNCLEAR, seen, (*evidence, why))
+            return Trial("twice with one key", KeyFinding.UNCLEAR, seen, (*evidence, why))
         again = self._caller(1).call(order)
         effects = self._wait_for(order, before, 2)
         evidence.append(f"second call, from another process, {again}; effects: {effects}")
@@ -186,9 +186,9 @@ class _Bench:
         name = "changed arguments under one key"
         if self.sandbox.changed is None:
             why = "the sandbox does not define what to change: Sandbox(changed={...})"
-            return Trial(name, Finding.NOT_TRIED, None, (why,))
+            return Trial(name, KeyFinding.NOT_TRIED, None, (why,))
         order, before = self._new_order()
-        other = Order(order.run_id, {**order.arguments, **self.sandbox.changed}, order.key)
+        other = TrialOrder(order.run_id, {**order.arguments, **self.sandbox.changed}, order.key)
         if other.arguments == order.arguments:
             raise UsageError("Sandbox(changed=...) changes nothing. Choose other values.")
         first = self._caller(0).call(order)
@@ -201,8 +201,8 @@ class _Bench:
         evidence = (f"key {order.key}", f"first call {first}", f"changed call {told}")
         if effects > 1:
             # Harmless by itself: nottwice refuses such a call before it is made (T2).
-            return Trial(name, Finding.ANOTHER_CALL, effects, evidence)
-        finding = Finding.REJECTS if told.raised is not None else Finding.FIRST_RESULT
+            return Trial(name, KeyFinding.ANOTHER_CALL, effects, evidence)
+        finding = KeyFinding.REJECTS if told.raised is not None else KeyFinding.FIRST_RESULT
         return Trial(name, finding, effects, evidence)
 
     def _at_once(self) -> Trial:
@@ -219,9 +219,9 @@ class _Bench:
             each = "; ".join(str(one) for one in told)
             evidence.append(f"round {round_number}, key {order.key}: {each}; effects: {effects}")
             if effects != 1:
-                finding = Finding.RACES if effects > 1 else Finding.UNCLEAR
+                finding = KeyFinding.RACES if effects > 1 else KeyFinding.UNCLEAR
                 return Trial("two at once", finding, effects, tuple(evidence))
-        return Trial("two at once", Finding.HONOURS, 1, tuple(evidence))
+        return Trial("two at once", KeyFinding.HONOURS, 1, tuple(evidence))
 
     def _killed(self) -> Trial:
         name, evidence = "killed in mid-call", list[str]()
@@ -246,11 +246,11 @@ class _Bench:
             )
             if effects != 1:
                 return Trial(name, _judge(effects), effects, tuple(evidence))
-        return Trial(name, Finding.HONOURS, 1, tuple(evidence))
+        return Trial(name, KeyFinding.HONOURS, 1, tuple(evidence))
 
     # Helpers
 
-    def _new_order(self) -> tuple[Order, int]:
+    def _new_order(self) -> tuple[TrialOrder, int]:
         """Return a call that was never made, and what the sandbox already shows for it."""
         self._number += 1
         number = f"{self._session}-{self._number}"
@@ -267,10 +267,10 @@ class _Bench:
                 f"Sandbox(arguments=...) must return plain data ({error}). Nothing was called."
             ) from None
         run_id = f"smoke {number}"
-        order = Order(run_id, dict(given), key_of(self.tool, run_id, dict(given)))
+        order = TrialOrder(run_id, dict(given), key_of(self.tool, run_id, dict(given)))
         return order, self._count(order)
 
-    def _count(self, order: Order) -> int:
+    def _count(self, order: TrialOrder) -> int:
         shown = self.sandbox.count(**order.arguments)
         if isinstance(shown, bool) or not isinstance(shown, int):
             raise UsageError(
@@ -279,7 +279,7 @@ class _Bench:
         return shown
 
     def _wait_for(
-        self, order: Order, before: int, effects: int, *, within_seconds: float = 0.0
+        self, order: TrialOrder, before: int, effects: int, *, within_seconds: float = 0.0
     ) -> int:
         """Return how many new effects there are, once there are ``effects`` or time is over."""
         deadline = time.monotonic() + within_seconds + self.settle_seconds
@@ -290,7 +290,7 @@ class _Bench:
             time.sleep(min(left, self.settle_seconds / 10))
         return seen
 
-    def _settled(self, order: Order, before: int) -> int:
+    def _settled(self, order: TrialOrder, before: int) -> int:
         time.sleep(self.settle_seconds)
         return self._count(order) - before
 
@@ -304,10 +304,10 @@ class _Bench:
         return self._callers[number]
 
 
-def _judge(effects: int) -> Finding:
+def _judge(effects: int) -> KeyFinding:
     if effects == 1:
-        return Finding.HONOURS
-    return Finding.IGNORES if effects > 1 else Finding.UNCLEAR
+        return KeyFinding.HONOURS
+    return KeyFinding.IGNORES if effects > 1 else KeyFinding.UNCLEAR
 
 
 def _unseen(effects: int) -> str:

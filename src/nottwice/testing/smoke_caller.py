@@ -37,7 +37,7 @@ class CallerFailed(NottwiceError):
 
 
 @frozen_record(frozen=True, slots=True)
-class Order:
+class TrialOrder:
     """One attempt to make."""
 
     run_id: str
@@ -46,7 +46,7 @@ class Order:
 
 
 @frozen_record(frozen=True, slots=True)
-class Told:
+class TrialReport:
     """How an attempt ended."""
 
     returned: str | None = None
@@ -80,7 +80,7 @@ def serve(tool: Any, *, orders: IO[str], answers: IO[str]) -> None:
 
     say(ready=os.getpid())
     for line in orders:
-        order = Order(**json.loads(line))
+        order = TrialOrder(**json.loads(line))
         try:
             value = _attempt(tool, order, lambda: say(calling=True))
         except Exception as error:
@@ -89,7 +89,7 @@ def serve(tool: Any, *, orders: IO[str], answers: IO[str]) -> None:
             say(returned=repr(value)[:MOST_CHARACTERS])
 
 
-def _attempt(tool: Any, order: Order, begin: Callable[[], None]) -> Any:
+def _attempt(tool: Any, order: TrialOrder, begin: Callable[[], None]) -> Any:
     """Enter the tool once, in its own run, as the current call with the key of the order."""
     with open_ledger(":memory:") as ledger, ledger.run(order.run_id):
         request = tool.requests.make((), order.arguments)
@@ -153,17 +153,17 @@ class Caller:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def call(self, order: Order) -> Told:
+    def call(self, order: TrialOrder) -> TrialReport:
         """Make one attempt and wait for its end."""
         self.begin(order)
         return self.end()
 
-    def begin(self, order: Order) -> None:
+    def begin(self, order: TrialOrder) -> None:
         """Start one attempt. Return when the tool is about to be entered."""
         self.send(order)
         self.entered()
 
-    def send(self, order: Order) -> None:
+    def send(self, order: TrialOrder) -> None:
         """Request an attempt, without waiting for anything."""
         assert self._process.stdin is not None
         words = {"run_id": order.run_id, "arguments": order.arguments, "key": order.key}
@@ -180,19 +180,19 @@ class Caller:
         if "calling" not in told:
             raise CallerFailed(f"The tool could not be called: {told.get('raised')}.")
 
-    def end(self) -> Told:
+    def end(self) -> TrialReport:
         """Wait for the end of the attempt."""
         told = self._hear("returned", self._limit_seconds)
         seconds = time.monotonic() - self._began
-        return Told(told.get("returned"), told.get("raised"), seconds)
+        return TrialReport(told.get("returned"), told.get("raised"), seconds)
 
-    def kill(self) -> Told | None:
+    def kill(self) -> TrialReport | None:
         """Kill it with SIGKILL. Return its result if it had already finished."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         while (told := self._lines.get(timeout=START_SECONDS)) is not None:
             if "returned" in told or "raised" in told:
-                return Told(told.get("returned"), told.get("raised"))
+                return TrialReport(told.get("returned"), told.get("raised"))
         return None
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ def main(starter_pid: str, folder: str, hold_limit_seconds: str) -> None:
     WorldServer(Upstream(Path(folder), float(hold_limit_seconds)), int(starter_pid)).serve()
 
 
-class Refusal(Exception):
+class WorldRefusal(Exception):
     """The request is answered with an error status. It had no effect, unless the text says so."""
 
     def __init__(self, status: int, text: str, retry_after: float | None = None) -> None:
@@ -47,7 +47,7 @@ class LostResponse(Exception):
     """The request was handled, but its connection is closed without an answer."""
 
 
-class Order(NamedTuple):
+class WorldOrder(NamedTuple):
     """One ``POST /do``: an effect, and the faults to wrap around it."""
 
     # A tuple, because importing dataclasses would be an eighth of the start-up time.
@@ -138,7 +138,7 @@ class Gates:
             finally:
                 self._held[name] -= 1
         if not released:
-            raise Refusal(
+            raise WorldRefusal(
                 504,
                 f"Held at {name!r} for {self._limit_seconds:g} s and never released. {outcome} "
                 f"Call release({name!r}).",
@@ -152,9 +152,11 @@ class Gates:
             )
             held, released = self._held[name], name in self._released
         if released:
-            raise Refusal(409, f"{name!r} was released: nothing is held there. Use a new name.")
+            raise WorldRefusal(
+                409, f"{name!r} was released: nothing is held there. Use a new name."
+            )
         if held < count:
-            raise Refusal(408, f"{held} of {count} requests were held at {name!r} in time.")
+            raise WorldRefusal(408, f"{held} of {count} requests were held at {name!r} in time.")
 
     def release(self, name: str) -> None:
         """Open the gate for good."""
@@ -186,7 +188,7 @@ class Upstream:
             if entry["key"] is not None
         }
 
-    def do(self, order: Order) -> tuple[int, Any]:
+    def do(self, order: WorldOrder) -> tuple[int, Any]:
         """Carry out the order with its faults, in the order in which a real one meets them."""
         self._add("requests")
         time.sleep(order.delay_before)
@@ -194,7 +196,7 @@ class Upstream:
             self.gates.hold(order.hold_before, outcome="Nothing was applied.")
         if order.fail_with is not None:
             self._add("refused")
-            raise Refusal(order.fail_with, "Nothing was applied.", order.retry_after)
+            raise WorldRefusal(order.fail_with, "Nothing was applied.", order.retry_after)
         status, result = self._apply(order)
         time.sleep(order.delay_after)
         if order.hold is not None:
@@ -219,7 +221,7 @@ class Upstream:
                 answer = script.pop(0)
             self._verifications.append({**asked, "answer": answer, "scripted": scripted})
         if isinstance(answer, int):
-            raise Refusal(answer, "The verification failed, as scripted.")
+            raise WorldRefusal(answer, "The verification failed, as scripted.")
         if answer == "lost":
             raise LostResponse
         if answer == "found":
@@ -230,7 +232,7 @@ class Upstream:
         """Define the answers to the next verifications of this tool."""
         for answer in answers:
             if answer not in ("found", "not found", "lost") and not _is_error_status(answer):
-                raise Refusal(
+                raise WorldRefusal(
                     400,
                     f"{answer!r} is not an answer. Nothing was scripted. "
                     "Use 'found', 'not found', 'lost' or an error status.",
@@ -250,7 +252,7 @@ class Upstream:
                 "held": self.gates.held(),
             }
 
-    def _apply(self, order: Order) -> tuple[int, Any]:
+    def _apply(self, order: WorldOrder) -> tuple[int, Any]:
         """Log the effect now or later, unless its key has been used already."""
         effect = {
             "tool": order.tool,
@@ -273,10 +275,10 @@ class Upstream:
         timer.start()
         return 202, order.result
 
-    def _answer_from_key(self, first: dict[str, Any], order: Order) -> tuple[int, Any]:
+    def _answer_from_key(self, first: dict[str, Any], order: WorldOrder) -> tuple[int, Any]:
         if first["args"] != order.args:
             self._counters["refused"] += 1
-            raise Refusal(
+            raise WorldRefusal(
                 409,
                 f"The key {order.key!r} of {order.tool} belongs to other arguments. "
                 "Nothing was applied.",
@@ -314,10 +316,10 @@ class WorldServer(LoopbackHTTPServer):
 
     def __init__(self, upstream: Upstream, starter_pid: int) -> None:
         self.upstream = upstream
-        super().__init__(Handler, starter_pid)
+        super().__init__(WorldHandler, starter_pid)
 
 
-class Handler(BaseHTTPRequestHandler):
+class WorldHandler(BaseHTTPRequestHandler):
     """Translates HTTP to the upstream and back. One connection carries one request."""
 
     server: WorldServer
@@ -340,7 +342,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             status, payload = self._route(body)
             retry_after = None
-        except Refusal as refusal:
+        except WorldRefusal as refusal:
             status, payload = refusal.status, {"error": refusal.text}
             retry_after = refusal.retry_after
         except LostResponse:
@@ -385,15 +387,15 @@ class Handler(BaseHTTPRequestHandler):
                 return 200, {"effect": effect}
             case ("GET", "/stats"):
                 return 200, upstream.stats()
-        raise Refusal(404, f"There is no {self.command} {address.path}. Nothing was applied.")
+        raise WorldRefusal(404, f"There is no {self.command} {address.path}. Nothing was applied.")
 
 
-def _read_order(body: bytes) -> Order:
+def _read_order(body: bytes) -> WorldOrder:
     values = _read_object(body)
-    if not {"tool", "args"} <= set(values) <= set(Order._fields):
-        text = f"An order has tool, args and any of {Order._fields[2:]}. Nothing was applied."
-        raise Refusal(400, text)
-    order = Order(**values)
+    if not {"tool", "args"} <= set(values) <= set(WorldOrder._fields):
+        text = f"An order has tool, args and any of {WorldOrder._fields[2:]}. Nothing was applied."
+        raise WorldRefusal(400, text)
+    order = WorldOrder(**values)
     seconds = (order.apply_after, order.delay_before, order.delay_after, order.retry_after or 0)
     names = (order.key, order.call_id, order.hold, order.hold_before)
     usable = (
@@ -405,7 +407,7 @@ def _read_order(body: bytes) -> Order:
         and (order.fail_with is None or _is_error_status(order.fail_with))
     )
     if not usable:
-        raise Refusal(400, f"This order cannot be carried out: {order}. Nothing was applied.")
+        raise WorldRefusal(400, f"This order cannot be carried out: {order}. Nothing was applied.")
     return order
 
 
@@ -413,13 +415,13 @@ def _read_object(body: bytes) -> dict[str, Any]:
     try:
         values = json.loads(body)
     except ValueError as error:
-        raise Refusal(400, f"This is not JSON: {error}. Nothing was applied.") from None
+        raise WorldRefusal(400, f"This is not JSON: {error}. Nothing was applied.") from None
     if not isinstance(values, dict):
-        raise Refusal(400, "The body must be a JSON object. Nothing was applied.")
+        raise WorldRefusal(400, "The body must be a JSON object. Nothing was applied.")
     return values
 
 
 def _required(values: dict[str, Any], name: str) -> Any:
     if name not in values:
-        raise Refusal(400, f"{name} is missing. Nothing was applied.")
+        raise WorldRefusal(400, f"{name} is missing. Nothing was applied.")
     return values[name]

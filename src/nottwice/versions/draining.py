@@ -18,7 +18,7 @@ from nottwice.model.run import RunStatus
 from nottwice.model.tally import RunGroup
 
 
-class Removal(enum.Enum):
+class VersionRemoval(enum.Enum):
     """Whether the code of a version can be taken out of the deployment."""
 
     SAFE = "yes"
@@ -46,7 +46,7 @@ class VersionView:
     ``ready`` if something that it waits for has arrived."""
     taken_by: str | None
     """The deployed version that resumes its runs. None if there is none or it is not known."""
-    removal: Removal
+    removal: VersionRemoval
 
 
 def drains(groups: Iterable[RunGroup], *, deployed: Sequence[str] | None) -> list[VersionView]:
@@ -69,7 +69,7 @@ def _without_graph(groups: Iterable[RunGroup]) -> list[VersionView]:
 
 def _plain_view(version: str, groups: list[RunGroup]) -> VersionView:
     needed = any(not group.status.is_final for group in groups)
-    removal = Removal.OPEN_RUNS if needed else Removal.NO_OPEN_RUNS
+    removal = VersionRemoval.OPEN_RUNS if needed else VersionRemoval.NO_OPEN_RUNS
     return _view(None, version, groups, taken_by=None, removal=removal)
 
 
@@ -113,7 +113,7 @@ def _view(
     groups: list[RunGroup],
     *,
     taken_by: str | None,
-    removal: Removal,
+    removal: VersionRemoval,
 ) -> VersionView:
     still = [group for group in groups if not group.status.is_final]
     waits: Counter[str] = Counter()
@@ -139,17 +139,17 @@ def _stand(group: RunGroup) -> tuple[str, ...]:
     return ("queued" if group.queued else group.status.value,)
 
 
-def _removal(graph_id: str, deployed: Sequence[str] | None, open_ids: set[str]) -> Removal:
+def _removal(graph_id: str, deployed: Sequence[str] | None, open_ids: set[str]) -> VersionRemoval:
     if deployed is None:
-        return Removal.UNKNOWN
+        return VersionRemoval.UNKNOWN
     if graph_id not in deployed:
         stranded = graph_id in open_ids and taker_of(graph_id, deployed) is None
-        return Removal.MISSING if stranded else Removal.GONE
+        return VersionRemoval.MISSING if stranded else VersionRemoval.GONE
     if graph_id == _newest(graph_id, deployed):
-        return Removal.NEW_RUNS
+        return VersionRemoval.NEW_RUNS
     # Open runs of earlier patches also need it, unless a later patch takes them all.
     needed = any(taker_of(one, deployed) == graph_id for one in open_ids)
-    return Removal.OPEN_RUNS if needed else Removal.SAFE
+    return VersionRemoval.OPEN_RUNS if needed else VersionRemoval.SAFE
 
 
 def _newest(graph_id: str, deployed: Sequence[str]) -> str:

@@ -35,8 +35,8 @@ from nottwice.store.interface import Outdated, Store
 from nottwice.versions.migrate_plan import (
     OVER,
     Migration,
-    Order,
-    Plan,
+    MigrationOrder,
+    MigrationPlan,
     Upgrade,
     check_movable,
     draw_up,
@@ -126,7 +126,7 @@ def order_of(
     upgrade: Upgrade | None = None,
     restart_steps: bool = False,
     repeats: Collection[str] = (),
-) -> Order:
+) -> MigrationOrder:
     """Check a migration request before any run is read."""
     for name, text in (("by", by), ("why", why)):
         if not isinstance(text, str) or not text.strip():
@@ -153,7 +153,7 @@ def order_of(
         raise UsageError(f"The app has no graph {to!r}. Nothing was done. It has: {known}.")
     # An agent has the same nodes in all versions, so a run continues at the same node.
     same = {name: name for name in graph.code} if graph.converses else {}
-    return Order(
+    return MigrationOrder(
         to=graph,
         mapping={**same, **mapping},
         by=by,
@@ -177,7 +177,7 @@ def open_runs(store: Store, graph_id: str) -> list[str]:
     return [run.workflow_id for run in found]
 
 
-def attempt(ledger: Ledger, run_id: str, order: Order, *, dry_run: bool) -> Migration:
+def attempt(ledger: Ledger, run_id: str, order: MigrationOrder, *, dry_run: bool) -> Migration:
     """Migrate one of many runs. An error is returned as part of the result."""
     try:
         return migrate_one(ledger, run_id, order, dry_run=dry_run)
@@ -186,7 +186,7 @@ def attempt(ledger: Ledger, run_id: str, order: Order, *, dry_run: bool) -> Migr
         return Migration(run_id=run_id, old=bound, new=order.to.id, outcome="refused", error=error)
 
 
-def migrate_one(ledger: Ledger, run_id: str, order: Order, *, dry_run: bool) -> Migration:
+def migrate_one(ledger: Ledger, run_id: str, order: MigrationOrder, *, dry_run: bool) -> Migration:
     """Migrate a run, or return what that would change."""
     store = ledger.store
     run = store.load_run(run_id)
@@ -202,7 +202,7 @@ def migrate_one(ledger: Ledger, run_id: str, order: Order, *, dry_run: bool) -> 
     return drive(_migrating(ledger, run, order), ledger)
 
 
-def _migrating(ledger: Ledger, run: RunRecord, order: Order) -> Doing[Migration]:
+def _migrating(ledger: Ledger, run: RunRecord, order: MigrationOrder) -> Doing[Migration]:
     """Become the run's holder, read the run, and write the migration in one commit."""
     opening = ownership.Opening(
         host=ledger,
@@ -221,7 +221,7 @@ def _migrating(ledger: Ledger, run: RunRecord, order: Order) -> Doing[Migration]
         ) from moved
     while True:
         try:
-            plan: Plan = yield _look(session.run, order, now=ledger.clock.now())
+            plan: MigrationPlan = yield _look(session.run, order, now=ledger.clock.now())
             yield Write(plan.commit(session.fence))
         except Outdated:
             # A person has just decided something about the run. Read it again.
@@ -240,7 +240,7 @@ def _migrating(ledger: Ledger, run: RunRecord, order: Order) -> Doing[Migration]
         return plan.told("migrated")
 
 
-def _look(run: RunRecord, order: Order, *, now: float) -> Read:
+def _look(run: RunRecord, order: MigrationOrder, *, now: float) -> Read:
     return Read(lambda store: draw_up(store, run, order, now=now))
 
 

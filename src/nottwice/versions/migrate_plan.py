@@ -48,7 +48,7 @@ OVER = (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.REMOVED)
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Order:
+class MigrationOrder:
     """A migration request, for one run or for many."""
 
     to: Graph[Any]
@@ -82,11 +82,11 @@ class Migration:
 
 
 @frozen_record(frozen=True, slots=True)
-class Plan:
+class MigrationPlan:
     """A migration without objections: what would be written, and how to report it."""
 
     run: RunRecord
-    order: Order
+    order: MigrationOrder
     record: CheckpointRecord
     found: Hindrances
     left: tuple[StepRecord, ...]
@@ -126,7 +126,7 @@ class Plan:
         return ", ".join(facts)
 
 
-def draw_up(store: Store, run: RunRecord, order: Order, *, now: float) -> Plan:
+def draw_up(store: Store, run: RunRecord, order: MigrationOrder, *, now: float) -> MigrationPlan:
     """Return everything that a migration changes. MigrationRefused if anything prevents it."""
     check_movable(run, order)
     bound, name = run.graph_id or "", run.workflow_id
@@ -162,7 +162,7 @@ def draw_up(store: Store, run: RunRecord, order: Order, *, now: float) -> Plan:
         changes=tuple(changes(image["state"], state)),
         begins_again=tuple(found.begins_again),
     )
-    return Plan(run, order, record, found, left, told_as, now)
+    return MigrationPlan(run, order, record, found, left, told_as, now)
 
 
 def _first_image(store: Store, run: RunRecord) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _recorded(store: Store, graph_id: str) -> GraphDefinition:
 
 def _agreed(
     run: RunRecord,
-    order: Order,
+    order: MigrationOrder,
     move: Move,
     found: Hindrances,
     state: dict[str, Any],
@@ -219,7 +219,7 @@ def _without_outcome(message: str) -> str:
     return message.replace(" Nothing was saved.", "").rstrip(".")
 
 
-def _adopted(order: Order, position: Position, state: dict[str, Any]) -> dict[str, Any]:
+def _adopted(order: MigrationOrder, position: Position, state: dict[str, Any]) -> dict[str, Any]:
     """Return the state of the new version, upgraded if needed. Raises if it does not fit."""
     graph, upgrade = order.to, order.upgrade
     if upgrade is not None:
@@ -249,7 +249,7 @@ def _adopted(order: Order, position: Position, state: dict[str, Any]) -> dict[st
 
 
 def _left(
-    steps: list[StepRecord], visits: list[OpenVisit], order: Order, bound: str, now: float
+    steps: list[StepRecord], visits: list[OpenVisit], order: MigrationOrder, bound: str, now: float
 ) -> tuple[StepRecord, ...]:
     """Return the records of steps that were started and will never end (D6)."""
     failure = Failure(
@@ -266,7 +266,7 @@ def _left(
 # Refused without looking further
 
 
-def check_movable(run: RunRecord, order: Order) -> None:
+def check_movable(run: RunRecord, order: MigrationOrder) -> None:
     target = order.to
     if run.graph_id is None:
         raise _refused(run, ["it is not a graph run: it was opened with nt.run"])
@@ -285,7 +285,7 @@ def check_movable(run: RunRecord, order: Order) -> None:
         )
 
 
-def _unmapped(run: RunRecord, order: Order, move: Move, names: list[str]) -> UnmappedNode:
+def _unmapped(run: RunRecord, order: MigrationOrder, move: Move, names: list[str]) -> UnmappedNode:
     at = ", ".join(map(repr, names))
     known = ", ".join(node.name for node in move.new.nodes)
     python = ", ".join(f"{name!r}: ..." for name in names)

@@ -220,7 +220,7 @@ def _node_view(mark: NodeMark) -> NodeView:
     return NodeView(node=mark.node, status=mark.status, visits=mark.visit, error=mark.error)
 
 
-def _after_text(version: versions.Version, before: versions.Version | None) -> str:
+def _after_text(version: versions.SavedVersion, before: versions.SavedVersion | None) -> str:
     """What had just ended when a version was saved."""
     node_id = version.node_id
     if node_id == ROOT_NODE:

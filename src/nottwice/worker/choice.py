@@ -37,7 +37,7 @@ _Graph = Graph[Any]
 
 
 @frozen_record(frozen=True, slots=True)
-class Task:
+class RunTask:
     """A run to advance, the code for it, and the reason why it was chosen."""
 
     run: RunRecord
@@ -49,7 +49,7 @@ class Task:
         return self.run.workflow_id
 
 
-class Choice:
+class TaskChoice:
     """Chooses among the runs of a ledger for one worker."""
 
     def __init__(self, ledger: Ledger, app: App) -> None:
@@ -76,14 +76,14 @@ class Choice:
         for graph in self.app.graphs:
             check_unchanged(self._ledger.store, graph)
 
-    def next_tasks(self, most: int, *, busy: Collection[str]) -> list[Task]:
+    def next_tasks(self, most: int, *, busy: Collection[str]) -> list[RunTask]:
         """Return at most ``most`` runs that can continue now and are not being advanced here."""
         now = self._ledger.clock.now()
         unwanted = {*busy}
         begun = list(self._fitting(self._abandoned(), unwanted, now))
         begun += self._ready(most, unwanted, now, begun=True)
         new = list(self._ready(most, unwanted, now, begun=False))
-        chosen: list[Task] = []
+        chosen: list[RunTask] = []
         while (begun or new) and len(chosen) < most:
             turn_of_new = self._taken % ONE_NEW_OF == ONE_NEW_OF - 1
             chosen.append((new if new and (turn_of_new or not begun) else begun).pop(0))
@@ -103,7 +103,7 @@ class Choice:
         """Note that a run ended here with an error that may have kept it from being released."""
         self._left_here.add(run_id)
 
-    def task_of_parent(self, run: RunRecord) -> Task | None:
+    def task_of_parent(self, run: RunRecord) -> RunTask | None:
         """Return the nearest ancestor of a run that is waiting and that this worker can advance."""
         while run.parent_id is not None:
             parent = self._ledger.store.load_run(run.parent_id)
@@ -111,11 +111,13 @@ class Choice:
                 return None
             graph = self._graph_for(parent)
             if graph is not None and parent.holder_id is None:
-                return Task(parent, graph, f"its child run {run.workflow_id!r} can continue")
+                return RunTask(parent, graph, f"its child run {run.workflow_id!r} can continue")
             run = parent
         return None
 
-    def _ready(self, most: int, unwanted: set[str], now: float, *, begun: bool) -> Iterator[Task]:
+    def _ready(
+        self, most: int, unwanted: set[str], now: float, *, begun: bool
+    ) -> Iterator[RunTask]:
         """Yield the oldest wanted runs. With other workers around, yield a random choice of them.
 
         Workers that look at the same moment see the same runs, and only one can claim each.
@@ -192,14 +194,14 @@ class Choice:
 
     def _fitting(
         self, runs: Iterator[tuple[RunRecord, str]], unwanted: set[str], now: float
-    ) -> Iterator[Task]:
+    ) -> Iterator[RunTask]:
         """Yield the runs that this worker has the code for and wants now."""
         for run, why in runs:
             run_id = run.workflow_id
             if run_id in unwanted or self.patience.is_put_off(run_id, now=now):
                 continue
             graph = self._graph_for(run)
-            task = Task(run, graph, why) if graph is not None else self.task_of_parent(run)
+            task = RunTask(run, graph, why) if graph is not None else self.task_of_parent(run)
             if task is None:
                 self.patience.put_off(run_id, now=now)
             elif task.run_id not in unwanted and not self.patience.is_put_off(task.run_id, now=now):

@@ -17,14 +17,14 @@ from nottwice.engine.drivers import drive, drive_async
 from nottwice.graphs.running import Asked, Left, advancing
 from nottwice.guard.ledger import Ledger
 from nottwice.model.records import frozen_record
-from nottwice.worker.choice import Task
+from nottwice.worker.choice import RunTask
 
 
 @frozen_record(frozen=True, slots=True)
-class Report:
+class TaskReport:
     """The result of a task: how its run was left, or what was raised."""
 
-    task: Task
+    task: RunTask
     left: Left | None = None
     error: BaseException | None = None
 
@@ -37,7 +37,7 @@ class Crew:
         ledger: Ledger,
         size: int,
         *,
-        report: Callable[[Report], None],
+        report: Callable[[TaskReport], None],
         told_to_stop: Callable[[], bool],
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
@@ -45,18 +45,18 @@ class Crew:
         self._size = size
         self._report = report
         self._told_to_stop = told_to_stop
-        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._tasks: SimpleQueue[RunTask | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._loop = loop
         self._own_loop: threading.Thread | None = None
-        self.busy: dict[str, Task] = {}
+        self.busy: dict[str, RunTask] = {}
         """The runs being advanced, by id."""
 
     @property
     def free(self) -> int:
         return self._size - len(self.busy)
 
-    def start(self, task: Task) -> None:
+    def start(self, task: RunTask) -> None:
         """Start to advance a run, without waiting for it."""
         self.busy[task.run_id] = task
         if any(code.is_async for code in task.graph.code.values()):
@@ -68,7 +68,7 @@ class Crew:
             thread.start()
         self._tasks.put(task)
 
-    def done(self, report: Report) -> None:
+    def done(self, report: TaskReport) -> None:
         """Handle a report: a place becomes free."""
         self.busy.pop(report.task.run_id, None)
 
@@ -84,21 +84,21 @@ class Crew:
         while (task := self._tasks.get()) is not None:
             try:
                 doing = advancing(self._ledger, self._asked(task))
-                report = Report(task, drive(doing, self._ledger))
+                report = TaskReport(task, drive(doing, self._ledger))
             except BaseException as error:
                 # Includes sys.exit() and the like: one run must not stop the others.
-                report = Report(task, error=error)
+                report = TaskReport(task, error=error)
             self._report(report)
 
-    async def _advance_async(self, task: Task) -> None:
+    async def _advance_async(self, task: RunTask) -> None:
         try:
             doing = advancing(self._ledger, self._asked(task))
-            report = Report(task, await drive_async(doing, self._ledger))
+            report = TaskReport(task, await drive_async(doing, self._ledger))
         except BaseException as error:
-            report = Report(task, error=error)
+            report = TaskReport(task, error=error)
         self._report(report)
 
-    def _asked(self, task: Task) -> Asked:
+    def _asked(self, task: RunTask) -> Asked:
         return Asked(task.graph, task.run_id, None, told_to_stop=self._told_to_stop)
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:

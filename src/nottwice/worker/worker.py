@@ -29,8 +29,8 @@ from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewKind, ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus
 from nottwice.model.tool import Duration, parse_duration
-from nottwice.worker.choice import Choice, Task
-from nottwice.worker.crew import Crew, Report
+from nottwice.worker.choice import RunTask, TaskChoice
+from nottwice.worker.crew import Crew, TaskReport
 
 POLL_SECONDS = 0.2
 MOST_STORE_SECONDS = 5.0
@@ -89,7 +89,7 @@ class Worker:
         self._concurrency = concurrency
         self._drain_seconds = parse_duration(drain, what="drain")
         self._undeployable_seconds = parse_duration(undeployable_after, what="undeployable_after")
-        self._heard: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[TaskReport | None] = queue.SimpleQueue()
         self._stopping = False
 
     def __repr__(self) -> str:
@@ -155,7 +155,7 @@ class _Shift:
     ) -> None:
         self.worker = worker
         self.ledger = ledger
-        self.choice = Choice(ledger, worker.app)
+        self.choice = TaskChoice(ledger, worker.app)
         self.crew = Crew(
             ledger,
             worker._concurrency,
@@ -228,7 +228,7 @@ class _Shift:
             names = ", ".join(map(repr, sorted(self.crew.busy)))
             log.warning("worker abandons runs whose node did not end in %g s: %s", limit, names)
 
-    def _note(self, report: Report) -> None:
+    def _note(self, report: TaskReport) -> None:
         self.crew.done(report)
         task, left = report.task, report.left
         if left is None:
@@ -241,7 +241,7 @@ class _Shift:
             handed_back = left.status is RunStatus.RUNNING
             self._count(**{"handed_back" if handed_back else left.status.value: 1})
 
-    def _note_error(self, task: Task, error: BaseException | None) -> None:
+    def _note_error(self, task: RunTask, error: BaseException | None) -> None:
         if isinstance(error, RunBusy):
             self._put_off(task, "another process drives it", longer=False)
             return
@@ -254,7 +254,7 @@ class _Shift:
         self.choice.suspect(task.run_id)
         self._put_off(task, kind)
 
-    def _put_off(self, task: Task, why: str, *, longer: bool = True) -> None:
+    def _put_off(self, task: RunTask, why: str, *, longer: bool = True) -> None:
         now = self.ledger.clock.now()
         seconds = self.choice.patience.put_off(task.run_id, now=now, longer=longer)
         self._count(put_off=1)
@@ -308,7 +308,7 @@ class _Shift:
         )
 
 
-def _say(ledger: Ledger, task: Task, decision: str, detail: str) -> None:
+def _say(ledger: Ledger, task: RunTask, decision: str, detail: str) -> None:
     if said.is_heard():
         place = ledger.location
         told = Said(ledger=place, run_id=task.run_id, decision=decision, detail=detail)

@@ -13,7 +13,7 @@ import pytest
 from nottwice.cli.demo import story as demo_module
 from nottwice.testing import World
 from nottwice.testing.nursery import Nursery
-from nottwice.testing.showcase import WAITS_FOR_A_PERSON, Errand, Way
+from nottwice.testing.showcase import WAITS_FOR_A_PERSON, ShowcaseErrand, Way
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def nursery() -> Iterator[Nursery]:
 
 
 @pytest.fixture
-def errand(shop: World, tmp_path: Path) -> Errand:
-    return Errand(
+def errand(shop: World, tmp_path: Path) -> ShowcaseErrand:
+    return ShowcaseErrand(
         way=Way.NOTTWICE,
         order_id=7,
         shop_url=shop.url,
@@ -43,7 +43,7 @@ def errand(shop: World, tmp_path: Path) -> Errand:
 
 @pytest.mark.parametrize("way", list(Way))
 def test_every_way_handles_its_ticket_and_names_its_points(
-    way: Way, nursery: Nursery, shop: World, errand: Errand
+    way: Way, nursery: Nursery, shop: World, errand: ShowcaseErrand
 ) -> None:
     ended = nursery.run(replace(errand, way=way).to_json(), limit_seconds=60)
     assert ended.returncode == 0, ended.complaints
@@ -52,7 +52,7 @@ def test_every_way_handles_its_ticket_and_names_its_points(
 
 
 def test_an_agent_dies_at_its_point_and_waits_when_it_cannot_know(
-    nursery: Nursery, shop: World, errand: Errand
+    nursery: Nursery, shop: World, errand: ShowcaseErrand
 ) -> None:
     fatal = replace(errand, die_at="after the effect of send_email")
     assert nursery.run(fatal.to_json(), limit_seconds=60).returncode == -signal.SIGKILL

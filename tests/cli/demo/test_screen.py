@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from nottwice.cli.demo.screen import Line, Screen
-from nottwice.testing.showcase import Errand, Shown, Way
+from nottwice.testing.showcase import ShowcaseErrand, Shown, Way
 
 
 def shown(*, refunds: int = 1, mails: int = 1) -> Shown:
-    errand = Errand(way=Way.NOTTWICE, order_id=7, shop_url="", script="", ledger="", checkpoint="")
+    errand = ShowcaseErrand(
+        way=Way.NOTTWICE, order_id=7, shop_url="", script="", ledger="", checkpoint=""
+    )
     return Shown(errand=errand, pids=(1, 2), refunds=refunds, mails=mails, reviews=0)
 
 

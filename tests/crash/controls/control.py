@@ -19,7 +19,7 @@ from typing import Any
 
 from nottwice.testing.crash.course import Lab
 from nottwice.testing.crash.invariants import Violation
-from nottwice.testing.crash.levels import Level, Numbers
+from nottwice.testing.crash.levels import CrashLevel, Numbers
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.crash.stage import Stage
 from nottwice.testing.crash.sweep import LEVELS, baseline_of, fast_folder
@@ -99,7 +99,7 @@ def catch(control: Control) -> Caught | None:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def level_named(name: str) -> Level:
+def level_named(name: str) -> CrashLevel:
     return next(level for level in (make() for make in LEVELS) if level.name == name)
 
 
@@ -116,7 +116,7 @@ def _scenario(control: Control, switch: _Switch) -> Scenario:
     )
 
 
-def _points(lab: Lab, level: Level, control: Control) -> Sequence[Numbers]:
+def _points(lab: Lab, level: CrashLevel, control: Control) -> Sequence[Numbers]:
     if level.name == "double":
         return _after_the_first_intent(lab)
     points = list(level.plan(lab).points)
@@ -139,7 +139,7 @@ def _after_the_first_intent(lab: Lab) -> Sequence[Numbers]:
     return [(first, second) for second in range(1, MOST_SECONDS + 1)]
 
 
-def _examine(lab: Lab, level: Level, numbers: Numbers) -> list[tuple[str, Violation]]:
+def _examine(lab: Lab, level: CrashLevel, numbers: Numbers) -> list[tuple[str, Violation]]:
     examined = lab.stage.perform_one(level.examine(lab, numbers))
     return [(examined.where, violation) for violation in examined.violations]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.engine.upkeep.history import Version, compare, history, load, prune
+from nottwice.engine.upkeep.history import SavedVersion, compare, history, load, prune
 from nottwice.errors import LedgerCorrupt, RunBusy, StoreError, UnknownRun, UsageError
 from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.run import Fence, RunRecord, RunStatus, Wait, WaitKind
@@ -115,7 +115,10 @@ def assert_holds(store: Store, versions: set[int]) -> None:
 
 def test_every_version_is_listed_and_loads_as_it_was_saved(place: Place) -> None:
     store = finished(place)
-    assert history(store, RUN)[:2] == [Version(0, "/", NOW), Version(1, "node 1", NOW + 1)]
+    assert history(store, RUN)[:2] == [
+        SavedVersion(0, "/", NOW),
+        SavedVersion(1, "node 1", NOW + 1),
+    ]
     assert len({one.snapshot for one in store.checkpoints(RUN)}) > 5
     assert_holds(store, set(range(60)))
     assert load(store, RUN) == image(59)

@@ -11,9 +11,9 @@ from nottwice.model.graphs.graph import (
     END,
     Choice,
     DeclaredNode,
+    Edge,
     Fan,
     GraphDefinition,
-    Line,
     Version,
     define,
     parse_version,
@@ -34,22 +34,22 @@ def routes(*nodes: DeclaredNode) -> dict[str, Any]:
 
 
 def test_nodes_follow_each_other_in_the_order_of_their_declaration() -> None:
-    assert routes(node("a"), node("b")) == {"a": Line("b"), "b": Line(END)}
+    assert routes(node("a"), node("b")) == {"a": Edge("b"), "b": Edge(END)}
 
 
 def test_a_route_that_is_written_down_counts() -> None:
     found = routes(node("a", {"yes": "c", "no": END}), node("c", "d"), node("d", END))
     assert found == {
         "a": Choice((("yes", "c"), ("no", END))),
-        "c": Line("d"),
-        "d": Line(END),
+        "c": Edge("d"),
+        "d": Edge(END),
     }
 
 
 def test_the_first_node_of_a_branch_leads_to_where_the_branches_meet() -> None:
     found = routes(node("fan", ["a", "b"], "meet"), node("a"), node("b"), node("meet"))
     assert found["fan"] == Fan(("a", "b"), "meet")
-    assert (found["a"], found["b"]) == (Line("meet"), Line("meet"))
+    assert (found["a"], found["b"]) == (Edge("meet"), Edge("meet"))
 
 
 def test_a_branch_may_have_several_nodes_and_a_loop_of_its_own() -> None:

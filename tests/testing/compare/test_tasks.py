@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nottwice.testing.compare.tasks import Kind, Task, suite, task_named
+from nottwice.testing.compare.tasks import ComparedTask, TaskKind, suite, task_named
 
 
-def kinds(task: Task) -> set[Kind]:
+def kinds(task: ComparedTask) -> set[TaskKind]:
     return {beat.kind for beat in task.beats}
 
 
@@ -16,7 +16,7 @@ def test_there_are_thirty_tasks_of_six_families() -> None:
 
 
 def test_every_kind_of_beat_occurs_in_some_task() -> None:
-    assert set().union(*map(kinds, suite())) == set(Kind)
+    assert set().union(*map(kinds, suite())) == set(TaskKind)
 
 
 def test_a_task_is_found_by_its_name() -> None:

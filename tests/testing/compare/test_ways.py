@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nottwice.testing.compare.journey import Journey
-from nottwice.testing.compare.tasks import Kind, suite
+from nottwice.testing.compare.tasks import TaskKind, suite
 from nottwice.testing.compare.ways import WAYS, _journeys
 from nottwice.testing.world import World
 
@@ -31,7 +31,7 @@ def test_without_a_kill_all_ways_do_the_same(family: str, world: World, tmp_path
         before = world.count()
         done[name] = way(task, Journey(folder, name=f"{name} {family}", url=world.url))
         assert world.count() > before
-    asks = any(beat.kind is Kind.ASK for beat in task.beats)
+    asks = any(beat.kind is TaskKind.ASK for beat in task.beats)
     assert done["in memory"] == done["act, then save"]
     # A run that asks a person waits for the answer.
     assert done["nottwice"] == (None if asks else done["in memory"])

@@ -9,11 +9,11 @@ from nottwice.testing.crash.disk import (
     SECTOR_BYTES,
     TEARS,
     Disk,
+    DiskWrite,
     Image,
     Named,
     Resized,
     Unnamed,
-    Written,
 )
 
 
@@ -27,14 +27,14 @@ def disk_with_file(content: bytes = b"") -> tuple[Disk, int]:
     file = disk.new_file("a")
     disk.sync_folder("")
     if content:
-        disk.change(Written(file, 0, content))
+        disk.change(DiskWrite(file, 0, content))
         disk.sync_file(file)
     return disk, file
 
 
 def test_what_was_synced_is_in_every_image() -> None:
     disk, file = disk_with_file(b"old")
-    disk.change(Written(file, 3, b" and new"))
+    disk.change(DiskWrite(file, 3, b" and new"))
     assert all_images(disk) == [{"a": b"old"}, {"a": b"old and new"}]
     disk.sync_file(file)
     assert all_images(disk) == [{"a": b"old and new"}]
@@ -42,8 +42,8 @@ def test_what_was_synced_is_in_every_image() -> None:
 
 def test_of_unsynced_writes_any_may_be_kept_without_those_before_it() -> None:
     disk, file = disk_with_file()
-    disk.change(Written(file, 0, b"one"))
-    disk.change(Written(file, 3, b"two"))
+    disk.change(DiskWrite(file, 0, b"one"))
+    disk.change(DiskWrite(file, 3, b"two"))
     found = [image["a"] for image in all_images(disk)]
     assert found == [b"", b"one", b"\0\0\0two", b"onetwo"]
 
@@ -51,7 +51,7 @@ def test_of_unsynced_writes_any_may_be_kept_without_those_before_it() -> None:
 def test_syncing_a_file_does_not_make_its_name_safe() -> None:
     disk = Disk()
     file = disk.new_file("a")
-    disk.change(Written(file, 0, b"x"))
+    disk.change(DiskWrite(file, 0, b"x"))
     disk.sync_file(file)
     assert all_images(disk) == [{}, {"a": b"x"}]
     disk.sync_folder("")
@@ -61,7 +61,7 @@ def test_syncing_a_file_does_not_make_its_name_safe() -> None:
 def test_a_rename_may_be_lost_until_its_folder_is_synced_and_loses_no_file() -> None:
     disk, _ = disk_with_file(b"old")
     new = disk.new_file("a.new")
-    disk.change(Written(new, 0, b"new"))
+    disk.change(DiskWrite(new, 0, b"new"))
     disk.sync_file(new)
     disk.sync_folder("")
     disk.change(Named("a", new, instead_of="a.new"))
@@ -97,7 +97,7 @@ def test_cut_and_extended_files_have_their_length() -> None:
 
 def test_a_torn_write_keeps_whole_sectors_and_the_length() -> None:
     disk, file = disk_with_file(b"-" * SECTOR_BYTES)
-    disk.change(Written(file, SECTOR_BYTES - 1, b"x" * (2 * SECTOR_BYTES)))
+    disk.change(DiskWrite(file, SECTOR_BYTES - 1, b"x" * (2 * SECTOR_BYTES)))
     tears = disk.state.tears()
     assert tears == [(0, way) for way in range(len(TEARS))]
     found = [disk.state.image(1, tear).files["a"] for tear in tears]
@@ -112,7 +112,7 @@ def test_a_torn_write_keeps_whole_sectors_and_the_length() -> None:
 def test_a_forgotten_file_is_in_no_image() -> None:
     disk, _ = disk_with_file(b"x")
     shared = disk.new_file("a-shm", forgotten=True)
-    disk.change(Written(shared, 0, b"y"))
+    disk.change(DiskWrite(shared, 0, b"y"))
     assert all_images(disk) == [{"a": b"x"}]
 
 

@@ -13,25 +13,25 @@ from nottwice.model.run import CheckpointRecord, RunStatus, StepStatus, Wait, Wa
 from nottwice.testing.crash.course import Baseline, Lab, Lived
 from nottwice.testing.crash.invariants import (
     INVARIANTS,
-    Case,
+    CrashCase,
     check_after_crash,
     check_after_resume,
 )
 from nottwice.testing.crash.scenario import Scenario
-from nottwice.testing.crash.stage import Ending, Stage
-from nottwice.testing.crash.upstream import Upstream, Write
+from nottwice.testing.crash.stage import Stage, StageEnding
+from nottwice.testing.crash.upstream import CountingUpstream, UpstreamWrite
 from nottwice.testing.crash.view import View
 from tests.testing.crash.tools import ANSWERS, agent
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def sound(tmp_path_factory: pytest.TempPathFactory) -> CrashCase:
     """An uninterrupted run, which breaks nothing."""
     scenario = Scenario(work=agent, tools=ANSWERS)
     lab = Lab(scenario, Stage(scenario), tmp_path_factory.mktemp("lab"))
     moment = lab.new_moment()
     lived = lab.stage.perform_one(lab.live(moment))
-    return Case(lived.after, moment.upstream, Baseline(lived, moment.upstream), lived)
+    return CrashCase(lived.after, moment.upstream, Baseline(lived, moment.upstream), lived)
 
 
 def mail_row(view: View) -> CallRow:
@@ -42,18 +42,18 @@ def pay_row(view: View) -> CallRow:
     return next(row for row in view.calls if row.identity.tool_name == "kit_pay")
 
 
-def with_row(case: Case, changed: CallRow) -> Case:
+def with_row(case: CrashCase, changed: CallRow) -> CrashCase:
     rows = tuple(changed if row.identity == changed.identity else row for row in case.view.calls)
     return replace(case, view=replace(case.view, calls=rows))
 
 
-def with_upstream(case: Case, change: Callable[[Upstream], None]) -> Case:
+def with_upstream(case: CrashCase, change: Callable[[CountingUpstream], None]) -> CrashCase:
     upstream = case.upstream.copy()
     change(upstream)
     return replace(case, upstream=upstream)
 
 
-def with_run(case: Case, status: RunStatus, waits: tuple[Wait, ...]) -> Case:
+def with_run(case: CrashCase, status: RunStatus, waits: tuple[Wait, ...]) -> CrashCase:
     (run,) = case.view.runs
     run = replace(run, status=status, waits=waits)
     return replace(case, view=replace(case.view, runs=(run,)))
@@ -73,60 +73,60 @@ def used_review(row: CallRow, verb: Verb) -> Review:
     )
 
 
-def happened_twice(case: Case) -> Case:
+def happened_twice(case: CrashCase) -> CrashCase:
     return with_upstream(case, lambda world: world.effects.append(world.effects[0]))
 
 
-def no_row(case: Case) -> Case:
+def no_row(case: CrashCase) -> CrashCase:
     mail = mail_row(case.view)
     rows = tuple(row for row in case.view.calls if row is not mail)
     return replace(case, view=replace(case.view, calls=rows))
 
 
-def no_intent_for_the_retry(case: Case) -> Case:
-    def retried(world: Upstream) -> None:
+def no_intent_for_the_retry(case: CrashCase) -> CrashCase:
+    def retried(world: CountingUpstream) -> None:
         world.attempts.append(replace(world.attempts[-1], attempt=2))
 
     return with_upstream(case, retried)
 
 
-def invented(case: Case) -> Case:
+def invented(case: CrashCase) -> CrashCase:
     return with_upstream(case, lambda world: world.effects.clear())
 
 
-def other_result(case: Case) -> Case:
+def other_result(case: CrashCase) -> CrashCase:
     result = StoredResult(ResultKind.PLAIN, '"something else"')
     return with_row(case, mail_row(case.view)._replace(result=result))
 
 
-def no_mark(case: Case) -> Case:
+def no_mark(case: CrashCase) -> CrashCase:
     return replace(case, view=replace(case.view, steps=()))
 
 
-def doubt_in_a_finished_step(case: Case) -> Case:
+def doubt_in_a_finished_step(case: CrashCase) -> CrashCase:
     return with_row(case, pay_row(case.view)._replace(status=CallStatus.UNKNOWN, result=None))
 
 
-def unreadable_checkpoint(case: Case) -> Case:
+def unreadable_checkpoint(case: CrashCase) -> CrashCase:
     (run,) = case.view.runs
     torn = CheckpointRecord(run.workflow_id, 2, 1, "pay", '[{"torn"', 0.0)
     return replace(case, view=replace(case.view, checkpoints=(torn,)))
 
 
-def waits_for_nothing(case: Case) -> Case:
+def waits_for_nothing(case: CrashCase) -> CrashCase:
     return with_run(case, RunStatus.WAITING, ())
 
 
-def waits_for_a_review_that_is_not_there(case: Case) -> Case:
+def waits_for_a_review_that_is_not_there(case: CrashCase) -> CrashCase:
     return with_run(case, RunStatus.WAITING, (Wait(WaitKind.REVIEW, "gone", "/"),))
 
 
-def unspent_licence(case: Case) -> Case:
+def unspent_licence(case: CrashCase) -> CrashCase:
     licence = used_review(mail_row(case.view), Verb.DID_NOT_HAPPEN)
     return replace(case, view=replace(case.view, reviews=(licence,)))
 
 
-def approved_for_nobody(case: Case) -> Case:
+def approved_for_nobody(case: CrashCase) -> CrashCase:
     """Without a crash somebody approves this tool; here nobody did."""
     review = replace(used_review(mail_row(case.view), Verb.APPROVE), kind=ReviewKind.APPROVAL)
     lived = case.baseline.lived
@@ -134,43 +134,46 @@ def approved_for_nobody(case: Case) -> Case:
     return replace(case, baseline=replace(case.baseline, lived=asked))
 
 
-def fence_missing(case: Case) -> Case:
-    late = [Write(2, "ticket", 2, accepted=True), Write(1, "ticket", 1, accepted=True)]
+def fence_missing(case: CrashCase) -> CrashCase:
+    late = [
+        UpstreamWrite(2, "ticket", 2, accepted=True),
+        UpstreamWrite(1, "ticket", 1, accepted=True),
+    ]
     return with_upstream(case, lambda world: world.writes.extend(late))
 
 
-def effect_lost(case: Case) -> Case:
+def effect_lost(case: CrashCase) -> CrashCase:
     return with_upstream(case, lambda world: world.effects.__delitem__(-1))
 
 
-def step_left_open(case: Case) -> Case:
+def step_left_open(case: CrashCase) -> CrashCase:
     (step,) = case.view.steps
     open_step = replace(step, status=StepStatus.IN_PROGRESS)
     return replace(case, view=replace(case.view, steps=(open_step,)))
 
 
-def still_in_doubt(case: Case) -> Case:
+def still_in_doubt(case: CrashCase) -> CrashCase:
     return with_row(case, mail_row(case.view)._replace(status=CallStatus.UNKNOWN, result=None))
 
 
-def settled_twice(case: Case) -> Case:
+def settled_twice(case: CrashCase) -> CrashCase:
     said = used_review(mail_row(case.view), Verb.HAPPENED)
     return replace(case, view=replace(case.view, reviews=(said,)))
 
 
-def verified_by_nobody(case: Case) -> Case:
+def verified_by_nobody(case: CrashCase) -> CrashCase:
     return with_row(case, mail_row(case.view)._replace(settled_by="verify"))
 
 
-def never_ends(case: Case) -> Case:
+def never_ends(case: CrashCase) -> CrashCase:
     return replace(case, lived=Lived(trouble="it has not ended after 40 rounds"))
 
 
-def ends_otherwise(case: Case) -> Case:
-    return replace(case, lived=Lived(ending=Ending(error="StoreError")))
+def ends_otherwise(case: CrashCase) -> CrashCase:
+    return replace(case, lived=Lived(ending=StageEnding(error="StoreError")))
 
 
-def paid_twice(case: Case) -> Case:
+def paid_twice(case: CrashCase) -> CrashCase:
     return with_upstream(case, lambda world: world.invoked.extend(world.invoked[-1:] * 2))
 
 
@@ -203,14 +206,14 @@ AFTER_A_RESUME = [
 ]
 
 
-def test_an_uninterrupted_run_breaks_nothing(sound: Case) -> None:
+def test_an_uninterrupted_run_breaks_nothing(sound: CrashCase) -> None:
     assert check_after_crash(sound) == []
     assert check_after_resume(sound) == []
 
 
 @pytest.mark.parametrize(("breaks", "name"), [*AFTER_A_CRASH, *AFTER_A_RESUME])
 def test_an_invariant_finds_what_breaks_it(
-    sound: Case, breaks: Callable[[Case], Case], name: str
+    sound: CrashCase, breaks: Callable[[CrashCase], CrashCase], name: str
 ) -> None:
     broken = breaks(sound)
     after_crash = {violation.invariant for violation in check_after_crash(broken)}

@@ -16,7 +16,7 @@ from nottwice.store.interface import Commit
 from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing import crash_test
 from nottwice.testing.crash.course import Lab
-from nottwice.testing.crash.levels import Boundaries, Plan
+from nottwice.testing.crash.levels import Boundaries, CrashPlan
 from nottwice.testing.crash.sweep import level_names
 from nottwice.testing.fatal import without_intents
 from tests.testing.crash.tools import ANSWERS, agent, one_look
@@ -94,7 +94,7 @@ def test_points_that_were_not_counted_before_are_looked_for(
 ) -> None:
     plan = Boundaries.plan
 
-    def short(self: Boundaries, lab: Lab) -> Plan:
+    def short(self: Boundaries, lab: Lab) -> CrashPlan:
         return replace(plan(self, lab), points=plan(self, lab).points[:-3])
 
     whole = crash_test(agent, tools=ANSWERS, budget=None).examined

@@ -7,11 +7,11 @@ from typing import Any
 from nottwice.errors import Poison
 from nottwice.testing import Asking, Late, Lost
 from nottwice.testing.crash.scenario import Scenario
-from nottwice.testing.crash.upstream import Answered, Upstream
+from nottwice.testing.crash.upstream import Answered, CountingUpstream
 
 
 def attempt(
-    upstream: Upstream,
+    upstream: CountingUpstream,
     answer: Any,
     *,
     call_id: str = "c1",
@@ -25,14 +25,14 @@ def attempt(
 
 
 def test_without_a_key_every_attempt_is_an_effect() -> None:
-    upstream = Upstream()
+    upstream = CountingUpstream()
     attempt(upstream, "sent")
     attempt(upstream, "sent")
     assert [effect.call_id for effect in upstream.effects] == ["c1", "c1"]
 
 
 def test_a_key_does_nothing_twice_while_it_is_remembered() -> None:
-    upstream = Upstream()
+    upstream = CountingUpstream()
     first = attempt(upstream, lambda args, asked: asked.earlier, key="k", window_seconds=10)
     again = attempt(upstream, lambda args, asked: asked.earlier, key="k", window_seconds=10)
     assert (first, len(upstream.effects)) == (again, 1)
@@ -42,7 +42,7 @@ def test_a_key_does_nothing_twice_while_it_is_remembered() -> None:
 
 
 def test_a_key_with_other_arguments_is_refused_without_effect() -> None:
-    upstream = Upstream()
+    upstream = CountingUpstream()
     attempt(upstream, "sent", key="k")
     answered = attempt(upstream, "sent", key="k", args={"to": "bob"})
     assert isinstance(answered.error, Poison)
@@ -50,7 +50,7 @@ def test_a_key_with_other_arguments_is_refused_without_effect() -> None:
 
 
 def test_a_lost_response_is_an_error_and_an_effect() -> None:
-    upstream = Upstream()
+    upstream = CountingUpstream()
     answered = attempt(upstream, Lost("sent"))
     assert isinstance(answered.error, ConnectionError)
     found = upstream.find("c1")
@@ -59,7 +59,7 @@ def test_a_lost_response_is_an_error_and_an_effect() -> None:
 
 
 def test_a_late_effect_is_not_seen_before_its_time_and_always_comes() -> None:
-    upstream = Upstream()
+    upstream = CountingUpstream()
     attempt(upstream, Late("sent", seconds=5))
     assert upstream.find("c1") is None
     upstream.settle()
@@ -67,7 +67,7 @@ def test_a_late_effect_is_not_seen_before_its_time_and_always_comes() -> None:
 
 
 def test_a_copy_has_the_same_past_and_a_future_of_its_own() -> None:
-    upstream = Upstream()
+    upstream = CountingUpstream()
     attempt(upstream, "sent")
     copy = upstream.copy()
     attempt(copy, "sent", call_id="c2")

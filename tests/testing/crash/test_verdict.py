@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from nottwice.testing.crash.invariants import Violation
-from nottwice.testing.crash.verdict import Failure, Swept, Verdict
+from nottwice.testing.crash.verdict import SweepFailure, Swept, Verdict
 
 
 def verdict(*levels: Swept) -> Verdict:
@@ -18,9 +18,11 @@ def verdict(*levels: Swept) -> Verdict:
     )
 
 
-def failure() -> Failure:
+def failure() -> SweepFailure:
     violation = Violation("no effect twice", "P31", "mail took effect 2 times", "after the crash")
-    return Failure("double", (68, 12), "after the effect of mail", (violation,), "pytest --kill-at")
+    return SweepFailure(
+        "double", (68, 12), "after the effect of mail", (violation,), "pytest --kill-at"
+    )
 
 
 def test_a_sample_names_its_seed_and_how_many_there_are() -> None:

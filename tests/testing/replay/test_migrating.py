@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from nottwice.testing.replay.gate import Terms
-from nottwice.versions.migrate_plan import Order
+from nottwice.versions.migrate_plan import MigrationOrder
 from tests.testing.replay.deployment import Deployment, approvals, causes
 
 
-def order(place: Deployment, *, restart_steps: bool) -> Order:
+def order(place: Deployment, *, restart_steps: bool) -> MigrationOrder:
     (graph,) = place.app.graphs
     nodes = [node.name for node in graph.definition().nodes]
-    return Order(
+    return MigrationOrder(
         to=graph,
         mapping={name: name for name in nodes},
         by="ann",

@@ -8,7 +8,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.model.graphs.position import Position
-from nottwice.testing.replay.visits import Visit, Visits, is_past
+from nottwice.testing.replay.visits import ReplayedVisit, Visits, is_past
 
 GRAPH = "a/b@1.0.0"
 
@@ -31,33 +31,33 @@ def flow() -> nt.Graph[Any]:
 @pytest.mark.parametrize(
     ("node_id", "checkpoint_id", "expected"),
     [
-        ("mail", f"{GRAPH}/1", Visit("mail", f"{GRAPH}/1")),
-        ("mail/inside", f"{GRAPH}/3/at", Visit("mail", f"{GRAPH}/3")),
-        ("mail[4]", f"{GRAPH}/2", Visit("mail", f"{GRAPH}/2")),
-        ("/[1]/right/inside[2]", f"{GRAPH}/1/", Visit("/[1]/right", f"{GRAPH}/1")),
-        ("pay", f"{GRAPH}/1", Visit("pay", f"{GRAPH}/1")),
-        ("final/send", f"{GRAPH}/1", Visit("final/send", f"{GRAPH}/1")),
+        ("mail", f"{GRAPH}/1", ReplayedVisit("mail", f"{GRAPH}/1")),
+        ("mail/inside", f"{GRAPH}/3/at", ReplayedVisit("mail", f"{GRAPH}/3")),
+        ("mail[4]", f"{GRAPH}/2", ReplayedVisit("mail", f"{GRAPH}/2")),
+        ("/[1]/right/inside[2]", f"{GRAPH}/1/", ReplayedVisit("/[1]/right", f"{GRAPH}/1")),
+        ("pay", f"{GRAPH}/1", ReplayedVisit("pay", f"{GRAPH}/1")),
+        ("final/send", f"{GRAPH}/1", ReplayedVisit("final/send", f"{GRAPH}/1")),
         ("mailing", f"{GRAPH}/1", None),
         ("/", "start", None),
         ("mail", "other@1.0.0/1", None),
     ],
 )
 def test_the_visit_around_something(
-    flow: nt.Graph[Any], node_id: str, checkpoint_id: str, expected: Visit | None
+    flow: nt.Graph[Any], node_id: str, checkpoint_id: str, expected: ReplayedVisit | None
 ) -> None:
     assert Visits(GRAPH, flow.definition()).around(node_id, checkpoint_id) == expected
 
 
 def test_a_visit_has_a_branch_a_node_and_a_number() -> None:
-    visit = Visit("/[1]/right", f"{GRAPH}/12")
+    visit = ReplayedVisit("/[1]/right", f"{GRAPH}/12")
     assert (visit.branch, visit.node, visit.number) == ("/[1]/", "right", 12)
-    assert Visit("pay", f"{GRAPH}/1").branch == ""
+    assert ReplayedVisit("pay", f"{GRAPH}/1").branch == ""
 
 
 def test_what_was_over_when_a_checkpoint_was_saved(flow: nt.Graph[Any]) -> None:
     def past(node_id: str, number: int, position: dict[str, Any]) -> bool:
         where = Position.from_plain(position)
-        return is_past(Visit(node_id, f"{GRAPH}/{number}"), where, flow.definition())
+        return is_past(ReplayedVisit(node_id, f"{GRAPH}/{number}"), where, flow.definition())
 
     alone = {"node": "pay", "visits": {"mail": 1, "pay": 2}}
     assert past("mail", 1, alone)

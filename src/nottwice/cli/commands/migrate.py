@@ -23,7 +23,7 @@ from nottwice.cli.render.output import show_json, show_line, show_progress
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.versions.migrate import attempt, open_runs, order_of
-from nottwice.versions.migrate_plan import Migration, Order, Upgrade
+from nottwice.versions.migrate_plan import Migration, MigrationOrder, Upgrade
 from nottwice.views.outcomes import MigrationReport, migration_view
 from nottwice.views.runs import find_run
 from nottwice.views.text import safe
@@ -138,7 +138,7 @@ def load_upgrade(target: str | None) -> Upgrade | None:
 
 
 def _migrate(
-    ledger: Ledger, names: list[str], order: Order, settings: Settings, *, dry_run: bool
+    ledger: Ledger, names: list[str], order: MigrationOrder, settings: Settings, *, dry_run: bool
 ) -> Iterator[Migration]:
     """One after the other; each outcome is shown as soon as it is known."""
     for number, name in enumerate(names, 1):
@@ -167,7 +167,7 @@ def _show(done: Migration, count: str) -> None:
 
 
 def _report(
-    ledger: Ledger, found: list[Migration], order: Order, *, dry_run: bool
+    ledger: Ledger, found: list[Migration], order: MigrationOrder, *, dry_run: bool
 ) -> MigrationReport:
     return MigrationReport(
         ledger=ledger.location,

@@ -33,7 +33,7 @@ from nottwice.testing.replay.fixture import LEFT_OUT_FILE
 from nottwice.testing.replay.gate import Terms, replay_folder
 from nottwice.testing.replay.recording import Recorded, record
 from nottwice.testing.replay.report import failure_lines, junit, results_document, summary
-from nottwice.versions.migrate_plan import Order
+from nottwice.versions.migrate_plan import MigrationOrder
 from nottwice.views.text import safe
 
 FAILED = 1
@@ -186,7 +186,7 @@ def _function(target: str) -> Callable[..., Any]:
 
 def _order(
     app: App, to: str | None, pairs: tuple[str, ...], upgrade: str | None, restart_steps: bool
-) -> Order | None:
+) -> MigrationOrder | None:
     """Which migration the command line asks for."""
     if to is None:
         if pairs or upgrade or restart_steps:
@@ -199,7 +199,7 @@ def _order(
     if graph is None:
         known = ", ".join(one.id for one in app.graphs) or "none"
         raise click.UsageError(f"The app has no graph {to!r}. {_NOTHING} It has: {known}.")
-    return Order(
+    return MigrationOrder(
         to=graph,
         mapping=read_mapping(pairs),
         by="nottwice replay",

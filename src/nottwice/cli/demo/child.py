@@ -14,15 +14,15 @@ from typing import Any, assert_never
 
 import nottwice as nt
 from nottwice.cli.demo import unprotected
-from nottwice.testing.fatal import FatalClient, FatalStore, Points
+from nottwice.testing.fatal import FatalClient, FatalPoints, FatalStore
 from nottwice.testing.nursery import serve
-from nottwice.testing.showcase import WAITS_FOR_A_PERSON, Errand, Way
+from nottwice.testing.showcase import WAITS_FOR_A_PERSON, ShowcaseErrand, Way
 
 
 def run(text: str) -> int:
     """Do an errand; the exit code says whether the run is complete or waits for a person."""
-    errand = Errand.from_json(text)
-    points = Points(die_at=errand.die_at)
+    errand = ShowcaseErrand.from_json(text)
+    points = FatalPoints(die_at=errand.die_at)
     shop = FatalClient(errand.shop_url, points)
     match errand.way:
         case Way.NO_STATE:

@@ -26,10 +26,10 @@ from nottwice.model.review import Verb
 from nottwice.reviews.queue import Case
 from nottwice.testing.showcase import (
     WAITS_FOR_A_PERSON,
-    Errand,
     Showcase,
+    ShowcaseErrand,
+    ShowcaseVerdict,
     Shown,
-    Verdict,
     Way,
     look_at_the_shop,
 )
@@ -121,7 +121,7 @@ class Demo:
         )
         self.screen.give_time_to_read()
 
-    def put_on_call(self) -> Errand:
+    def put_on_call(self) -> ShowcaseErrand:
         """Part 2: an effect that only a person can look up."""
         say, claim = self.screen.say, self.screen.claim
         self.screen.title("2. You are on call")
@@ -130,9 +130,9 @@ class Demo:
             "the mail went out, and started again. It waits instead of guessing:",
             "",
         )
-        answers: list[tuple[Verdict, int]] = []
+        answers: list[tuple[ShowcaseVerdict, int]] = []
 
-        def answer(case: Case, received: Sequence[Effect]) -> Verdict:
+        def answer(case: Case, received: Sequence[Effect]) -> ShowcaseVerdict:
             verdict = self._decide(case, received)
             answers.append((verdict, len(received)))
             return verdict
@@ -220,7 +220,7 @@ class Demo:
         )
         self.screen.give_time_to_read()
 
-    def close(self, decided: Errand) -> None:
+    def close(self, decided: ShowcaseErrand) -> None:
         """The table, and where to go from here."""
         waiting = self._leave_one_waiting()
         self.screen.title("What the shop counted")
@@ -249,7 +249,7 @@ class Demo:
         self.lines.append(Line(agent, "after refund", [shown]))
         return shown
 
-    def _decide(self, case: Case, received: Sequence[Effect]) -> Verdict:
+    def _decide(self, case: Case, received: Sequence[Effect]) -> ShowcaseVerdict:
         """Show what is known, and let the person on call say what is true."""
         call = call_text(case.row) if case.row else case.review.identity.tool_name
         process = case.holder.describe() if case.holder else "unknown"
@@ -270,7 +270,7 @@ class Demo:
             return verdict
         verb = Verb.HAPPENED if pressed == "y" else Verb.DID_NOT_HAPPEN
         self.screen.say(f"You said: {_said(verb)}. It is on record.")
-        return Verdict(verb, "you", f"pressed {pressed} in the demo")
+        return ShowcaseVerdict(verb, "you", f"pressed {pressed} in the demo")
 
     def _ask(self) -> str | None:
         """The key that was pressed in time, y or n."""
@@ -295,7 +295,7 @@ class Demo:
         self.screen.say(f"  Kills: {line.kills}. Refunds: {line.refunds}. Mails: {line.mails}.")
         return line
 
-    def _leave_one_waiting(self) -> Errand:
+    def _leave_one_waiting(self) -> ShowcaseErrand:
         """A run that the viewer can decide about when the demo is over."""
         errand = self.showcase.errand(Way.NOTTWICE, die_at=AFTER_MAIL)
         self.showcase.kill(errand)

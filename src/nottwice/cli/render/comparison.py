@@ -17,7 +17,7 @@ from nottwice.testing.compare.comparing import (
     compare,
     summary,
 )
-from nottwice.testing.compare.tasks import Task, suite
+from nottwice.testing.compare.tasks import ComparedTask, suite
 from nottwice.testing.crash.progress import shown
 
 _HEADS = ("", "runs that resumed", "duplicate effects", "calls made again", "resume", "asked")
@@ -41,7 +41,9 @@ def show_comparison(*, seed: int | None, budget_seconds: float | None, as_json: 
     return unharmed and every.points > 0 and every.wrong == 0
 
 
-def lines(seed: int, rows: Sequence[Row], tasks: Sequence[Task], every: EveryPoint) -> list[str]:
+def lines(
+    seed: int, rows: Sequence[Row], tasks: Sequence[ComparedTask], every: EveryPoint
+) -> list[str]:
     """The table as text."""
     families = ", ".join(dict.fromkeys(task.family for task in tasks))
     killed = max(row.tasks for row in rows)
@@ -69,7 +71,7 @@ def lines(seed: int, rows: Sequence[Row], tasks: Sequence[Task], every: EveryPoi
     return said
 
 
-def _left_out(every: EveryPoint, tasks: Sequence[Task]) -> str:
+def _left_out(every: EveryPoint, tasks: Sequence[ComparedTask]) -> str:
     """What the budget left out, in words."""
     said = "" if every.points >= every.total else f" of {every.total:,}"
     if every.tasks < len(tasks):

@@ -19,7 +19,7 @@ from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard.check.report import duration_text
 from nottwice.model.tool import parse_duration
 from nottwice.testing.smoke import (
-    Finding,
+    KeyFinding,
     Report,
     Sandbox,
     Trial,
@@ -33,19 +33,19 @@ from nottwice.views.text import safe
 
 LIMIT_SECONDS = 120.0
 _STYLES = {
-    Finding.HONOURS: "green",
-    Finding.REJECTS: "green",
-    Finding.FIRST_RESULT: "yellow",
-    Finding.ANOTHER_CALL: "yellow",
-    Finding.NOT_TRIED: "yellow",
+    KeyFinding.HONOURS: "green",
+    KeyFinding.REJECTS: "green",
+    KeyFinding.FIRST_RESULT: "yellow",
+    KeyFinding.ANOTHER_CALL: "yellow",
+    KeyFinding.NOT_TRIED: "yellow",
 }
 _ADVICE = {
-    Finding.HONOURS: "It may stay idempotent_with_key.",
-    Finding.RACES: "It is unsafe_on_replay for callers that overlap: declare it so, or let the "
+    KeyFinding.HONOURS: "It may stay idempotent_with_key.",
+    KeyFinding.RACES: "It is unsafe_on_replay for callers that overlap: declare it so, or let the "
     "upstream look at the key and act in one step.",
-    Finding.IGNORES: "It is unsafe_on_replay in a costume: declare it so, with a verify hook, or "
-    "send nt.current_call().key where the upstream looks for it.",
-    Finding.UNCLEAR: "Nothing is proven. Fix what the evidence shows, and try again.",
+    KeyFinding.IGNORES: "It is unsafe_on_replay in a costume: declare it so, with a verify hook, "
+    "or send nt.current_call().key where the upstream looks for it.",
+    KeyFinding.UNCLEAR: "Nothing is proven. Fix what the evidence shows, and try again.",
 }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import shlex
 
 from nottwice.engine import events
-from nottwice.engine.asks import Doing, Fire, Outcome, Read, Write
+from nottwice.engine.asks import Doing, Fire, Invoked, Read, Write
 from nottwice.engine.calls.in_flight import InFlight, living
 from nottwice.engine.calls.invocation import Invocation
 from nottwice.engine.doubts import blocking
@@ -43,7 +43,7 @@ class Attempted:
     """A row after an attempt, with the live outcome that led to it."""
 
     row: CallRow
-    outcome: Outcome
+    outcome: Invoked
 
 
 class StillRunning(Exception):
@@ -84,11 +84,11 @@ def attempt(
     if expected:
         session.say(Action.RECORD_AND_RUN, intent)
 
-    def record_late(outcome: Outcome) -> None:
+    def record_late(outcome: Invoked) -> None:
         drive(_record_late(session, tool, intent, outcome, mine), session)
 
     living.add(intent.attempt_id)
-    outcome: Outcome = yield Fire(tool, *invocation, mine, record_late)
+    outcome: Invoked = yield Fire(tool, *invocation, mine, record_late)
     if outcome.still_running:
         what = f"passed its time limit of {tool.time_limit_seconds:g} s"
         if outcome.interrupt is not None:
@@ -114,7 +114,7 @@ def _after(
     session: Session,
     tool: Tool,
     intent: CallRow,
-    outcome: Outcome,
+    outcome: Invoked,
     mine: InFlight,
     *,
     late: bool = False,
@@ -149,7 +149,7 @@ def _record(
     session: Session,
     intent: CallRow,
     row: CallRow,
-    outcome: Outcome,
+    outcome: Invoked,
     *,
     closes_as: str | None,
 ) -> Doing[None]:
@@ -185,7 +185,7 @@ def _record(
 
 
 def _record_late(
-    session: Session, tool: Tool, intent: CallRow, outcome: Outcome, mine: InFlight
+    session: Session, tool: Tool, intent: CallRow, outcome: Invoked, mine: InFlight
 ) -> Doing[None]:
     """An attempt ended after its caller stopped waiting: it still is what happened."""
     try:
@@ -198,7 +198,7 @@ def _record_late(
         session.in_flight.leave(mine)
 
 
-def _leave_evidence(session: Session, row: CallRow, outcome: Outcome) -> Doing[None]:
+def _leave_evidence(session: Session, row: CallRow, outcome: Invoked) -> Doing[None]:
     """What an overtaken holder learned: never a ledger row, but never dropped either (D9).
 
     If people have dealt with the call meanwhile, they must hear of it: a new review is opened,

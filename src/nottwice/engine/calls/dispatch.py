@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nottwice.engine import events
-from nottwice.engine.asks import Doing, Outcome, Pause, Read
+from nottwice.engine.asks import Doing, Invoked, Pause, Read
 from nottwice.engine.calls import gate
 from nottwice.engine.calls.alone import enter_alone
 from nottwice.engine.calls.attempt import Attempted, StillRunning, attempt
@@ -166,7 +166,7 @@ class _Dispatch:
         """The receipt as it is kept. A pure one that cannot be read any more is made anew."""
         kept = row.kept_result()
         try:
-            return Attempted(row, Outcome(value=self.tool.decode_result(kept)))
+            return Attempted(row, Invoked(value=self.tool.decode_result(kept)))
         except ResultNotKept:
             if self.tool.only_answers:
                 raise

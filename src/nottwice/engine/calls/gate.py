@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nottwice.engine.asks import Doing, Outcome, Read, Rule
+from nottwice.engine.asks import Doing, Invoked, Read, Rule
 from nottwice.engine.calls import approvals
 from nottwice.engine.doubts import blocking
 from nottwice.engine.hiding import classify
@@ -119,7 +119,7 @@ def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_
     for policy in session.policies:
         by = policy_name(policy)
         call = _proposed(session, tool, intent)
-        outcome: Outcome = yield Rule(policy, call, LIMIT_SECONDS)
+        outcome: Invoked = yield Rule(policy, call, LIMIT_SECONDS)
         if outcome.interrupt is not None:
             raise outcome.interrupt
         if outcome.error is not None and _is_no_ruling(outcome.error):
@@ -267,7 +267,7 @@ def _stop(session: Session, intent: CallRow, said: _Said) -> Doing[RunDenied]:
 
 
 def _fail_closed(
-    session: Session, intent: CallRow, by: str, outcome: Outcome
+    session: Session, intent: CallRow, by: str, outcome: Invoked
 ) -> Doing[PolicyFailed]:
     if outcome.still_running or outcome.stopped:
         what = f"gave no answer within {LIMIT_SECONDS:g} s"

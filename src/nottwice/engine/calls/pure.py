@@ -7,7 +7,7 @@ of the run, of whatever kind; a crash before that costs one more run, which is w
 from __future__ import annotations
 
 from nottwice.engine import events
-from nottwice.engine.asks import Doing, Fire, Outcome, Pause
+from nottwice.engine.asks import Doing, Fire, Invoked, Pause
 from nottwice.engine.calls.attempt import Attempted, failed_once_more
 from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.calls.requests import Request
@@ -29,7 +29,7 @@ def run_pure(
     failed = 0
     while True:
         mine.row = intent
-        outcome: Outcome = yield Fire(
+        outcome: Invoked = yield Fire(
             tool,
             request.args,
             request.kwargs,
@@ -41,7 +41,7 @@ def run_pure(
         if outcome.still_running:
             # Nobody needs to wait for it: whatever it still does, it changes nothing.
             limit = f"it passed its time limit of {tool.time_limit_seconds:g} s"
-            outcome = Outcome(error=TimeoutError(limit))
+            outcome = Invoked(error=TimeoutError(limit))
         if outcome.error is not None and (tool.only_answers or _is_no_failure(outcome.error)):
             raise outcome.error
         now = session.clock.now()

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nottwice.engine.asks import Doing, Outcome, Read
+from nottwice.engine.asks import Doing, Invoked, Read
 from nottwice.engine.calls.in_flight import living
 from nottwice.engine.calls.invocation import Invocation
 from nottwice.engine.hiding import hide
 from nottwice.engine.session import Session
 from nottwice.model.call import CallRow
-from nottwice.model.decision import Answer, Facts, Settle, Verdict
+from nottwice.model.decision import Answer, DoubtVerdict, Facts, Settle
 from nottwice.model.decision import Attempt as AttemptLife
 from nottwice.model.printable import one_line
 from nottwice.model.replay_class import stricter
@@ -27,7 +27,7 @@ FIRST_WAIT_SECONDS = 0.5
 MOST_WAIT_SECONDS = 5.0
 MOST_ERROR_CHARACTERS = 500
 
-_VERDICTS = {Verb.HAPPENED: Verdict.HAPPENED, Verb.DID_NOT_HAPPEN: Verdict.DID_NOT_HAPPEN}
+_VERDICTS = {Verb.HAPPENED: DoubtVerdict.HAPPENED, Verb.DID_NOT_HAPPEN: DoubtVerdict.DID_NOT_HAPPEN}
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Doubt:
             verdict=_VERDICTS.get(decision.verb) if decision else None,
         )
 
-    def take(self, outcome: Outcome, known: Sequence[Evidence]) -> None:
+    def take(self, outcome: Invoked, known: Sequence[Evidence]) -> None:
         """Keep what ``verify`` said, as an answer, and as evidence unless that is known already."""
         reply, said_before = outcome.value, self.said
         if isinstance(reply, Verification):
@@ -258,7 +258,7 @@ def reviews_of(session: Session, row: CallRow) -> Doing[list[Review]]:
     ]
 
 
-def said_otherwise(outcome: Outcome, tool: Tool) -> str:
+def said_otherwise(outcome: Invoked, tool: Tool) -> str:
     """What became of a ``verify`` hook that gave none of its four answers."""
     if outcome.error is not None:
         return f"verify raised {type(outcome.error).__name__}: {outcome.error}"

@@ -6,7 +6,7 @@ it, or a person gives it in a review. Promise kept here: P134.
 
 from __future__ import annotations
 
-from nottwice.engine.asks import CanInvoke, Doing, Outcome, Read, Verify
+from nottwice.engine.asks import CanInvoke, Doing, Invoked, Read, Verify
 from nottwice.engine.calls.attempt import Attempted
 from nottwice.engine.doubts import blocking
 from nottwice.engine.hiding import hide, kept
@@ -98,7 +98,7 @@ def _find(
     healed = _healed(tool, row)
     if healed is not None:
         yield from _write(session, row, healed[0], review, by="the return annotation")
-        return Attempted(healed[0], Outcome(value=healed[1]))
+        return Attempted(healed[0], Invoked(value=healed[1]))
     if tool.verify is None or not (yield CanInvoke(tool)):
         return None
     reply = (yield Verify(tool, call_from_row(row))).value
@@ -108,10 +108,10 @@ def _find(
     if stored.kind is ResultKind.NOT_KEPT:
         # It is handed out for this once: a secret, say, that only the upstream may keep.
         yield from _write(session, row, row, review, by="verify")
-        return Attempted(row, Outcome(value=reply.result))
+        return Attempted(row, Invoked(value=reply.result))
     done = row._replace(result=stored, settled_by="verify")
     yield from _write(session, row, done, review, by="verify")
-    return Attempted(done, Outcome(value=tool.decode_result(stored)))
+    return Attempted(done, Invoked(value=tool.decode_result(stored)))
 
 
 def _healed(tool: Tool, row: CallRow) -> tuple[CallRow, object] | None:

@@ -22,7 +22,7 @@ from nottwice.store.interface import Claim, Commit, Outdated, RunUpdate, Store
 
 
 @frozen_record(frozen=True, slots=True)
-class Version:
+class SavedVersion:
     """One saved version of a run."""
 
     version: int
@@ -32,11 +32,11 @@ class Version:
     at: float
 
 
-def history(store: Store, run_id: str) -> list[Version]:
+def history(store: Store, run_id: str) -> list[SavedVersion]:
     """All versions of a run, oldest first; none if it never saved one."""
     _find_run(store, run_id)
     return [
-        Version(record.version, record.node_id, record.created_at)
+        SavedVersion(record.version, record.node_id, record.created_at)
         for record in store.checkpoints(run_id)
     ]
 

@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError
 
 from nottwice.errors import InvalidArguments, NotPlainData
 from nottwice.guard.arguments.annotations import describe
-from nottwice.guard.plain_data.flatten import Refused, difference, flatten, step_into
+from nottwice.guard.plain_data.flatten import CannotFlatten, difference, flatten, step_into
 from nottwice.model import values
 from nottwice.model.records import frozen_record, light_record
 
@@ -163,16 +163,16 @@ class Codec:
         return self._built[1] if self._built else None
 
     def _write(self, value: object, root: str, spellings: tuple[_Spelling, ...]) -> Any:
-        refusal = Refused(root, "cannot be written down")
+        refusal = CannotFlatten(root, "cannot be written down")
         for spelling in spellings:
             try:
                 return self._try(value, root, spelling)
-            except Refused as error:
+            except CannotFlatten as error:
                 # The others fail for reasons of their own, which would mislead.
                 if spelling.options == _BY_ALIAS:
                     refusal = error
             except RecursionError:
-                refusal = Refused(
+                refusal = CannotFlatten(
                     root,
                     "is nested too deep, or it contains itself",
                     "Flatten it, or refer to the inner part by an id.",
@@ -203,7 +203,7 @@ class Codec:
             values.check_plain(plain, root=root)
             restored = restore(adapter, plain)
             found = difference(value, restored, path=root, exactly=spelling.exactly)
-        except (Refused, RecursionError):
+        except (CannotFlatten, RecursionError):
             raise
         except NotPlainData as error:
             # It says what to do about this very type, which is better than any general advice.
@@ -211,7 +211,9 @@ class Codec:
             raise NotPlainData(text, path=error.path) from None
         except Exception as error:
             path, text = explain(error, root=root)
-            raise Refused(path, f"does not fit the type {self.type_text()} ({text})") from error
+            raise CannotFlatten(
+                path, f"does not fit the type {self.type_text()} ({text})"
+            ) from error
         if found is not None:
             raise found
         return plain

@@ -51,7 +51,7 @@ _WRITTEN_AS_TEXT = (
 _ABSENT = object()
 
 
-class Refused(Exception):
+class CannotFlatten(Exception):
     """A value cannot be kept: where, why, and what to do instead."""
 
     def __init__(self, path: str, reason: str, remedy: str = "") -> None:
@@ -79,21 +79,21 @@ def flatten(value: Any, *, path: str, normalise: bool, reveal: bool = False) -> 
         return flatten(value.value, path=path, normalise=normalise, reveal=reveal)
     if isinstance(value, _SECRETS):
         if not reveal:
-            raise Refused(
+            raise CannotFlatten(
                 path,
                 "is a secret, and a secret is never written to the ledger",
                 "Annotate the argument as what it is (SecretStr), or read it inside the tool.",
             )
         return flatten(_text_of(value, path), path=path, normalise=normalise, reveal=True)
     if isinstance(value, Iterator) and not isinstance(value, io.IOBase):
-        raise Refused(path, "is an iterator, which can be read only once", "Use a list.")
+        raise CannotFlatten(path, "is an iterator, which can be read only once", "Use a list.")
     if dataclasses.is_dataclass(value) or isinstance(value, pydantic.BaseModel):
         # Where an annotation names its class, it has been turned into a dict before.
-        raise Refused(path, f"would come back as dict, not {_name(type(value))}")
+        raise CannotFlatten(path, f"would come back as dict, not {_name(type(value))}")
     return _flatten_scalar(value, path=path, normalise=normalise)
 
 
-def difference(value: Any, restored: Any, *, path: str, exactly: bool) -> Refused | None:
+def difference(value: Any, restored: Any, *, path: str, exactly: bool) -> CannotFlatten | None:
     """Where `restored` is not the same as `value`; None if it is, types included.
 
     `exactly` also asks for the same offset of a datetime and the same zeros of a decimal.
@@ -146,7 +146,7 @@ def _flatten_mapping(value: Mapping[Any, Any], *, path: str, normalise: bool, re
     for key, item in value.items():
         name = _flatten_key(key, path=path, normalise=normalise)
         if name in flat:
-            raise Refused(
+            raise CannotFlatten(
                 path,
                 f"has two keys that are both written as {name!r}",
                 "Use keys of one type.",
@@ -162,7 +162,7 @@ def _text_of(secret: Any, path: str) -> Any:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise Refused(
+        raise CannotFlatten(
             path, "is a secret that is no text in UTF-8", "Pass it in base64, as SecretStr."
         ) from None
 
@@ -217,7 +217,7 @@ def _write_instant(value: datetime, *, path: str) -> str:
     try:
         return value.astimezone(UTC).isoformat()
     except OverflowError:
-        raise Refused(
+        raise CannotFlatten(
             path, "is an instant outside of the years 1 to 9999 in UTC", "Use None for never."
         ) from None
 
@@ -229,10 +229,12 @@ def _write_duration(value: timedelta) -> str:
 
 def _write_decimal(value: Decimal, *, path: str, normalise: bool) -> str:
     if not value.is_finite():
-        raise Refused(path, f"is the decimal {value}, which is no number", "Use None or a word.")
+        raise CannotFlatten(
+            path, f"is the decimal {value}, which is no number", "Use None or a word."
+        )
     digits = len(value.as_tuple().digits)
     if max(abs(value.adjusted()), digits) > MAX_DECIMAL_DIGITS:
-        raise Refused(
+        raise CannotFlatten(
             path,
             f"is a decimal that needs more than {MAX_DECIMAL_DIGITS} digits",
             "Pass it as text.",
@@ -248,7 +250,7 @@ def _write_decimal(value: Decimal, *, path: str, normalise: bool) -> str:
 
 def _difference_of_mappings(
     value: Mapping[Any, Any], restored: Mapping[Any, Any], *, path: str, exactly: bool
-) -> Refused | None:
+) -> CannotFlatten | None:
     if getattr(value, "default_factory", None) is not getattr(restored, "default_factory", None):
         return _other(path, "a mapping with another default")
     ours, theirs = list(value), list(restored)
@@ -259,7 +261,7 @@ def _difference_of_mappings(
 
 def _difference_of_models(
     value: pydantic.BaseModel, restored: pydantic.BaseModel, *, path: str, exactly: bool
-) -> Refused | None:
+) -> CannotFlatten | None:
     fields = {name: value.__dict__.get(name, _ABSENT) for name in type(value).model_fields}
     theirs = {name: restored.__dict__.get(name, _ABSENT) for name in fields}
     found = _first_difference(iter(fields.items()), theirs, path=path, exactly=exactly)
@@ -273,7 +275,7 @@ def _difference_of_models(
 
 def _first_difference(
     ours: Iterator[tuple[Any, Any]], theirs: Any, *, path: str, exactly: bool
-) -> Refused | None:
+) -> CannotFlatten | None:
     for step, item in ours:
         found = difference(item, theirs[step], path=step_into(path, step), exactly=exactly)
         if found is not None:
@@ -302,8 +304,8 @@ def _same_instant(value: datetime, restored: datetime, *, exactly: bool) -> bool
     return bool(value.astimezone(UTC) == restored.astimezone(UTC))
 
 
-def _other(path: str, what: str) -> Refused:
-    return Refused(path, f"would come back as {what}")
+def _other(path: str, what: str) -> CannotFlatten:
+    return CannotFlatten(path, f"would come back as {what}")
 
 
 def _name(kind: type) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from nottwice.model.graphs import schemas
 from nottwice.model.graphs.body import comparable
 from nottwice.model.graphs.fingerprint import Fingerprint, ToolPrint
-from nottwice.model.graphs.graph import END, Choice, Fan, Line, Node, Version
+from nottwice.model.graphs.graph import END, Choice, Edge, Fan, Node, Version
 from nottwice.model.graphs.schemas import Fit
 from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import stricter
@@ -37,7 +37,7 @@ class Part(enum.IntEnum):
 
 
 @frozen_record(frozen=True, slots=True)
-class Reason:
+class BumpReason:
     """One thing that changed."""
 
     part: Part
@@ -50,7 +50,7 @@ class Reason:
 class Bump:
     """All that changed between two fingerprints, what weighs most first."""
 
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[BumpReason, ...] = ()
 
     @property
     def part(self) -> Part:
@@ -101,26 +101,26 @@ def is_draft(version: Version) -> bool:
     return version[:2] == (0, 0)
 
 
-def _nodes(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
+def _nodes(old: Fingerprint, new: Fingerprint) -> Iterator[BumpReason]:
     before = {node.name: node for node in old.graph.nodes}
     after = {node.name: node for node in new.graph.nodes}
     gone = [name for name in before if name not in after]
     added = [name for name in after if name not in before]
     renamed = _renamed(old, new, gone, added)
     for one, other in renamed.items():
-        yield Reason(Part.MAJOR, f'node "{one}" renamed to "{other}"')
+        yield BumpReason(Part.MAJOR, f'node "{one}" renamed to "{other}"')
     for name in gone:
         if name not in renamed:
-            yield Reason(Part.MAJOR, f'node "{name}" removed')
+            yield BumpReason(Part.MAJOR, f'node "{name}" removed')
     for name in added:
         if name not in renamed.values():
-            yield Reason(Part.MAJOR, f'node "{name}" added')
+            yield BumpReason(Part.MAJOR, f'node "{name}" added')
     for name, node in before.items():
         if name in after:
             yield from _node(node, after[name])
     start = old.graph.start
     if new.graph.start != renamed.get(start, start) and start not in gone:
-        yield Reason(Part.MAJOR, f'it begins with node "{new.graph.start}"')
+        yield BumpReason(Part.MAJOR, f'it begins with node "{new.graph.start}"')
 
 
 def _renamed(
@@ -148,36 +148,36 @@ def _place(fingerprint: Fingerprint, name: str) -> int:
     return [node.name for node in fingerprint.graph.nodes].index(name)
 
 
-def _node(old: Node, new: Node) -> Iterator[Reason]:
+def _node(old: Node, new: Node) -> Iterator[BumpReason]:
     if isinstance(old.route, Choice) and isinstance(new.route, Choice):
         yield from _choice(old.name, old.route, new.route)
     elif old.route != new.route:
         text = f'node "{old.name}" leads to {_route(new.route)}, not {_route(old.route)}'
-        yield Reason(Part.MAJOR, text)
+        yield BumpReason(Part.MAJOR, text)
     if new.most < old.most:
         text = f'node "{old.name}" may be visited {new.most} times, not {old.most}'
-        yield Reason(Part.MAJOR, text)
+        yield BumpReason(Part.MAJOR, text)
     elif new.most > old.most:
         text = f'node "{old.name}" may be visited {new.most} times, not only {old.most}'
-        yield Reason(Part.MINOR, text)
+        yield BumpReason(Part.MINOR, text)
 
 
-def _choice(node: str, old: Choice, new: Choice) -> Iterator[Reason]:
+def _choice(node: str, old: Choice, new: Choice) -> Iterator[BumpReason]:
     before, after = dict(old.options), dict(new.options)
     for option in before:
         if option not in after:
-            yield Reason(Part.MAJOR, f'option "{option}" of node "{node}" removed')
+            yield BumpReason(Part.MAJOR, f'option "{option}" of node "{node}" removed')
         elif before[option] != after[option]:
             text = f'option "{option}" of node "{node}" leads to {_name(after[option])}'
-            yield Reason(Part.MAJOR, f"{text}, not {_name(before[option])}")
+            yield BumpReason(Part.MAJOR, f"{text}, not {_name(before[option])}")
     for option in after:
         if option not in before:
-            yield Reason(Part.MINOR, f'option "{option}" of node "{node}" added')
+            yield BumpReason(Part.MINOR, f'option "{option}" of node "{node}" added')
 
 
-def _route(route: Line | Choice | Fan) -> str:
+def _route(route: Edge | Choice | Fan) -> str:
     match route:
-        case Line(to):
+        case Edge(to):
             return _name(to)
         case Choice(options):
             return f"a choice of {', '.join(option for option, _ in options)}"
@@ -189,21 +189,21 @@ def _name(node: str) -> str:
     return "the end" if node == END else f'"{node}"'
 
 
-def _state(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
+def _state(old: Fingerprint, new: Fingerprint) -> Iterator[BumpReason]:
     before, after = old.graph.state, new.graph.state
     fit = schemas.compare(before, after)
     fields = schemas.field_changes(before, after)
     if fit is not Fit.SAME and not fields:
         what = "allows more" if fit is Fit.WIDER else "narrowed"
-        yield Reason(_part(fit), f"the state {what}")
+        yield BumpReason(_part(fit), f"the state {what}")
     for change in fields:
         text = f'field "{change.field}" of the state {change.what}'
-        yield Reason(_part(change.fit), text, is_compatible=change.fit is Fit.WIDER)
+        yield BumpReason(_part(change.fit), text, is_compatible=change.fit is Fit.WIDER)
     if fit is Fit.NARROWER and fields and all(each.fit is not fit for each in fields):
-        yield Reason(Part.MAJOR, "the state narrowed")
+        yield BumpReason(Part.MAJOR, "the state narrowed")
     for name in sorted(set(old.graph.append) ^ set(new.graph.append)):
         how = "is only added to now" if name in new.graph.append else "is no longer only added to"
-        yield Reason(Part.MAJOR, f'list "{name}" of the state {how}')
+        yield BumpReason(Part.MAJOR, f'list "{name}" of the state {how}')
 
 
 def _part(fit: Fit) -> Part:
@@ -216,7 +216,7 @@ def _part(fit: Fit) -> Part:
             return Part.MAJOR
 
 
-def _tools(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
+def _tools(old: Fingerprint, new: Fingerprint) -> Iterator[BumpReason]:
     if old.tools is None or new.tools is None:
         return
     before = {tool.name: tool for tool in old.tools}
@@ -225,42 +225,42 @@ def _tools(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
     by_model = old.is_agent and new.is_agent
     for name in before:
         if name not in after:
-            yield Reason(Part.MAJOR, f'tool "{name}" removed', is_compatible=by_model)
+            yield BumpReason(Part.MAJOR, f'tool "{name}" removed', is_compatible=by_model)
         else:
             yield from _tool(before[name], after[name])
     for name in after:
         if name not in before:
-            yield Reason(Part.MINOR, f'tool "{name}" added', is_compatible=by_model)
+            yield BumpReason(Part.MINOR, f'tool "{name}" added', is_compatible=by_model)
 
 
-def _tool(old: ToolPrint, new: ToolPrint) -> Iterator[Reason]:
+def _tool(old: ToolPrint, new: ToolPrint) -> Iterator[BumpReason]:
     tool = f'tool "{old.name}"'
     if old.replay_class is not new.replay_class:
         tighter = stricter(old.replay_class, new.replay_class) is new.replay_class
         how = "tightened" if tighter else "loosened"
         text = f"{tool} {how} from {old.replay_class.value} to {new.replay_class.value}"
-        yield Reason(Part.MINOR if tighter else Part.MAJOR, text, is_compatible=tighter)
+        yield BumpReason(Part.MINOR if tighter else Part.MAJOR, text, is_compatible=tighter)
     elif old.key != new.key:
-        yield Reason(Part.MAJOR, f"{tool} has another key")
+        yield BumpReason(Part.MAJOR, f"{tool} has another key")
     elif old.window_seconds != new.window_seconds:
         # A longer window trusts the upstream more than was promised to runs in flight.
         longer = (new.window_seconds or 0.0) > (old.window_seconds or 0.0)
         text = f"{tool} has a {'longer' if longer else 'shorter'} window"
-        yield Reason(Part.MAJOR if longer else Part.MINOR, text, is_compatible=not longer)
+        yield BumpReason(Part.MAJOR if longer else Part.MINOR, text, is_compatible=not longer)
     for change in schemas.field_changes(old.arguments, new.arguments):
         text = f'argument "{change.field}" of {tool} {change.what}'
         # Arguments that equal their default are not written down: another default is another call.
         compatible = change.fit is Fit.WIDER and not change.changes_default
-        yield Reason(_part(change.fit), text, is_compatible=compatible)
+        yield BumpReason(_part(change.fit), text, is_compatible=compatible)
     yield from _identity(old, new)
     fit = schemas.compare(old.result, new.result)
     if fit is not Fit.SAME:
         how = "allows more" if fit is Fit.WIDER else "narrowed"
         text = f"the result of {tool} {how}"
-        yield Reason(_part(fit), text, is_compatible=fit is Fit.WIDER)
+        yield BumpReason(_part(fit), text, is_compatible=fit is Fit.WIDER)
 
 
-def _identity(old: ToolPrint, new: ToolPrint) -> Iterator[Reason]:
+def _identity(old: ToolPrint, new: ToolPrint) -> Iterator[BumpReason]:
     """Whether a call that is on record would be taken for another one, and be made again."""
     for name in sorted(set(old.left_out) ^ set(new.left_out)):
         if not {name} <= _arguments(old) & _arguments(new):
@@ -268,16 +268,16 @@ def _identity(old: ToolPrint, new: ToolPrint) -> Iterator[Reason]:
             continue
         how = "counts now" if name in old.left_out else "no longer counts"
         text = f'argument "{name}" of tool "{old.name}" {how} for which call it is'
-        yield Reason(Part.MAJOR, text)
+        yield BumpReason(Part.MAJOR, text)
 
 
 def _arguments(tool: ToolPrint) -> set[str]:
     return set((tool.arguments or {}).get("properties", {}))
 
 
-def _bodies(old: Fingerprint, new: Fingerprint) -> Iterator[Reason]:
+def _bodies(old: Fingerprint, new: Fingerprint) -> Iterator[BumpReason]:
     before: dict[str, Any] = dict(old.bodies or ())
     for name, body in new.bodies or ():
         known = before.get(name)
         if known is not None and known != body and comparable(known, body):
-            yield Reason(Part.PATCH, f'node "{name}" says something else')
+            yield BumpReason(Part.PATCH, f'node "{name}" says something else')

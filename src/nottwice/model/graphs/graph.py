@@ -53,7 +53,7 @@ def split_graph_id(graph_id: str) -> tuple[str, Version]:
 
 
 @frozen_record(frozen=True, slots=True)
-class Line:
+class Edge:
     """The next node is always the same."""
 
     to: str
@@ -77,7 +77,7 @@ class Fan:
     join: str
 
 
-Route = Line | Choice | Fan
+Route = Edge | Choice | Fan
 
 
 @frozen_record(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class GraphDefinition:
 
 def _node_from_plain(plain: Mapping[str, Any]) -> Node:
     if "then" in plain:
-        route: Route = checked(Line(plain["then"]))
+        route: Route = checked(Edge(plain["then"]))
     elif "choice" in plain:
         route = Choice(tuple(plain["choice"].items()))
         if not {type(to) for _, to in route.options} <= {str}:
@@ -170,7 +170,7 @@ def _node_from_plain(plain: Mapping[str, Any]) -> Node:
 
 def _plain_node(node: Node) -> dict[str, Any]:
     match node.route:
-        case Line(to):
+        case Edge(to):
             route: dict[str, Any] = {"then": to}
         case Choice(options):
             route = {"choice": dict(options)}
@@ -266,7 +266,7 @@ def _route(
     joins: Mapping[str, str],
 ) -> Route:
     if isinstance(node.then, str):
-        return Line(node.then)
+        return Edge(node.then)
     if isinstance(node.then, Mapping):
         return Choice(tuple(node.then.items()))
     if node.then is not None:
@@ -283,7 +283,7 @@ def _route(
             "Nothing happened. Say where it leads: then='...'."
         )
     following = declared[index + 1].name if index + 1 < len(declared) else END
-    return Line(join or following)
+    return Edge(join or following)
 
 
 def _heads(graph: str, node: DeclaredNode) -> tuple[str, ...]:
@@ -304,7 +304,7 @@ def _heads(graph: str, node: DeclaredNode) -> tuple[str, ...]:
 def targets(route: Route) -> tuple[str, ...]:
     """Every place that a route can lead to directly."""
     match route:
-        case Line(to):
+        case Edge(to):
             return (to,)
         case Choice(options):
             return tuple(to for _, to in options)

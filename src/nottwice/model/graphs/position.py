@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 from nottwice.errors import InvalidGraph, LedgerCorrupt
 from nottwice.model.call import ROOT_NODE, branch_node, child_node
-from nottwice.model.graphs.graph import END, Choice, Fan, GraphDefinition, Line, Node
+from nottwice.model.graphs.graph import END, Choice, Edge, Fan, GraphDefinition, Node
 from nottwice.model.records import frozen_record
 from nottwice.model.shapes import UNREADABLE
 
@@ -92,7 +92,7 @@ def move(graph: GraphDefinition, position: Position, node: Node, choice: str | N
     """Where a run goes from a node that has ended."""
     route = node.route
     match route:
-        case Line(to):
+        case Edge(to):
             return _arrive(graph, position, _straight(graph, node, to, choice))
         case Choice():
             return _arrive(graph, position, _chosen(graph, node, route, choice))
@@ -118,7 +118,7 @@ def move_branch(
     """Where one branch goes from a node that has ended; ``update``: all it has changed so far."""
     route = node.route
     assert not isinstance(route, Fan)
-    if isinstance(route, Line):
+    if isinstance(route, Edge):
         to = _straight(graph, node, route.to, choice)
     else:
         to = _chosen(graph, node, route, choice)

@@ -20,8 +20,8 @@ from typing import Any, NoReturn
 import nottwice as nt
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewKind
-from nottwice.testing.compare.journey import Journey, Moment, moments_in
-from nottwice.testing.compare.tasks import TOOLS, Task
+from nottwice.testing.compare.journey import Journey, JourneyMoment, moments_in
+from nottwice.testing.compare.tasks import TOOLS, ComparedTask
 from nottwice.testing.compare.ways import ANSWERS, LEDGER, WAYS, Results, run_graph
 from nottwice.testing.crash.scenario import Asking, Scenario
 from nottwice.testing.crash.sweep import Orders, sweep
@@ -90,7 +90,11 @@ def _silent(what: str, done: int, total: int) -> None:
 
 
 def compare(
-    tasks: Sequence[Task], *, seed: int, budget_seconds: float | None, report: Report = _silent
+    tasks: Sequence[ComparedTask],
+    *,
+    seed: int,
+    budget_seconds: float | None,
+    report: Report = _silent,
 ) -> tuple[list[Killed], EveryPoint]:
     """Kill each task once in each way, then use the time left to kill nottwice everywhere.
 
@@ -106,7 +110,7 @@ def compare(
 
 
 def kill_once(
-    tasks: Sequence[Task],
+    tasks: Sequence[ComparedTask],
     *,
     seed: int,
     budget_seconds: float | None = None,
@@ -131,7 +135,9 @@ def kill_once(
     return killed
 
 
-def _in_order(tasks: Sequence[Task], seed: int, budget_seconds: float | None) -> Sequence[Task]:
+def _in_order(
+    tasks: Sequence[ComparedTask], seed: int, budget_seconds: float | None
+) -> Sequence[ComparedTask]:
     """Return all tasks. If they may not all fit, the first ones are a fair sample."""
     if budget_seconds is None:
         return tasks
@@ -160,7 +166,7 @@ def _row(way: str, killed: list[Killed]) -> Row:
 class _Runner:
     """One task in one way: first without a kill, then with one."""
 
-    def __init__(self, root: Path, world: World, task: Task, way: str) -> None:
+    def __init__(self, root: Path, world: World, task: ComparedTask, way: str) -> None:
         self._root, self._world, self._task, self._way = root, world, task, way
         self._people = 0
 
@@ -184,7 +190,7 @@ class _Runner:
             people=self._people,
         )
 
-    def _live(self, name: str, kill_at: int | None) -> tuple[Results | None, list[Moment]]:
+    def _live(self, name: str, kill_at: int | None) -> tuple[Results | None, list[JourneyMoment]]:
         """Start processes one after the other until the task is done. At most one is killed."""
         folder = self._root / f"{self._way} {self._task.name} {name}"
         folder.mkdir()
@@ -248,11 +254,13 @@ class _Runner:
         return sum(count - 1 for count in counted.values())
 
 
-def _calls(moments: list[Moment]) -> Counter[str]:
+def _calls(moments: list[JourneyMoment]) -> Counter[str]:
     return Counter(one.beat for one in moments if one.phase == "before the act")
 
 
-def _back_there(whole: list[Moment], killed: Moment, after: list[Moment]) -> float:
+def _back_there(
+    whole: list[JourneyMoment], killed: JourneyMoment, after: list[JourneyMoment]
+) -> float:
     """Return when the next process reached or passed the beat at which the last one was killed."""
     order = list(dict.fromkeys(one.beat.partition("/")[0] for one in whole))
     there = order.index(killed.beat.partition("/")[0])
@@ -264,7 +272,7 @@ def _back_there(whole: list[Moment], killed: Moment, after: list[Moment]) -> flo
 
 
 def kill_everywhere(
-    tasks: Sequence[Task],
+    tasks: Sequence[ComparedTask],
     *,
     seed: int,
     budget_seconds: float | None,
@@ -296,7 +304,7 @@ def kill_everywhere(
     )
 
 
-def _sweep(task: Task, seed: int, budget_seconds: float | None) -> Verdict:
+def _sweep(task: ComparedTask, seed: int, budget_seconds: float | None) -> Verdict:
     scenario = Scenario(
         work=lambda: run_graph(task, task.name, "compare.db"),
         tools={f"compare.{tool}": _canned(tool) for tool in TOOLS},

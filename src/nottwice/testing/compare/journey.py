@@ -19,7 +19,7 @@ RECORD = "moments.txt"
 
 
 @frozen_record(frozen=True, slots=True)
-class Moment:
+class JourneyMoment:
     """A point that a process reached."""
 
     process: int
@@ -62,7 +62,7 @@ class Journey:
         return str(done)
 
 
-def moments_in(folder: Path) -> list[Moment]:
+def moments_in(folder: Path) -> list[JourneyMoment]:
     """Return all moments that the processes of a run reached, in order."""
     path = folder / RECORD
     if not path.exists():
@@ -70,5 +70,5 @@ def moments_in(folder: Path) -> list[Moment]:
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         process, beat, phase, at = line.split("\t")
-        found.append(Moment(int(process), beat, phase, float(at)))
+        found.append(JourneyMoment(int(process), beat, phase, float(at)))
     return found

@@ -14,7 +14,7 @@ TOOLS = ("pay", "note", "mail")
 SIZES = range(3, 8)
 
 
-class Kind(enum.Enum):
+class TaskKind(enum.Enum):
     """What happens in a beat."""
 
     ACT = "act"
@@ -28,7 +28,7 @@ class Kind(enum.Enum):
 class Beat:
     """One beat of a task."""
 
-    kind: Kind
+    kind: TaskKind
     tool: str = "mail"
     width: int = 1
     """How many acts run at the same time."""
@@ -37,7 +37,7 @@ class Beat:
 
 
 @frozen_record(frozen=True, slots=True)
-class Task:
+class ComparedTask:
     """Something for an agent to do."""
 
     name: str
@@ -45,42 +45,46 @@ class Task:
     beats: tuple[Beat, ...]
 
 
-def suite() -> tuple[Task, ...]:
+def suite() -> tuple[ComparedTask, ...]:
     """Return all thirty: six families, each in five sizes."""
     return tuple(
-        Task(f"{family}-{size}", family, make(size))
+        ComparedTask(f"{family}-{size}", family, make(size))
         for family, make in _FAMILIES.items()
         for size in SIZES
     )
 
 
-def task_named(name: str) -> Task:
+def task_named(name: str) -> ComparedTask:
     return next(task for task in suite() if task.name == name)
 
 
 def _straight(size: int) -> tuple[Beat, ...]:
-    return tuple(Beat(Kind.ACT, TOOLS[place % 3]) for place in range(size))
+    return tuple(Beat(TaskKind.ACT, TOOLS[place % 3]) for place in range(size))
 
 
 def _loop(size: int) -> tuple[Beat, ...]:
-    return (Beat(Kind.ACT, TOOLS[size % 3]),) * size
+    return (Beat(TaskKind.ACT, TOOLS[size % 3]),) * size
 
 
 def _parallel(size: int) -> tuple[Beat, ...]:
-    together = Beat(Kind.TOGETHER, TOOLS[size % 3], width=size - 1)
-    return (Beat(Kind.ACT), together, Beat(Kind.ACT, "pay"))
+    together = Beat(TaskKind.TOGETHER, TOOLS[size % 3], width=size - 1)
+    return (Beat(TaskKind.ACT), together, Beat(TaskKind.ACT, "pay"))
 
 
 def _people(size: int) -> tuple[Beat, ...]:
-    return (*_straight(size - 2), Beat(Kind.ASK), Beat(Kind.ACT))
+    return (*_straight(size - 2), Beat(TaskKind.ASK), Beat(TaskKind.ACT))
 
 
 def _children(size: int) -> tuple[Beat, ...]:
-    return (Beat(Kind.ACT), Beat(Kind.CHILD, beats=_straight(size - 1)), Beat(Kind.ACT, "pay"))
+    return (
+        Beat(TaskKind.ACT),
+        Beat(TaskKind.CHILD, beats=_straight(size - 1)),
+        Beat(TaskKind.ACT, "pay"),
+    )
 
 
 def _retries(size: int) -> tuple[Beat, ...]:
-    return tuple(Beat(Kind.FLAKY, TOOLS[place % 3]) for place in range(size - 1))
+    return tuple(Beat(TaskKind.FLAKY, TOOLS[place % 3]) for place in range(size - 1))
 
 
 _FAMILIES = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import nottwice as nt
 from nottwice.testing.compare.journey import Journey
-from nottwice.testing.compare.tasks import Beat, Kind, Task, task_named
+from nottwice.testing.compare.tasks import Beat, ComparedTask, TaskKind, task_named
 
 CHECKPOINT = "checkpoint.json"
 LEDGER = "agent.db"
@@ -21,11 +21,11 @@ QUESTION = "Shall it continue?"
 ANSWERS = ["yes", "no"]
 
 Results = dict[str, Any]
-Way = Callable[[Task, Journey], Results | None]
+Way = Callable[[ComparedTask, Journey], Results | None]
 """Runs a task, from where it was. Returns None if it waits for a person."""
 
 
-def in_memory(task: Task, journey: Journey) -> Results:
+def in_memory(task: ComparedTask, journey: Journey) -> Results:
     """The run is a variable of the process and is lost with it."""
     results: Results = {}
     for beat_id, beat in _leaves(task.beats):
@@ -33,7 +33,7 @@ def in_memory(task: Task, journey: Journey) -> Results:
     return results
 
 
-def act_then_save(task: Task, journey: Journey) -> Results:
+def act_then_save(task: ComparedTask, journey: Journey) -> Results:
     """The run is saved after every beat. A resume skips what is saved."""
     path = journey.folder / CHECKPOINT
     results: Results = json.loads(path.read_text()) if path.exists() else {}
@@ -57,7 +57,7 @@ def _save(results: Results, path: Path) -> None:
 def _leaves(beats: tuple[Beat, ...], around: str = "") -> Iterator[tuple[str, Beat]]:
     """Yield the beats, including those of children, each named by its place."""
     for place, beat in enumerate(beats):
-        if beat.kind is Kind.CHILD:
+        if beat.kind is TaskKind.CHILD:
             yield from _leaves(beat.beats, f"{around}{place}.")
         else:
             yield f"{around}{place}", beat
@@ -66,9 +66,9 @@ def _leaves(beats: tuple[Beat, ...], around: str = "") -> Iterator[tuple[str, Be
 def _do(beat: Beat, beat_id: str, journey: Journey) -> Any:
     journey.come_to(beat_id, "begin")
     match beat.kind:
-        case Kind.ASK:
+        case TaskKind.ASK:
             return ANSWERS[0]
-        case Kind.TOGETHER:
+        case TaskKind.TOGETHER:
             return [journey.act(beat.tool, f"{beat_id}/{one}") for one in range(beat.width)]
         case _:
             # In these two ways, a failure without effect and its retry leave no trace.
@@ -132,7 +132,7 @@ def beat(state: dict[str, Any]) -> Any:
     return nt.go("next", {"done": [_do_with_nottwice(beats[place], beat_id, state)]})
 
 
-def _beats_of(task: Task, around: str) -> tuple[Beat, ...]:
+def _beats_of(task: ComparedTask, around: str) -> tuple[Beat, ...]:
     beats = task.beats
     for place in around.split(".")[:-1]:
         beats = beats[int(place)].beats
@@ -141,31 +141,31 @@ def _beats_of(task: Task, around: str) -> tuple[Beat, ...]:
 
 def _do_with_nottwice(one: Beat, beat_id: str, state: dict[str, Any]) -> Any:
     run, use = state["run"], _TOOLS[one.tool]
-    if one.kind is Kind.CHILD:
+    if one.kind is TaskKind.CHILD:
         below = _first_state(run, state["task"], around=f"{beat_id}.")
         return nt.spawn(graph, below).state["done"]
     if _journeys:
         _journeys[-1].come_to(beat_id, "begin")
     match one.kind:
-        case Kind.ASK:
+        case TaskKind.ASK:
             return nt.ask(QUESTION, options=ANSWERS)
-        case Kind.TOGETHER:
+        case TaskKind.TOGETHER:
             places = [f"{beat_id}/{place}" for place in range(one.width)]
             return nt.map(lambda place: use(run=run, beat_id=place), places)
         case _:
-            return use(run=run, beat_id=beat_id, fails_first=one.kind is Kind.FLAKY)
+            return use(run=run, beat_id=beat_id, fails_first=one.kind is TaskKind.FLAKY)
 
 
 def _first_state(run: str, task: str, *, around: str = "") -> dict[str, Any]:
     return {"run": run, "task": task, "around": around, "done": []}
 
 
-def run_graph(task: Task, run: str, store: str) -> nt.Outcome[Any]:
+def run_graph(task: ComparedTask, run: str, store: str) -> nt.Outcome[Any]:
     """Start or resume a task with nottwice."""
     return graph.run(run, _first_state(run, task.name), store=store)
 
 
-def with_nottwice(task: Task, journey: Journey) -> Results | None:
+def with_nottwice(task: ComparedTask, journey: Journey) -> Results | None:
     """Every beat is a node of a graph, every act a tool."""
     _journeys.append(journey)
     outcome = run_graph(task, journey.name, str(journey.folder / LEDGER))
@@ -176,7 +176,7 @@ def with_nottwice(task: Task, journey: Journey) -> Results | None:
 
 def _flat(beats: tuple[Beat, ...], done: list[Any], around: str = "") -> Iterator[tuple[str, Any]]:
     for place, (one, result) in enumerate(zip(beats, done, strict=True)):
-        if one.kind is Kind.CHILD:
+        if one.kind is TaskKind.CHILD:
             yield from _flat(one.beats, result, f"{around}{place}.")
         else:
             yield f"{around}{place}", result

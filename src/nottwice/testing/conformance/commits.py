@@ -61,7 +61,7 @@ def rich_commit(fence: Fence, *calls: CallWrite) -> Commit:
     )
 
 
-class Commits(Bench):
+class CommitChecks(Bench):
     """One commit is one transaction."""
 
     def test_a_commit_makes_everything_in_it_visible_at_once(self) -> None:

@@ -35,7 +35,7 @@ from nottwice.testing.conformance.samples import (
 )
 
 
-class Holders(Bench):
+class HolderChecks(Bench):
     """A run has one holder at a time, and every process can tell whether it is alive."""
 
     def test_only_the_holder_of_this_epoch_writes(self) -> None:

@@ -11,10 +11,10 @@ from nottwice.model.records import frozen_record
 from nottwice.testing.conformance.bench import Bench
 from nottwice.testing.conformance.calls import Calls
 from nottwice.testing.conformance.charges import Charges
-from nottwice.testing.conformance.commits import Commits
+from nottwice.testing.conformance.commits import CommitChecks
 from nottwice.testing.conformance.endurance import Endurance
 from nottwice.testing.conformance.graphs import Graphs
-from nottwice.testing.conformance.holders import Holders
+from nottwice.testing.conformance.holders import HolderChecks
 from nottwice.testing.conformance.people import People
 from nottwice.testing.conformance.reads import Reads
 from nottwice.testing.conformance.ready import Ready
@@ -22,7 +22,7 @@ from nottwice.testing.conformance.removals import Removals
 
 
 class StoreConformance(
-    Commits, Holders, Calls, People, Charges, Graphs, Ready, Removals, Reads, Endurance
+    CommitChecks, HolderChecks, Calls, People, Charges, Graphs, Ready, Removals, Reads, Endurance
 ):
     """All claims. Derive from it, define ``open_store``, and let pytest collect it.
 

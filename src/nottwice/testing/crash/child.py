@@ -32,8 +32,8 @@ from nottwice.store.interface import Store
 from nottwice.store.whereabouts import Whereabouts, tell
 from nottwice.testing.crash import view
 from nottwice.testing.crash.instruments import Redirect, StillClock
-from nottwice.testing.crash.link import Link
-from nottwice.testing.crash.points import Fault, PointKind, Points
+from nottwice.testing.crash.link import ChildLink
+from nottwice.testing.crash.points import CrashFault, PointKind, Points
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.crash.scratch import server_in
 from nottwice.testing.crash.stubs import StubDriver
@@ -44,7 +44,7 @@ LEDGERS = "ledgers"
 
 
 @frozen_record(frozen=True, slots=True)
-class Ruling:
+class ChildRuling:
     """A decision about one review."""
 
     review_id: str
@@ -53,7 +53,7 @@ class Ruling:
 
 
 @frozen_record(frozen=True, slots=True)
-class Message:
+class ChildMessage:
     """An event to send to a run."""
 
     run_id: str
@@ -62,26 +62,26 @@ class Message:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Errand:
+class ChildErrand:
     """What one child does, and the fault that it meets."""
 
     folder: Path
     """The folder of the examination, with its ledgers and the output of the last child."""
-    fault: Fault | None = None
+    fault: CrashFault | None = None
     counts: PointKind = PointKind.BOUNDARY
     passed: int = 0
     """Points that earlier children of the same life have passed. Numbering continues from there."""
-    rulings: tuple[Ruling, ...] = ()
-    messages: tuple[Message, ...] = ()
+    rulings: tuple[ChildRuling, ...] = ()
+    messages: tuple[ChildMessage, ...] = ()
     elsewhere: bool = False
     """Nothing can be proven about other processes, as on another machine."""
     ahead_seconds: float = 0.0
     """How far its clock is ahead of the world's clock."""
     busy_seconds: float | None = None
     """How long to wait for another process that is stopped while it writes. None: the default."""
-    prepare: Callable[[Link], None] | None = None
+    prepare: Callable[[ChildLink], None] | None = None
     """Called in the child before everything else. A level may attach a tracer here."""
-    before_work: Callable[[Link], None] | None = None
+    before_work: Callable[[ChildLink], None] | None = None
     """Called right before the work, after the state was read and decisions were applied."""
     after_work: Callable[[], None] | None = None
     """Called when the work has ended, in whatever way."""
@@ -90,7 +90,7 @@ class Errand:
 
 
 def run_errand(
-    errand: Errand, scenario: Scenario, link: Link, *, now: float, limit: float
+    errand: ChildErrand, scenario: Scenario, link: ChildLink, *, now: float, limit: float
 ) -> NoReturn:
     """Run the errand and end this process."""
     try:
@@ -133,7 +133,13 @@ class _Examined:
     """Replaces the store, the clock and the driver of every ledger in this process."""
 
     def __init__(
-        self, errand: Errand, scenario: Scenario, link: Link, points: Points, *, now: float
+        self,
+        errand: ChildErrand,
+        scenario: Scenario,
+        link: ChildLink,
+        points: Points,
+        *,
+        now: float,
     ) -> None:
         self.stubs = StubDriver(scenario, link, points)
         self.stores = Stores(
@@ -158,7 +164,7 @@ class _Examined:
         return named
 
 
-def _lead_elsewhere(errand: Errand, link: Link) -> None:
+def _lead_elsewhere(errand: ChildErrand, link: ChildLink) -> None:
     """Redirect every ledger that is opened from now on into the folder of the examination."""
     folder = errand.folder / LEDGERS
     # Another process that still exists is only stopped, and waited for briefly.
@@ -172,7 +178,7 @@ def _lead_elsewhere(errand: Errand, link: Link) -> None:
     )
 
 
-def _note_over(event: events.Event, link: Link) -> None:
+def _note_over(event: events.Event, link: ChildLink) -> None:
     # A call that is reissued while its run is opened has no caller to return to.
     if isinstance(event, events.CallEnded | events.AttemptEnded):
         link.note("over", call_id=event.call_id)
@@ -190,7 +196,7 @@ def _quieten(folder: Path, limit: float) -> None:
     faulthandler.dump_traceback_later(limit, file=output)
 
 
-def _look(errand: Errand, theirs: Stores, link: Link, moment: str, now: float) -> None:
+def _look(errand: ChildErrand, theirs: Stores, link: ChildLink, moment: str, now: float) -> None:
     with theirs.opened() as stores:
         seen = view.look(errand.folder / LEDGERS, now=now, also=stores)
     link.note("seen", moment=moment, view=view.to_plain(seen))
@@ -223,7 +229,7 @@ def _shown(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__}")
 
 
-def _let_people_act(errand: Errand, examined: _Examined, now: float) -> None:
+def _let_people_act(errand: ChildErrand, examined: _Examined, now: float) -> None:
     if not errand.rulings and not errand.messages:
         return
     with examined.stores.opened() as their_stores:
@@ -234,7 +240,7 @@ def _let_people_act(errand: Errand, examined: _Examined, now: float) -> None:
                 store.close()
 
 
-def _act(errand: Errand, stores: list[Store], clock: Clock) -> None:
+def _act(errand: ChildErrand, stores: list[Store], clock: Clock) -> None:
     for ruling in errand.rulings:
         store = next(one for one in stores if one.load_review(ruling.review_id) is not None)
         _rule(store, ruling, clock)
@@ -247,7 +253,7 @@ def _open_stores(folder: Path, now: float) -> list[Store]:
     return [view.open_store(path, now=now) for path in view.ledgers_in(folder)]
 
 
-def _rule(store: Store, ruling: Ruling, clock: Clock) -> None:
+def _rule(store: Store, ruling: ChildRuling, clock: Clock) -> None:
     review = store.load_review(ruling.review_id)
     assert review is not None
     decide(

@@ -21,13 +21,13 @@ from nottwice.model.asked import Question, options_of, shown_in
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
-from nottwice.testing.crash.child import LEDGERS, Errand, Message, Ruling
-from nottwice.testing.crash.points import Fault, PointKind
+from nottwice.testing.crash.child import LEDGERS, ChildErrand, ChildMessage, ChildRuling
+from nottwice.testing.crash.points import CrashFault, PointKind
 from nottwice.testing.crash.repeating import Repeated
 from nottwice.testing.crash.scenario import CrashTestRefused, Scenario
 from nottwice.testing.crash.scratch import Scratch
-from nottwice.testing.crash.stage import Begin, Child, Ending, Examining, Stage, Until
-from nottwice.testing.crash.upstream import Upstream
+from nottwice.testing.crash.stage import Begin, Child, Examining, Stage, StageEnding, Until
+from nottwice.testing.crash.upstream import CountingUpstream
 from nottwice.testing.crash.view import NOTHING, View
 
 MOST_ROUNDS = 40
@@ -38,7 +38,7 @@ class Moment:
     """Everything that outlives a process: the disk (``folder``) and the world."""
 
     folder: Path
-    upstream: Upstream
+    upstream: CountingUpstream
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Lived:
     """The point at which the fault was met. None: the work ended without meeting it."""
     stopped: Child | None = None
     """The process that met its fault, if it was stopped and can be woken."""
-    ending: Ending | None = None
+    ending: StageEnding | None = None
     passed: int = 0
     """How many points of the counted kind there were."""
     names: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Baseline:
     """The uninterrupted run that everything else is compared with."""
 
     lived: Lived
-    upstream: Upstream
+    upstream: CountingUpstream
     varies: bool = False
     """Its points came in another order the second time, because it has threads."""
 
@@ -77,8 +77,8 @@ class Baseline:
 class _Turn:
     """What people and time do between two rounds. ``idle``: there is nothing left to do."""
 
-    rulings: tuple[Ruling, ...] = ()
-    messages: tuple[Message, ...] = ()
+    rulings: tuple[ChildRuling, ...] = ()
+    messages: tuple[ChildMessage, ...] = ()
     idle: bool = False
     stuck: str | None = None
 
@@ -118,7 +118,7 @@ class Lab:
         (folder / LEDGERS).mkdir(parents=True)
         if self.scratch is not None:
             self.scratch.make(folder / LEDGERS)
-        return Moment(folder, Upstream())
+        return Moment(folder, CountingUpstream())
 
     def copy(self, moment: Moment) -> Moment:
         """Return a copy of the disk and the world, for another fault."""
@@ -138,7 +138,7 @@ class Lab:
         self,
         moment: Moment,
         *,
-        fault: Fault | None = None,
+        fault: CrashFault | None = None,
         counts: PointKind = PointKind.BOUNDARY,
         passed: int = 0,
     ) -> Examining[Lived]:
@@ -147,7 +147,7 @@ class Lab:
         names: list[str] = []
         used: set[str] = set()
         for number in range(MOST_ROUNDS):
-            errand = Errand(
+            errand = ChildErrand(
                 folder=moment.folder,
                 fault=fault,
                 counts=counts,
@@ -182,7 +182,7 @@ class Lab:
                 )
         return Lived(before=first, trouble=f"it has not ended after {MOST_ROUNDS} rounds")
 
-    def next_turn(self, seen: View, upstream: Upstream) -> _Turn:
+    def next_turn(self, seen: View, upstream: CountingUpstream) -> _Turn:
         """Return what people decide, and what time and events bring, before the next round."""
         waiting = [run for run in seen.runs if run.status is RunStatus.WAITING]
         stuck = [_drift_text(one) for one in seen.reviews if _is_open(one, ReviewKind.DRIFT)]
@@ -202,20 +202,20 @@ class Lab:
             return _Turn(stuck=f"run {waiting[0].workflow_id!r} waits for what will never arrive")
         return _Turn(rulings, messages, idle=not moved)
 
-    def _ruling(self, review: Review, upstream: Upstream) -> Ruling:
+    def _ruling(self, review: Review, upstream: CountingUpstream) -> ChildRuling:
         match review.kind:
             case ReviewKind.QUESTION:
-                return Ruling(review.review_id, Verb.ANSWER, self._answer(review))
+                return ChildRuling(review.review_id, Verb.ANSWER, self._answer(review))
             case ReviewKind.BUDGET:
-                return Ruling(review.review_id, Verb.RAISE, _enough(review))
+                return ChildRuling(review.review_id, Verb.RAISE, _enough(review))
             case ReviewKind.APPROVAL:
                 rejected = self.scenario.answers.get(review.identity.tool_name) == "reject"
-                return Ruling(review.review_id, Verb.REJECT if rejected else Verb.APPROVE)
+                return ChildRuling(review.review_id, Verb.REJECT if rejected else Verb.APPROVE)
             case _:
                 found = upstream.find(review.call_id)
                 if found is None:
-                    return Ruling(review.review_id, Verb.DID_NOT_HAPPEN)
-                return Ruling(review.review_id, Verb.HAPPENED, found.result_json)
+                    return ChildRuling(review.review_id, Verb.DID_NOT_HAPPEN)
+                return ChildRuling(review.review_id, Verb.HAPPENED, found.result_json)
 
     def _answer(self, review: Review) -> str:
         """Return a person's answer: from the scenario, or the first option."""
@@ -231,7 +231,7 @@ class Lab:
             )
         return values.encode(options[0])
 
-    def _messages(self, waiting: list[RunRecord], seen: View) -> list[Message]:
+    def _messages(self, waiting: list[RunRecord], seen: View) -> list[ChildMessage]:
         """Return the events that runs wait for and that the scenario defines, unless they were
         already sent."""
         wanted = {
@@ -244,7 +244,7 @@ class Lab:
             (event.workflow_id, event.name) for event in seen.events if event.received_by is None
         }
         return [
-            Message(run_id, name, values.encode(self.scenario.answers[name]))
+            ChildMessage(run_id, name, values.encode(self.scenario.answers[name]))
             for run_id, name in sorted(wanted - on_the_way)
         ]
 
@@ -264,7 +264,7 @@ def _enough(review: Review) -> str:
     return values.encode(about["suggested"] if isinstance(about, dict) else None)
 
 
-def _let_time_come(waiting: list[RunRecord], upstream: Upstream) -> bool:
+def _let_time_come(waiting: list[RunRecord], upstream: CountingUpstream) -> bool:
     """Advance to the next moment at which a wait ends. Return False if there is none."""
     ends = [
         wait.until

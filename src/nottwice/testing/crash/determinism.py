@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from nottwice.testing.crash.baseline import check_it_works
 from nottwice.testing.crash.course import Baseline
-from nottwice.testing.crash.invariants import Case, check_after_crash, same_ledger
+from nottwice.testing.crash.invariants import CrashCase, check_after_crash, same_ledger
 from nottwice.testing.crash.scenario import CrashTestRefused, NotDeterministic, Scenario
 
 _REMEDY = (
@@ -35,13 +35,13 @@ def check_deterministic(scenario: Scenario, first: Baseline, second: Baseline) -
                 f"{scenario.name} was run twice without any crash, and {what}: first {one}, then "
                 f"{other}. {_REMEDY}"
             )
-    differences = list(same_ledger(Case(second.lived.after, second.upstream, first)))
+    differences = list(same_ledger(CrashCase(second.lived.after, second.upstream, first)))
     if differences:
         raise NotDeterministic(
             f"{scenario.name} was run twice without any crash, and the ledgers differ: "
             f"{differences[0]}. {_REMEDY}"
         )
-    broken = check_after_crash(Case(first.lived.after, first.upstream, first))
+    broken = check_after_crash(CrashCase(first.lived.after, first.upstream, first))
     if broken:
         raise CrashTestRefused(
             f"Even without a crash {scenario.name} breaks a promise: {broken[0].text}."

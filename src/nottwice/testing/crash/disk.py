@@ -24,7 +24,7 @@ FOLDER = 0
 
 
 @frozen_record(frozen=True, slots=True)
-class Written:
+class DiskWrite:
     """Bytes were written into a file."""
 
     file: int
@@ -61,7 +61,7 @@ class Unnamed:
     path: str
 
 
-Change = Written | Resized | Named | Unnamed
+Change = DiskWrite | Resized | Named | Unnamed
 
 
 @frozen_record(frozen=True, slots=True)
@@ -111,13 +111,13 @@ class DiskState:
         return [
             (place, way)
             for place, change in enumerate(self.pending)
-            if isinstance(change, Written)
+            if isinstance(change, DiskWrite)
             for way in range(len(TEARS) if len(change.sectors) > 1 else 1)
         ]
 
     def image(self, kept: int, tear: tuple[int, int] | None = None) -> Image:
         """Return the disk that kept the pending changes whose bits are set in ``kept``."""
-        touched = {one.file for one in self.pending if isinstance(one, Written | Resized)}
+        touched = {one.file for one in self.pending if isinstance(one, DiskWrite | Resized)}
         files = {file: bytearray(self.safe.files.get(file, b"")) for file in touched}
         names = dict(self.safe.names)
         for place, change in enumerate(self.pending):
@@ -159,7 +159,7 @@ class Disk:
     def change(self, change: Change) -> None:
         """Record a change. Until the next sync it may be lost."""
         match change:
-            case Written():
+            case DiskWrite():
                 end = change.offset + len(change.data)
                 self._now[change.file] = max(self._now[change.file], end)
             case Resized():
@@ -191,7 +191,7 @@ class Disk:
 
     def _make_safe(self, changes: list[Change], *, names: bool = False) -> None:
         changes = [one for one in changes if isinstance(one, Named | Unnamed) is names]
-        touched = {one.file for one in changes if isinstance(one, Written | Resized)}
+        touched = {one.file for one in changes if isinstance(one, DiskWrite | Resized)}
         before = self.state.safe
         files = {file: bytearray(before.files.get(file, b"")) for file in touched}
         safe_names = dict(before.names)
@@ -207,7 +207,7 @@ def _apply(
     change: Change, files: dict[int, bytearray], names: dict[str, int], torn: int | None
 ) -> None:
     match change:
-        case Written():
+        case DiskWrite():
             content = files.setdefault(change.file, bytearray())
             end = change.offset + len(change.data)
             content.extend(bytes(max(0, end - len(content))))
@@ -237,7 +237,7 @@ every other one."""
 TEAR_NAMES = ("only the length", "the first half", "all but the first sector", "every other sector")
 
 
-def _kept_parts(change: Written, torn: int | None) -> Iterator[tuple[int, int]]:
+def _kept_parts(change: DiskWrite, torn: int | None) -> Iterator[tuple[int, int]]:
     end = change.offset + len(change.data)
     if torn is None:
         yield change.offset, end

@@ -14,7 +14,7 @@ from nottwice.model.tool import Duration, parse_duration
 from nottwice.store.interface import Store
 from nottwice.testing.crash.levels import Numbers
 from nottwice.testing.crash.scenario import Raises, Scenario
-from nottwice.testing.crash.sweep import Orders, Progress, sweep
+from nottwice.testing.crash.sweep import Orders, SweepProgress, sweep
 from nottwice.testing.crash.verdict import Verdict
 
 DEFAULT_LEVELS = ("boundaries",)
@@ -35,7 +35,7 @@ def crash_test(
     points: Iterable[Numbers] = (),
     seed: int | None = None,
     name: str = "the work",
-    report: Callable[[Progress], None] = lambda progress: None,
+    report: Callable[[SweepProgress], None] = lambda progress: None,
     reproduce: Callable[[str, Numbers], str] | None = None,
 ) -> Verdict:
     """Kill ``work`` at every point of the ``levels``, resume it each time, and report differences.

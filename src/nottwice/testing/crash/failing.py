@@ -16,17 +16,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from nottwice.model.records import frozen_record
-from nottwice.testing.crash.child import LEDGERS, Errand
+from nottwice.testing.crash.child import LEDGERS, ChildErrand
 from nottwice.testing.crash.course import Lab, Moment
-from nottwice.testing.crash.invariants import Case, Violation
+from nottwice.testing.crash.invariants import CrashCase, Violation
 from nottwice.testing.crash.levels import (
+    CrashPlan,
     Examined,
     Numbers,
-    Plan,
     examine_moment,
     reported_is_kept,
 )
-from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.link import ChildLink
 from nottwice.testing.crash.recording import Recording, record, watched
 from nottwice.testing.crash.scenario import CrashTestRefused
 from nottwice.testing.crash.scratch import why_no_files
@@ -89,7 +89,7 @@ class FailingDisk:
     def why_not(self) -> str | None:
         return why_no_files() or why_no_tracing()
 
-    def plan(self, lab: Lab) -> Plan:
+    def plan(self, lab: Lab) -> CrashPlan:
         """Points consist of the round, the way to fail, and the number of the call."""
         recording = self.recording = lab.stage.perform_one(record(lab, work_only=True))
         counted = Counter((step.round, step.call, step.thread) for step in recording.steps)
@@ -107,7 +107,7 @@ class FailingDisk:
         if can_mount():
             # Also beyond the size of the largest file, because there are other files.
             points += [(1, FULL, at) for at in range(1, 2 * len(sizes) + 1)]
-        return Plan(points)
+        return CrashPlan(points)
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         if len(numbers) != 3:
@@ -142,7 +142,7 @@ class FailingDisk:
         lab.discard(moment)
         assert lab.baseline is not None
         if rounds == self.recording.rounds and _ended_as_ever(lab, child):
-            found += reported_is_kept(Case(lived.before, crashed, lab.baseline))
+            found += reported_is_kept(CrashCase(lived.before, crashed, lab.baseline))
         return Examined(self.name, numbers, met or bool(found), where, found)
 
     def _failed(
@@ -164,7 +164,7 @@ class FailingDisk:
 
 
 def _limited(errand: _Turn, moment: Moment, limit_bytes: int) -> Examining[tuple[Child, bool]]:
-    def limit(link: Link) -> None:
+    def limit(link: ChildLink) -> None:
         # Python ignores the signal that comes with it, so the call fails like on a full disk.
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, resource.RLIM_INFINITY))
 
@@ -188,7 +188,7 @@ def _was_disturbed(child: Child) -> bool:
     return child.ending is not None and child.ending.error is not None
 
 
-_Turn = Callable[[Callable[[Link], None]], Errand]
+_Turn = Callable[[Callable[[ChildLink], None]], ChildErrand]
 
 
 def _live_until(lab: Lab, moment: Moment, rounds: int) -> Examining[_Turn | None]:
@@ -198,7 +198,7 @@ def _live_until(lab: Lab, moment: Moment, rounds: int) -> Examining[_Turn | None
         decided = (() if turn is None else turn.rulings, () if turn is None else turn.messages)
         rulings, messages = decided
         if number == rounds:
-            return lambda begin: Errand(
+            return lambda begin: ChildErrand(
                 folder=moment.folder,
                 rulings=rulings,
                 messages=messages,
@@ -207,7 +207,7 @@ def _live_until(lab: Lab, moment: Moment, rounds: int) -> Examining[_Turn | None
                 busy_seconds=BUSY_SECONDS,
             )
         child: Child = yield Begin(
-            Errand(folder=moment.folder, rulings=rulings, messages=messages), moment.upstream
+            ChildErrand(folder=moment.folder, rulings=rulings, messages=messages), moment.upstream
         )
         yield Until(child)
         if child.after is None:

@@ -19,7 +19,7 @@ from nottwice.model.run import HolderRecord, Life
 from nottwice.store.files.store import OWN_FOLDER
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite.store import SqliteStore
-from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.link import ChildLink
 from nottwice.testing.crash.points import Points
 from nottwice.testing.fatal import name_of
 
@@ -27,7 +27,7 @@ from nottwice.testing.fatal import name_of
 class StillClock:
     """Time stands still except for pauses, which end immediately. The parent keeps the time."""
 
-    def __init__(self, link: Link, *, now: float, ahead_seconds: float) -> None:
+    def __init__(self, link: ChildLink, *, now: float, ahead_seconds: float) -> None:
         self._link = link
         self._now = now
         self._ahead_seconds = ahead_seconds
@@ -70,7 +70,7 @@ class Redirect:
 class CountedStore:
     """A store with a point before and after everything that it makes durable."""
 
-    def __init__(self, store: Any, link: Link, points: Points, *, elsewhere: bool) -> None:
+    def __init__(self, store: Any, link: ChildLink, points: Points, *, elsewhere: bool) -> None:
         """``elsewhere``: nothing can be proven about other processes, as on another machine."""
         self._store = store
         self._points = points
@@ -133,7 +133,7 @@ class Writes:
     written before the process that came next.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ChildLink) -> None:
         self._link = link
 
     def begin(self, commit: Commit) -> int:

@@ -18,7 +18,7 @@ from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord, StepStat
 from nottwice.model.saving.image import load_image
 from nottwice.testing.crash.course import Baseline, Lived
 from nottwice.testing.crash.repeating import excess
-from nottwice.testing.crash.upstream import Upstream
+from nottwice.testing.crash.upstream import CountingUpstream
 from nottwice.testing.crash.view import View
 
 UNREADABLE = "unreadable"
@@ -29,11 +29,11 @@ _WITH_WHAT_WAS_LOST = ("nottwice.allowance",)
 
 
 @frozen_record(frozen=True, slots=True)
-class Case:
+class CrashCase:
     """What an invariant checks."""
 
     view: View
-    upstream: Upstream
+    upstream: CountingUpstream
     baseline: Baseline
     lived: Lived | None = None
     """The life that has just ended. None right after a crash."""
@@ -48,7 +48,7 @@ class Invariant:
     name: str
     promise: str
     sentence: str
-    check: Callable[[Case], Iterator[str]]
+    check: Callable[[CrashCase], Iterator[str]]
     always: bool
     """Whether it holds at every moment, or only when the work has ended."""
 
@@ -64,17 +64,17 @@ class Violation:
     """``after the crash`` or ``after the resume``."""
 
 
-def check_after_crash(case: Case) -> list[Violation]:
+def check_after_crash(case: CrashCase) -> list[Violation]:
     """Check everything that must hold at any moment."""
     return _check(case, "after the crash", [one for one in INVARIANTS if one.always])
 
 
-def check_after_resume(case: Case) -> list[Violation]:
+def check_after_resume(case: CrashCase) -> list[Violation]:
     """Check everything that must hold once the work has ended."""
     return _check(case, "after the resume", list(INVARIANTS))
 
 
-def _check(case: Case, moment: str, invariants: list[Invariant]) -> list[Violation]:
+def _check(case: CrashCase, moment: str, invariants: list[Invariant]) -> list[Violation]:
     return [
         Violation(one.name, one.promise, text, moment)
         for one in invariants
@@ -85,7 +85,7 @@ def _check(case: Case, moment: str, invariants: list[Invariant]) -> list[Violati
 # At every moment
 
 
-def no_effect_twice(case: Case) -> Iterator[str]:
+def no_effect_twice(case: CrashCase) -> Iterator[str]:
     for call_id, count in Counter(one.call_id for one in case.upstream.effects).items():
         if count > 1:
             (what, *_) = [one.what for one in case.upstream.effects if one.call_id == call_id]
@@ -96,7 +96,7 @@ def no_effect_twice(case: Case) -> Iterator[str]:
             yield f"{what} took effect {count} times, but {expected[what]} times without a crash"
 
 
-def intent_before_effect(case: Case) -> Iterator[str]:
+def intent_before_effect(case: CrashCase) -> Iterator[str]:
     for attempt in case.upstream.attempts:
         row = case.view.row(attempt.call_id)
         if row is None:
@@ -108,7 +108,7 @@ def intent_before_effect(case: Case) -> Iterator[str]:
             )
 
 
-def receipts_are_true(case: Case) -> Iterator[str]:
+def receipts_are_true(case: CrashCase) -> Iterator[str]:
     expected = {row.call_id: row for row in case.baseline.lived.after.calls}
     for row in case.view.calls:
         if row.status is not CallStatus.DONE or not row.replay_class.effectful:
@@ -121,7 +121,7 @@ def receipts_are_true(case: Case) -> Iterator[str]:
             yield f"{name} has the receipt {row.result}, but without a crash it is {known.result}"
 
 
-def receipts_are_kept(case: Case) -> Iterator[str]:
+def receipts_are_kept(case: CrashCase) -> Iterator[str]:
     """A commit that returned is durable (P10), whatever happens to the process or disk then."""
     reported = {call_id for one in case.upstream.writes if one.accepted for call_id in one.done}
     kept = {row.call_id for row in case.view.calls if row.status is CallStatus.DONE}
@@ -131,7 +131,7 @@ def receipts_are_kept(case: Case) -> Iterator[str]:
         yield f"the result of {name} was recorded but is missing now"
 
 
-def rows_and_steps_agree(case: Case) -> Iterator[str]:
+def rows_and_steps_agree(case: CrashCase) -> Iterator[str]:
     for row in case.view.calls:
         if is_run_wide(row.identity.node_id):
             continue
@@ -143,14 +143,14 @@ def rows_and_steps_agree(case: Case) -> Iterator[str]:
             yield f"{name} is in doubt in a finished step"
 
 
-def checkpoints_can_be_read(case: Case) -> Iterator[str]:
+def checkpoints_can_be_read(case: CrashCase) -> Iterator[str]:
     for run in case.view.runs:
         chain = [one for one in case.view.checkpoints if one.workflow_id == run.workflow_id]
         if chain and _state_text(chain) == UNREADABLE:
             yield f"the newest checkpoint of run {run.workflow_id!r} cannot be read"
 
 
-def waits_have_a_reason(case: Case) -> Iterator[str]:
+def waits_have_a_reason(case: CrashCase) -> Iterator[str]:
     reviews = {review.review_id: review for review in case.view.reviews}
     for run in case.view.runs:
         if run.status is not RunStatus.WAITING:
@@ -162,7 +162,7 @@ def waits_have_a_reason(case: Case) -> Iterator[str]:
                 yield f"run {run.workflow_id!r} waits for review {wait.subject}, which is missing"
 
 
-def decisions_apply_once(case: Case) -> Iterator[str]:
+def decisions_apply_once(case: CrashCase) -> Iterator[str]:
     """A permission allows one attempt. The next attempt has another id and another permission."""
     for (call_id, attempt_id), count in Counter(
         (review.call_id, review.attempt_id)
@@ -174,7 +174,7 @@ def decisions_apply_once(case: Case) -> Iterator[str]:
             yield f"a permission for another attempt of call {call_id[:12]} was used but not spent"
 
 
-def approvals_come_first(case: Case) -> Iterator[str]:
+def approvals_come_first(case: CrashCase) -> Iterator[str]:
     """An approval applies to the call that was shown, not to the next one like it."""
     kind = ReviewKind.APPROVAL
     asked = {
@@ -190,7 +190,7 @@ def approvals_come_first(case: Case) -> Iterator[str]:
             yield f"the world saw {attempt.tool} with {attempt.args}, which was not approved"
 
 
-def only_the_holder_writes(case: Case) -> Iterator[str]:
+def only_the_holder_writes(case: CrashCase) -> Iterator[str]:
     newest: dict[str, int] = {}
     for write in case.upstream.writes:
         if not write.accepted or write.epoch == 0:
@@ -207,7 +207,7 @@ def only_the_holder_writes(case: Case) -> Iterator[str]:
 # When the work has ended
 
 
-def same_world(case: Case) -> Iterator[str]:
+def same_world(case: CrashCase) -> Iterator[str]:
     expected = Counter(one.what for one in case.baseline.upstream.effects)
     seen = Counter(one.what for one in case.upstream.effects)
     for what, count in (expected - seen).items():
@@ -216,14 +216,14 @@ def same_world(case: Case) -> Iterator[str]:
         yield f"{what} took effect {count} times more than without a crash"
 
 
-def same_ledger(case: Case) -> Iterator[str]:
+def same_ledger(case: CrashCase) -> Iterator[str]:
     expected, found = _normal(case.baseline.lived.after), _normal(case.view)
     for what in sorted(expected.keys() | found.keys()):
         if expected.get(what) != found.get(what):
             yield f"{what} is {found.get(what)}, but without a crash it is {expected.get(what)}"
 
 
-def doubts_are_settled_once(case: Case) -> Iterator[str]:
+def doubts_are_settled_once(case: CrashCase) -> Iterator[str]:
     expected = {row.call_id: row for row in case.baseline.lived.after.calls}
     for row in case.view.calls:
         known = expected.get(row.call_id)
@@ -244,7 +244,7 @@ def doubts_are_settled_once(case: Case) -> Iterator[str]:
             yield f"{name} was settled by verify, which was not called"
 
 
-def every_run_ends(case: Case) -> Iterator[str]:
+def every_run_ends(case: CrashCase) -> Iterator[str]:
     lived, expected = case.lived, case.baseline.lived
     if lived is None:
         return
@@ -263,7 +263,7 @@ def every_run_ends(case: Case) -> Iterator[str]:
             yield f"run {run.workflow_id!r} was not released"
 
 
-def little_is_done_again(case: Case) -> Iterator[str]:
+def little_is_done_again(case: CrashCase) -> Iterator[str]:
     found = excess(case.upstream, case.baseline.upstream, at_most=case.at_most_repeated)
     if found is not None:
         yield found
@@ -374,7 +374,7 @@ INVARIANTS = (
 )
 
 
-def _took_effect(row: CallRow, upstream: Upstream) -> bool:
+def _took_effect(row: CallRow, upstream: CountingUpstream) -> bool:
     by_key = (row.identity.tool_name, row.key)
     return any(
         one.call_id == row.call_id or (row.key is not None and (one.tool, one.key) == by_key)

@@ -1,9 +1,9 @@
 """Where are the faults? One class per level, and all of them in ``LEVELS``.
 
 A level plans its points and examines one point at a time. To add a level, write a class with the
-five members of :class:`Level` and add it to ``LEVELS``. Use :class:`Lab`: ``new_moment``, ``copy``,
-``live`` (with or without a fault). Use ``examine_moment`` from here, which recovers what a fault
-left behind and checks every invariant.
+five members of :class:`CrashLevel` and add it to ``LEVELS``. Use :class:`Lab`:
+``new_moment``, ``copy``, ``live`` (with or without a fault). Use ``examine_moment`` from here,
+which recovers what a fault left behind and checks every invariant.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Protocol
 from nottwice.model.records import frozen_record
 from nottwice.testing.crash.course import Lab, Lived, Moment
 from nottwice.testing.crash.invariants import (
-    Case,
+    CrashCase,
     Violation,
     check_after_crash,
     check_after_resume,
     same_ledger,
 )
-from nottwice.testing.crash.points import Fault, PointKind
+from nottwice.testing.crash.points import CrashFault, PointKind
 from nottwice.testing.crash.repeating import repeated
 from nottwice.testing.crash.stage import Examining
 
@@ -43,7 +43,7 @@ class Examined:
 
 
 @frozen_record(frozen=True, slots=True)
-class Plan:
+class CrashPlan:
     """The points of a level."""
 
     points: Sequence[Numbers]
@@ -53,7 +53,7 @@ class Plan:
     """Whether the points are 1, 2, 3 and so on, so that more can be searched for."""
 
 
-class Level(Protocol):
+class CrashLevel(Protocol):
     """One kind of fault."""
 
     @property
@@ -66,7 +66,7 @@ class Level(Protocol):
     def why_not(self) -> str | None:
         """Return why it cannot be examined on this machine, or None if it can."""
 
-    def plan(self, lab: Lab) -> Plan:
+    def plan(self, lab: Lab) -> CrashPlan:
         """Return all its points. It may perform on the lab's stage to find them, but for no more
         than about half of the time until ``lab.deadline``."""
 
@@ -80,14 +80,14 @@ def examine_moment(lab: Lab, moment: Moment) -> Examining[tuple[Lived, tuple[Vio
     assert baseline is not None
     crashed = moment.upstream.copy()
     lived = yield from lab.live(moment)
-    found = check_after_crash(Case(lived.before, crashed, baseline))
+    found = check_after_crash(CrashCase(lived.before, crashed, baseline))
     tolerated = lab.scenario.at_most_repeated
-    found += check_after_resume(Case(lived.after, moment.upstream, baseline, lived, tolerated))
+    found += check_after_resume(CrashCase(lived.after, moment.upstream, baseline, lived, tolerated))
     lab.note_repeated(repeated(moment.upstream, baseline.upstream))
     return lived, tuple(found)
 
 
-def reported_is_kept(case: Case) -> tuple[Violation, ...]:
+def reported_is_kept(case: CrashCase) -> tuple[Violation, ...]:
     """Check that everything still exists that the work did before it reported its end (P10)."""
     return tuple(
         Violation("what was reported is kept", "P10", text, "after the crash")
@@ -105,10 +105,10 @@ class Boundaries:
     def why_not(self) -> str | None:
         return None
 
-    def plan(self, lab: Lab) -> Plan:
+    def plan(self, lab: Lab) -> CrashPlan:
         assert lab.baseline is not None
         count = lab.baseline.lived.passed
-        return Plan([(number,) for number in range(1, count + 1)], counts_up=True)
+        return CrashPlan([(number,) for number in range(1, count + 1)], counts_up=True)
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         return (yield from _killed_once(lab, self.name, numbers, PointKind.BOUNDARY))
@@ -124,9 +124,9 @@ class Lines:
     def why_not(self) -> str | None:
         return None
 
-    def plan(self, lab: Lab) -> Plan:
+    def plan(self, lab: Lab) -> CrashPlan:
         count = count_lines(lab)
-        return Plan([(number,) for number in range(1, count + 1)], counts_up=True)
+        return CrashPlan([(number,) for number in range(1, count + 1)], counts_up=True)
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         return (yield from _killed_once(lab, self.name, numbers, PointKind.LINE))
@@ -143,7 +143,7 @@ class Double:
     def why_not(self) -> str | None:
         return None
 
-    def plan(self, lab: Lab) -> Plan:
+    def plan(self, lab: Lab) -> CrashPlan:
         assert lab.baseline is not None
         firsts = list(range(1, lab.baseline.lived.passed + 1))
         lab.chance.shuffle(firsts)
@@ -162,7 +162,7 @@ class Double:
             for crash in sorted(self.crashes.values(), key=lambda one: one.number)
             for second in range(1, crash.recovery + 1)
         ]
-        return Plan(points, whole=len(self.crashes) == len(firsts))
+        return CrashPlan(points, whole=len(self.crashes) == len(firsts))
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         first, second = numbers
@@ -172,7 +172,7 @@ class Double:
                 return Examined(self.name, numbers, met=False)
             self.crashes[first] = crash
         moment = lab.copy(self.crashes[first].moment)
-        lived = yield from lab.live(moment, fault=Fault(second))
+        lived = yield from lab.live(moment, fault=CrashFault(second))
         if lived.met is None:
             lab.discard(moment)
             return Examined(self.name, numbers, met=False)
@@ -195,7 +195,7 @@ class FirstCrash:
 def first_crash(lab: Lab, number: int) -> Examining[FirstCrash | None]:
     """Crash once, keep what is left, and recover from a copy of it to count its points."""
     moment = lab.new_moment()
-    lived = yield from lab.live(moment, fault=Fault(number))
+    lived = yield from lab.live(moment, fault=CrashFault(number))
     if lived.met is None:
         lab.discard(moment)
         return None
@@ -216,7 +216,7 @@ def count_lines(lab: Lab) -> int:
 def _killed_once(lab: Lab, level: str, numbers: Numbers, kind: PointKind) -> Examining[Examined]:
     moment = lab.new_moment()
     (number,) = numbers
-    lived = yield from lab.live(moment, fault=Fault(number), counts=kind)
+    lived = yield from lab.live(moment, fault=CrashFault(number), counts=kind)
     if lived.met is None:
         lab.discard(moment)
         trouble = () if lived.trouble is None else (_trouble(lived.trouble),)

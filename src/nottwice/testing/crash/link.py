@@ -20,7 +20,7 @@ from typing import Any
 _PIECE = 65536
 
 
-class Link:
+class ChildLink:
     """One end of the connection."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -95,7 +95,7 @@ def _line(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def make_link() -> tuple[Link, Link]:
+def make_link() -> tuple[ChildLink, ChildLink]:
     """Return both ends of a new connection: the parent's, the child's."""
     ours, theirs = socket.socketpair()
-    return Link(ours), Link(theirs)
+    return ChildLink(ours), ChildLink(theirs)

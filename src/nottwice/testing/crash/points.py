@@ -19,7 +19,7 @@ from typing import Any
 
 import nottwice
 from nottwice.model.records import frozen_record
-from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.link import ChildLink
 
 _PACKAGE = str(Path(nottwice.__file__).parent) + os.sep
 _OUR_OWN = str(Path(__file__).parent.parent) + os.sep
@@ -33,7 +33,7 @@ class PointKind(enum.Enum):
 
 
 @frozen_record(frozen=True, slots=True)
-class Fault:
+class CrashFault:
     """What happens to a child at one of its points: SIGKILL, or SIGSTOP and a later wake."""
 
     at: int
@@ -44,7 +44,12 @@ class Points:
     """The points that this process has passed, and what happens at one of them."""
 
     def __init__(
-        self, link: Link, counts: PointKind, fault: Fault | None = None, *, passed: int = 0
+        self,
+        link: ChildLink,
+        counts: PointKind,
+        fault: CrashFault | None = None,
+        *,
+        passed: int = 0,
     ) -> None:
         """``passed``: points that earlier processes of the same life have passed."""
         self._link = link

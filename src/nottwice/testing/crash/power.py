@@ -14,11 +14,11 @@ from itertools import zip_longest
 from nottwice.testing.crash.child import LEDGERS
 from nottwice.testing.crash.course import Lab, Moment
 from nottwice.testing.crash.disk import TEAR_NAMES, DiskState
-from nottwice.testing.crash.invariants import Case
+from nottwice.testing.crash.invariants import CrashCase
 from nottwice.testing.crash.levels import (
+    CrashPlan,
     Examined,
     Numbers,
-    Plan,
     examine_moment,
     reported_is_kept,
 )
@@ -45,7 +45,7 @@ class Power:
     def why_not(self) -> str | None:
         return why_no_files() or why_no_tracing()
 
-    def plan(self, lab: Lab) -> Plan:
+    def plan(self, lab: Lab) -> CrashPlan:
         self.recording = lab.stage.perform_one(record(lab, work_only=False))
         seen: set[tuple[bytes, int, bool]] = set()
         points: list[Numbers] = []
@@ -55,7 +55,7 @@ class Power:
         lab.chance.shuffle(steps)
         for number, step in steps:
             if len(points) >= LEAST_PLANNED and lab.seconds_left() < half:
-                return Plan(points, whole=False)
+                return CrashPlan(points, whole=False)
             whole &= len(step.disk.pending) <= MOST_EXHAUSTED
             for kept, tear in _choices(lab, step.disk):
                 image = step.disk.image(kept, _tear(step.disk, tear))
@@ -63,7 +63,7 @@ class Power:
                 if mark not in seen:
                     seen.add(mark)
                     points.append((number, kept + 1, tear + 1))
-        return Plan(sorted(points), whole=whole)
+        return CrashPlan(sorted(points), whole=whole)
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         if self.recording is None:
@@ -79,7 +79,7 @@ class Power:
         lived, found = yield from examine_moment(lab, moment)
         lab.discard(moment)
         if step.reported and lab.baseline is not None:
-            found += reported_is_kept(Case(lived.before, step.world, lab.baseline))
+            found += reported_is_kept(CrashCase(lived.before, step.world, lab.baseline))
         return Examined(self.name, numbers, True, _where(step, kept, torn), found)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from nottwice.testing.crash.sweep import Progress
+from nottwice.testing.crash.sweep import SweepProgress
 
 LINE_SECONDS = 2.0
 """How often a line is written where there is no terminal."""
@@ -49,11 +49,13 @@ def shown(
 
 
 @contextlib.contextmanager
-def progress_bar(stream: TextIO, *, lines: bool = True) -> Iterator[Callable[[Progress], None]]:
+def progress_bar(
+    stream: TextIO, *, lines: bool = True
+) -> Iterator[Callable[[SweepProgress], None]]:
     """Like ``shown``, for a sweep."""
     with shown(stream, lines=lines) as show:
 
-        def show_sweep(progress: Progress) -> None:
+        def show_sweep(progress: SweepProgress) -> None:
             wrong = f" ({progress.failed} wrong)" if progress.failed else ""
             show(progress.level, progress.done, progress.total, wrong)
 

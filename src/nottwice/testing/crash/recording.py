@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nottwice.model.records import frozen_record
-from nottwice.testing.crash.child import LEDGERS, Errand
+from nottwice.testing.crash.child import LEDGERS, ChildErrand
 from nottwice.testing.crash.course import MOST_ROUNDS, Lab, Moment
-from nottwice.testing.crash.disk import FOLDER, Disk, DiskState, Named, Resized, Unnamed, Written
+from nottwice.testing.crash.disk import FOLDER, Disk, DiskState, DiskWrite, Named, Resized, Unnamed
 from nottwice.testing.crash.scenario import CrashTestRefused
 from nottwice.testing.crash.stage import Begin, Child, Examining, Until, Wake
 from nottwice.testing.crash.tracing import Called, Tracer, bytes_of
-from nottwice.testing.crash.upstream import Upstream
+from nottwice.testing.crash.upstream import CountingUpstream
 
 SHARED_MEMORY = "-shm"
 """SQLite recreates this file when no process has the ledger open, so power loss cannot spoil it."""
@@ -42,7 +42,7 @@ class Step:
     call: str
     """The call to the operating system: ``pwrite64``, ``fsync``, ``sendto`` ..."""
     disk: DiskState
-    world: Upstream
+    world: CountingUpstream
     reported: bool = False
     """The work had ended and reported it, and not only the end of a round."""
 
@@ -64,10 +64,10 @@ class Recording:
 
 
 @dataclass(slots=True)
-class Remembering(Upstream):
+class Remembering(CountingUpstream):
     """A world that remembers its state at every request and every call of a pure tool."""
 
-    moments: list[Upstream] = field(default_factory=list)
+    moments: list[CountingUpstream] = field(default_factory=list)
 
     def mark(self) -> None:
         self.moments.append(self.copy())
@@ -84,7 +84,7 @@ def record(lab: Lab, *, work_only: bool) -> Examining[Recording]:
     for number in range(1, MOST_ROUNDS):
         tracer = Tracer(folder, _OPTIONS)
         tracer.output.unlink(missing_ok=True)
-        errand = Errand(
+        errand = ChildErrand(
             folder=folder,
             rulings=() if turn is None else turn.rulings,
             messages=() if turn is None else turn.messages,
@@ -104,7 +104,7 @@ def record(lab: Lab, *, work_only: bool) -> Examining[Recording]:
     return Recording(tuple(follower.steps), frozenset(follower.paths), follower.largest_bytes)
 
 
-def watched(errand: Errand, upstream: Upstream, tracer: Tracer) -> Examining[Child]:
+def watched(errand: ChildErrand, upstream: CountingUpstream, tracer: Tracer) -> Examining[Child]:
     """Run one errand under strace, until it is over."""
     child: Child = yield Begin(errand, upstream)
     yield Until(child)
@@ -221,11 +221,11 @@ class _Follower:
                 self._disk.change(Resized(file, size))
             case "pwrite64":
                 data = bytes_of(given[1])[: call.result]
-                self._disk.change(Written(file, int(given[3]), data))
+                self._disk.change(DiskWrite(file, int(given[3]), data))
             case "write":
                 data = bytes_of(given[1])[: call.result]
                 at = self._disk.size(file) if opened.appends else opened.place
-                self._disk.change(Written(file, at, data))
+                self._disk.change(DiskWrite(file, at, data))
                 opened.place = at + len(data)
         self.largest_bytes = max(self.largest_bytes, self._disk.size(file))
         yield f"{call.name} of {path}"

@@ -14,8 +14,8 @@ from collections import Counter
 from nottwice.engine.asks import Fire
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import OWN_PREFIX
-from nottwice.testing.crash.link import Link
-from nottwice.testing.crash.upstream import Upstream
+from nottwice.testing.crash.link import ChildLink
+from nottwice.testing.crash.upstream import CountingUpstream
 
 MODEL = f"{OWN_PREFIX}model"
 """How an agent's question to its model is recorded (``agent/asking.py``)."""
@@ -35,7 +35,7 @@ class Repeated:
         return self.kept + self.waiting
 
 
-def tell_invoking(ask: Fire, link: Link) -> None:
+def tell_invoking(ask: Fire, link: ChildLink) -> None:
     """Tell the parent about a pure call of this process. The parent answers effects itself."""
     if ask.tool.replay_class.effectful:
         return
@@ -46,7 +46,7 @@ def tell_invoking(ask: Fire, link: Link) -> None:
         link.tell("invoking", call_id=call_id, tool=name, kept=kept)
 
 
-def repeated(found: Upstream, expected: Upstream) -> Repeated:
+def repeated(found: CountingUpstream, expected: CountingUpstream) -> Repeated:
     """Return what was done more often than in the uninterrupted run."""
     usual = Counter(one.call_id for one in expected.invoked)
     kept: Counter[str] = Counter()
@@ -58,7 +58,9 @@ def repeated(found: Upstream, expected: Upstream) -> Repeated:
     return Repeated(kept, waiting)
 
 
-def excess(found: Upstream, expected: Upstream, *, at_most: int | None) -> str | None:
+def excess(
+    found: CountingUpstream, expected: CountingUpstream, *, at_most: int | None
+) -> str | None:
     """Return what is wrong with the repeated calls, or None.
 
     ``at_most`` is how many calls of any tool one fault may cost. None: those that were in progress.

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from nottwice.errors import UsageError
 from nottwice.store.postgres.place import read_place
-from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.link import ChildLink
 
 VARIABLE = "NOTTWICE_CRASH_POSTGRES"
 NOTE = "ledger.postgres"
@@ -139,7 +139,7 @@ def wait_until_alone(connection: Any, schema: str) -> None:
         time.sleep(0.005)
 
 
-def server_in(folder: Path, link: Link, *, alone: bool) -> Callable[[str], str]:
+def server_in(folder: Path, link: ChildLink, *, alone: bool) -> Callable[[str], str]:
     """Return a function that redirects ledgers on PostgreSQL, in a child.
 
     ``alone``: every earlier process is dead.
@@ -153,7 +153,7 @@ def server_in(folder: Path, link: Link, *, alone: bool) -> Callable[[str], str]:
     return lambda named: place_of()
 
 
-def _refuse(link: Link) -> NoReturn:
+def _refuse(link: ChildLink) -> NoReturn:
     link.tell("refused", text=REFUSED)
     os._exit(0)
 

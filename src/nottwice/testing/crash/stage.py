@@ -24,11 +24,11 @@ from nottwice.guard.registry import declared_tools
 from nottwice.model.records import frozen_record
 from nottwice.store.sqlite.schema import known_scripts
 from nottwice.testing.crash import view
-from nottwice.testing.crash.child import OUTPUT, Errand, run_errand
-from nottwice.testing.crash.link import Link, make_link
+from nottwice.testing.crash.child import OUTPUT, ChildErrand, run_errand
+from nottwice.testing.crash.link import ChildLink, make_link
 from nottwice.testing.crash.scenario import Asking, CrashTestRefused, Scenario
 from nottwice.testing.crash.stubs import error_to_plain
-from nottwice.testing.crash.upstream import Answered, Invocation, Upstream, Write
+from nottwice.testing.crash.upstream import Answered, CountingUpstream, Invocation, UpstreamWrite
 from nottwice.testing.crash.view import View
 
 CHILD_LIMIT_SECONDS = 60.0
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @frozen_record(frozen=True, slots=True)
-class Ending:
+class StageEnding:
     """How the work ended in one child: what it returned, or what it raised."""
 
     returned: str | None = None
@@ -58,9 +58,9 @@ class Child:
     """A forked process, and what it has reported so far."""
 
     pid: int
-    errand: Errand
-    upstream: Upstream
-    link: Link
+    errand: ChildErrand
+    upstream: CountingUpstream
+    link: ChildLink
     give_up_at: float
     met_at: str | None = None
     """The name of the point at which it met its fault."""
@@ -68,7 +68,7 @@ class Child:
     over: bool = False
     before: View | None = None
     after: View | None = None
-    ending: Ending | None = None
+    ending: StageEnding | None = None
     passed: int = 0
     names: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
@@ -90,8 +90,8 @@ class Child:
 class Begin:
     """Fork a child. Answer: the running child."""
 
-    errand: Errand
-    upstream: Upstream
+    errand: ChildErrand
+    upstream: CountingUpstream
 
 
 @frozen_record(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Stage:
         self._selector.register(ours, selectors.EVENT_READ, child)
         return child
 
-    def _be_child(self, begin: Begin, ours: Link, theirs: Link) -> NoReturn:
+    def _be_child(self, begin: Begin, ours: ChildLink, theirs: ChildLink) -> NoReturn:
         # Garbage collection in a child would copy all memory that it shares with its parent.
         gc.freeze()
         ours.close()
@@ -231,7 +231,7 @@ class Stage:
                 child.writes[message["number"]] = len(upstream.writes)
                 done = tuple(message["done"])
                 upstream.writes.append(
-                    Write(child.pid, message["run"], message["epoch"], done=done)
+                    UpstreamWrite(child.pid, message["run"], message["epoch"], done=done)
                 )
             case "wrote":
                 place = child.writes[message["number"]]
@@ -257,7 +257,7 @@ class Stage:
             case "ended":
                 _take_ending(child, message)
 
-    def _answer(self, upstream: Upstream, message: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, upstream: CountingUpstream, message: dict[str, Any]) -> dict[str, Any]:
         match message["ask"]:
             case "effect":
                 asking = _asking(message)
@@ -364,7 +364,7 @@ def _plain(answered: Answered) -> dict[str, Any]:
 
 
 def _take_ending(child: Child, message: dict[str, Any]) -> None:
-    child.ending = Ending(
+    child.ending = StageEnding(
         returned=message.get("returned"),
         error=message.get("error"),
         text=message.get("text", ""),

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import nottwice.errors
-from nottwice.engine.asks import Ask, Fire, Outcome, Verify
+from nottwice.engine.asks import Ask, Fire, Invoked, Verify
 from nottwice.engine.drivers import USUAL
 from nottwice.engine.host import Seat
 from nottwice.errors import NottwiceError
 from nottwice.model import values
 from nottwice.model.call import Call
 from nottwice.model.tool import OWN_PREFIX, Tool, did_not_happen, happened
-from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.link import ChildLink
 from nottwice.testing.crash.points import Points
 from nottwice.testing.crash.repeating import tell_invoking
 from nottwice.testing.crash.scenario import Scenario
@@ -31,7 +31,7 @@ from nottwice.testing.world import WorldRefused
 class StubDriver:
     """Answers for the tools that the scenario names, and reports other invocations."""
 
-    def __init__(self, scenario: Scenario, link: Link, points: Points) -> None:
+    def __init__(self, scenario: Scenario, link: ChildLink, points: Points) -> None:
         self._named = frozenset(scenario.tools)
         self._link = link
         self._points = points
@@ -45,7 +45,7 @@ class StubDriver:
         stub = self._stub_for(ask)
         return (await USUAL.answer_async(ask, seat)) if stub is None else stub()
 
-    def _stub_for(self, ask: Ask) -> Callable[[], Outcome] | None:
+    def _stub_for(self, ask: Ask) -> Callable[[], Invoked] | None:
         """Return what answers in place of the usual driver, or None."""
         if isinstance(ask, Fire):
             tell_invoking(ask, self._link)
@@ -99,22 +99,22 @@ class StubDriver:
         self._link.tell("refused", text=text)
         os._exit(0)
 
-    def _verify(self, tool: Tool, call: Call) -> Outcome:
+    def _verify(self, tool: Tool, call: Call) -> Invoked:
         with self._points.around(f"asking whether {tool.name} happened"):
             reply = self._link.ask("verify", call_id=call.id)
         if reply["result_json"] is None:
-            return Outcome(value=did_not_happen(), invoked=True)
-        return Outcome(value=happened(_typed(tool, reply["result_json"])), invoked=True)
+            return Invoked(value=did_not_happen(), invoked=True)
+        return Invoked(value=happened(_typed(tool, reply["result_json"])), invoked=True)
 
 
-def _invoked(fire: Fire, answer: Callable[[Tool, Call], Any]) -> Outcome:
+def _invoked(fire: Fire, answer: Callable[[Tool, Call], Any]) -> Invoked:
     """Return the outcome of a tool whose function is not called."""
     call = fire.in_flight.call
     assert call is not None
     try:
-        return Outcome(value=answer(fire.tool, call), invoked=True)
+        return Invoked(value=answer(fire.tool, call), invoked=True)
     except Exception as error:
-        return Outcome(error=error)
+        return Invoked(error=error)
     finally:
         fire.in_flight.body_ended()
 

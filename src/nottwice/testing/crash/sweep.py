@@ -21,16 +21,31 @@ from nottwice.model.records import frozen_record
 from nottwice.testing.crash.course import Baseline, Lab, Lived
 from nottwice.testing.crash.determinism import check_deterministic, order_varies
 from nottwice.testing.crash.failing import FailingDisk
-from nottwice.testing.crash.levels import Boundaries, Double, Examined, Level, Lines, Numbers, Plan
+from nottwice.testing.crash.levels import (
+    Boundaries,
+    CrashLevel,
+    CrashPlan,
+    Double,
+    Examined,
+    Lines,
+    Numbers,
+)
 from nottwice.testing.crash.power import Power
 from nottwice.testing.crash.scenario import CrashTestRefused, LevelsUnavailable, Scenario
 from nottwice.testing.crash.scratch import Scratch, scratch_url
 from nottwice.testing.crash.stage import Examining, Stage
 from nottwice.testing.crash.takeover import TakeOver
-from nottwice.testing.crash.upstream import Upstream
-from nottwice.testing.crash.verdict import Failure, Swept, Verdict
+from nottwice.testing.crash.upstream import CountingUpstream
+from nottwice.testing.crash.verdict import SweepFailure, Swept, Verdict
 
-LEVELS: tuple[Callable[[], Level], ...] = (Boundaries, Double, Lines, TakeOver, FailingDisk, Power)
+LEVELS: tuple[Callable[[], CrashLevel], ...] = (
+    Boundaries,
+    Double,
+    Lines,
+    TakeOver,
+    FailingDisk,
+    Power,
+)
 """Every level, in the order in which they are examined."""
 LEAST_POINTS = 10
 MOST_FAILURES = 20
@@ -38,7 +53,7 @@ MOST_FAILURES = 20
 
 
 @frozen_record(frozen=True, slots=True)
-class Progress:
+class SweepProgress:
     """The progress of a sweep."""
 
     level: str
@@ -59,7 +74,7 @@ class Orders:
     side_by_side: int = 2
     least_points: int = LEAST_POINTS
     """The minimum, however small the budget: a test of nothing must not pass."""
-    report: Callable[[Progress], None] = lambda progress: None
+    report: Callable[[SweepProgress], None] = lambda progress: None
     reproduce: Callable[[str, Numbers], str] = lambda level, numbers: (
         f"--level {level} --points {','.join(map(str, numbers))}"
     )
@@ -106,7 +121,7 @@ def fast_folder() -> str | None:
     return str(shared) if shared.is_dir() else None
 
 
-def _levels(orders: Orders) -> list[Level]:
+def _levels(orders: Orders) -> list[CrashLevel]:
     known = {make().name: make for make in LEVELS}
     for name in orders.levels:
         if name not in known:
@@ -129,7 +144,7 @@ def _uninterrupted(lab: Lab) -> Examining[Baseline]:
     moment = lab.new_moment()
     lived: Lived = yield from lab.live(moment)
     lab.discard(moment)
-    upstream: Upstream = moment.upstream
+    upstream: CountingUpstream = moment.upstream
     return Baseline(lived, upstream)
 
 
@@ -170,14 +185,14 @@ def _deadline(orders: Orders, began: float, index: int, count: int) -> float | N
     return time.monotonic() + max(0.0, left) / (count - index)
 
 
-def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None) -> Swept:
+def _sweep_level(lab: Lab, level: CrashLevel, orders: Orders, deadline: float | None) -> Swept:
     why_not = level.why_not()
     if why_not is not None:
         return Swept(level.name, level.sentence, skipped=why_not)
     seed = orders.seed if orders.seed is not None else random.randrange(10**6)
     lab.chance, lab.deadline = random.Random(seed), deadline
     lab.repeated_kept = lab.repeated_waiting = 0
-    plan = Plan(orders.points) if orders.points else level.plan(lab)
+    plan = CrashPlan(orders.points) if orders.points else level.plan(lab)
     points = plan.points
     if deadline is not None and not orders.points:
         # Whatever the budget allows is then a fair sample of all points.
@@ -189,7 +204,7 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
         done += examined.met
         if examined.violations:
             failures.append(_failure(examined, orders))
-        orders.report(Progress(level.name, done, len(points), len(failures)))
+        orders.report(SweepProgress(level.name, done, len(points), len(failures)))
         if len(failures) >= MOST_FAILURES:
             break
     return Swept(
@@ -205,7 +220,7 @@ def _sweep_level(lab: Lab, level: Level, orders: Orders, deadline: float | None)
     )
 
 
-def _beyond(lab: Lab, level: Level, plan: Plan) -> Iterator[Examined]:
+def _beyond(lab: Lab, level: CrashLevel, plan: CrashPlan) -> Iterator[Examined]:
     """Count up past the last known point, until no fault is met any more.
 
     The known number was counted without a fault. Only this shows that no point was missed.
@@ -229,8 +244,8 @@ def _until_deadline(
         yield examination
 
 
-def _failure(examined: Examined, orders: Orders) -> Failure:
-    return Failure(
+def _failure(examined: Examined, orders: Orders) -> SweepFailure:
+    return SweepFailure(
         level=examined.level,
         numbers=examined.numbers,
         where=examined.where,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nottwice.model.records import frozen_record
-from nottwice.testing.crash.child import Errand
+from nottwice.testing.crash.child import ChildErrand
 from nottwice.testing.crash.course import Lab
-from nottwice.testing.crash.levels import Examined, Numbers, Plan, count_lines, examine_moment
-from nottwice.testing.crash.points import Fault, PointKind
+from nottwice.testing.crash.levels import CrashPlan, Examined, Numbers, count_lines, examine_moment
+from nottwice.testing.crash.points import CrashFault, PointKind
 from nottwice.testing.crash.stage import Begin, Examining, Until, Wake
 
 DAY_SECONDS = 86400.0
@@ -23,7 +23,7 @@ BUSY_SECONDS = 0.2
 
 
 @frozen_record(frozen=True, slots=True)
-class Other:
+class Rival:
     """The process that starts while the first one is stopped."""
 
     name: str
@@ -32,9 +32,9 @@ class Other:
 
 
 OTHERS = (
-    Other("another process of this machine", elsewhere=False),
-    Other("another machine, a day ahead", elsewhere=True, ahead_seconds=DAY_SECONDS),
-    Other("another machine, a day behind", elsewhere=True, ahead_seconds=-DAY_SECONDS),
+    Rival("another process of this machine", elsewhere=False),
+    Rival("another machine, a day ahead", elsewhere=True, ahead_seconds=DAY_SECONDS),
+    Rival("another machine, a day behind", elsewhere=True, ahead_seconds=-DAY_SECONDS),
 )
 
 
@@ -48,15 +48,15 @@ class TakeOver:
     def why_not(self) -> str | None:
         return None
 
-    def plan(self, lab: Lab) -> Plan:
+    def plan(self, lab: Lab) -> CrashPlan:
         lines = range(1, count_lines(lab) + 1)
-        return Plan([(line, other) for line in lines for other in range(1, len(OTHERS) + 1)])
+        return CrashPlan([(line, other) for line in lines for other in range(1, len(OTHERS) + 1)])
 
     def examine(self, lab: Lab, numbers: Numbers) -> Examining[Examined]:
         line, which = numbers
         other = OTHERS[which - 1]
         moment = lab.new_moment()
-        fault = Fault(line, stops=True)
+        fault = CrashFault(line, stops=True)
         lived = yield from lab.live(moment, fault=fault, counts=PointKind.LINE)
         first = lived.stopped
         if first is None:
@@ -67,7 +67,7 @@ class TakeOver:
             # is still on its way must have arrived by the time that this clock shows.
             moment.upstream.settle()
         second = yield Begin(
-            Errand(
+            ChildErrand(
                 folder=moment.folder,
                 elsewhere=other.elsewhere,
                 ahead_seconds=other.ahead_seconds,

@@ -21,7 +21,7 @@ from nottwice.store.interface import Store
 from nottwice.store.memory import MemoryStore
 from nottwice.store.sqlite.store import SqliteStore
 from nottwice.testing.crash.instruments import CountedStore
-from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.link import ChildLink
 from nottwice.testing.crash.points import Points
 from nottwice.testing.crash.view import THIRD_PARTY
 
@@ -37,7 +37,13 @@ class Stores:
     """Chooses the store to use in place of the one that the work names."""
 
     def __init__(
-        self, folder: Path, make: MakeStore | None, link: Link, points: Points, *, elsewhere: bool
+        self,
+        folder: Path,
+        make: MakeStore | None,
+        link: ChildLink,
+        points: Points,
+        *,
+        elsewhere: bool,
     ) -> None:
         self._folder = folder
         self._make = make

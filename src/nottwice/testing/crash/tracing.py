@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nottwice.model.records import frozen_record
-from nottwice.testing.crash.link import Link
+from nottwice.testing.crash.link import ChildLink
 
 ATTACH_SECONDS = 20.0
 _LINE = re.compile(r"(\d+) +(.*)")
@@ -85,7 +85,7 @@ class Tracer:
     def _end(self) -> Path:
         return self.folder / "watched enough"
 
-    def await_attached(self, link: Link) -> None:
+    def await_attached(self, link: ChildLink) -> None:
         """Stop, in the child, until strace was started, and continue when it is attached."""
         ctypes.CDLL(None).prctl(*_ALLOW_ANY_TRACER, 0, 0, 0)
         link.stop(at="for strace")

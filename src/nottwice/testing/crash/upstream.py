@@ -38,7 +38,7 @@ class WorldEffect:
 
 
 @frozen_record(frozen=True, slots=True)
-class Write:
+class UpstreamWrite:
     """A commit that a process started: under which claim, and whether the store accepted it."""
 
     process: int
@@ -69,7 +69,7 @@ class Answered:
 
 
 @dataclass(slots=True)
-class Upstream:
+class CountingUpstream:
     """The world's memory. Append-only. A copy gives a second crash the same past."""
 
     now: float = BEGINNING
@@ -77,7 +77,7 @@ class Upstream:
     attempts: list[Asking] = field(default_factory=list)
     verified: list[str] = field(default_factory=list)
     """The call ids that ``verify`` was asked about."""
-    writes: list[Write] = field(default_factory=list)
+    writes: list[UpstreamWrite] = field(default_factory=list)
     invoked: list[Invocation] = field(default_factory=list)
     """Every tool call that was made, by all processes."""
     widest: int = 0
@@ -85,8 +85,8 @@ class Upstream:
     faults: int = 0
     """How many processes met their fault."""
 
-    def copy(self) -> Upstream:
-        return Upstream(
+    def copy(self) -> CountingUpstream:
+        return CountingUpstream(
             self.now,
             list(self.effects),
             list(self.attempts),

@@ -11,7 +11,7 @@ from nottwice.testing.crash.invariants import INVARIANTS, Violation
 
 
 @frozen_record(frozen=True, slots=True)
-class Failure:
+class SweepFailure:
     """A point at which something that must be true was not."""
 
     level: str
@@ -34,7 +34,7 @@ class Swept:
     """False: there are more points than ``total``. The budget did not allow finding them all."""
     seed: int | None = None
     """The seed of the sample. None: every point was examined."""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[SweepFailure, ...] = ()
     repeated: int = 0
     """How many effects and recorded model calls one point repeated, at most."""
     repeated_waiting: int = 0
@@ -57,7 +57,7 @@ class Verdict:
     """The points come in another order every time, because the work has threads."""
 
     @property
-    def failures(self) -> tuple[Failure, ...]:
+    def failures(self) -> tuple[SweepFailure, ...]:
         return tuple(failure for level in self.levels for failure in level.failures)
 
     @property
@@ -132,7 +132,7 @@ def _effects_text(effects: tuple[str, ...]) -> str:
     return "saw " + ", ".join(f"{tool} ×{count}" for tool, count in counted.items())
 
 
-def _failure_lines(failure: Failure) -> list[str]:
+def _failure_lines(failure: SweepFailure) -> list[str]:
     point = ",".join(map(str, failure.numbers))
     said = [f"{failure.level} {point}: {failure.where}"]
     for violation in failure.violations:

@@ -15,7 +15,7 @@ from typing import Any
 
 from nottwice.testing.models.wire import (
     Limits,
-    Rejected,
+    RejectedRequest,
     Reply,
     Segment,
     Tokens,
@@ -63,7 +63,7 @@ _MAGIC = {
 }
 
 
-class Thoughts:
+class AnthropicThoughts:
     """The thoughts that this fake has spoken."""
 
     def __init__(self) -> None:
@@ -79,9 +79,9 @@ class Thoughts:
     def check(self, body: dict[str, Any], message: int, place: str, block: dict[str, Any]) -> None:
         spoken = self._spoken.get(canonical(block))
         if spoken is None:
-            raise Rejected(f"{place}: Invalid `signature` in `{block['type']}` block")
+            raise RejectedRequest(f"{place}: Invalid `signature` in `{block['type']}` block")
         if binds_thinking(str(body["model"])) and _sent_before(body, message) not in spoken:
-            raise Rejected(
+            raise RejectedRequest(
                 f"{place}: `{block['type']}` blocks are bound to what precedes them, and that was "
                 "modified. Send everything before the block as it was, or leave the block out."
             )
@@ -104,36 +104,38 @@ def _sent_before(body: dict[str, Any], message: int) -> str:
 def check_headers(headers: dict[str, str]) -> None:
     """The key and the version that every request needs."""
     if not (headers.get("x-api-key") or headers.get("authorization")):
-        raise Rejected("x-api-key header is required", status=401, kind="authentication_error")
+        raise RejectedRequest(
+            "x-api-key header is required", status=401, kind="authentication_error"
+        )
     if not headers.get("anthropic-version"):
-        raise Rejected("anthropic-version: header is required")
+        raise RejectedRequest("anthropic-version: header is required")
 
 
-def check(body: Any, limits: Limits, thoughts: Thoughts) -> None:
+def check(body: Any, limits: Limits, thoughts: AnthropicThoughts) -> None:
     """Raise Rejected for what the API would not accept."""
     if not isinstance(body, dict):
-        raise Rejected("The request body is not valid JSON: it must be an object")
+        raise RejectedRequest("The request body is not valid JSON: it must be an object")
     for name in body:
         if name not in _TOP:
-            raise Rejected(f"{name}: Extra inputs are not permitted")
+            raise RejectedRequest(f"{name}: Extra inputs are not permitted")
     for name in ("model", "max_tokens", "messages"):
         if name not in body:
-            raise Rejected(f"{name}: Field required")
+            raise RejectedRequest(f"{name}: Field required")
     if body.get("stream"):
-        raise Rejected("stream: this fake answers in one piece. Ask without `stream`")
+        raise RejectedRequest("stream: this fake answers in one piece. Ask without `stream`")
     _check_output(body, limits)
     names = _check_tools(body.get("tools") or [])
     _check_choice(body.get("tool_choice"), names)
     messages = body["messages"]
     if not isinstance(messages, list) or not messages:
-        raise Rejected("messages: at least one message is required")
+        raise RejectedRequest("messages: at least one message is required")
     for number, message in enumerate(messages):
         _check_message(number, message)
     turns = _combined(messages)
     if turns[0][0] != "user":
-        raise Rejected('messages: first message must use the "user" role')
+        raise RejectedRequest('messages: first message must use the "user" role')
     if turns[-1][0] != "user":
-        raise Rejected(
+        raise RejectedRequest(
             "This model does not support assistant message prefill. The conversation must end with "
             "a user message."
         )
@@ -150,11 +152,11 @@ def check(body: Any, limits: Limits, thoughts: Thoughts) -> None:
 def _check_output(body: dict[str, Any], limits: Limits) -> None:
     most = body["max_tokens"]
     if not isinstance(most, int) or isinstance(most, bool):
-        raise Rejected("max_tokens: Input should be a valid integer")
+        raise RejectedRequest("max_tokens: Input should be a valid integer")
     if most < 1:
-        raise Rejected("max_tokens: must be greater than or equal to 1")
+        raise RejectedRequest("max_tokens: must be greater than or equal to 1")
     if most > limits.most_output_tokens:
-        raise Rejected(
+        raise RejectedRequest(
             f"max_tokens: {most} > {limits.most_output_tokens}, which is the maximum allowed "
             f"number of output tokens for {body['model']}"
         )
@@ -162,11 +164,11 @@ def _check_output(body: dict[str, Any], limits: Limits) -> None:
     if thinking.get("type") == "enabled":
         budget = thinking.get("budget_tokens")
         if not isinstance(budget, int) or budget < 1024:
-            raise Rejected(
+            raise RejectedRequest(
                 "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
             )
         if most <= budget:
-            raise Rejected("`max_tokens` must be greater than `thinking.budget_tokens`")
+            raise RejectedRequest("`max_tokens` must be greater than `thinking.budget_tokens`")
 
 
 def _check_tools(tools: Any) -> set[str]:
@@ -176,18 +178,18 @@ def _check_tools(tools: Any) -> set[str]:
         if tool.get("type", "custom") not in ("custom", None):
             continue
         for field in sorted(tool.keys() - _TOOL):
-            raise Rejected(f"{place}.custom.{field}: Extra inputs are not permitted")
+            raise RejectedRequest(f"{place}.custom.{field}: Extra inputs are not permitted")
         if not _NAME.fullmatch(str(tool.get("name", ""))):
-            raise Rejected(
+            raise RejectedRequest(
                 f"{place}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
             )
         schema = tool.get("input_schema")
         if not isinstance(schema, dict):
-            raise Rejected(f"{place}.custom.input_schema: Field required")
+            raise RejectedRequest(f"{place}.custom.input_schema: Field required")
         if schema.get("type") != "object":
-            raise Rejected(f"{place}.custom.input_schema.type: Input should be 'object'")
+            raise RejectedRequest(f"{place}.custom.input_schema.type: Input should be 'object'")
         if tool["name"] in names:
-            raise Rejected("tools: Tool names must be unique.")
+            raise RejectedRequest("tools: Tool names must be unique.")
         names.add(tool["name"])
     return names
 
@@ -196,22 +198,22 @@ def _check_choice(choice: Any, names: set[str]) -> None:
     if choice is None:
         return
     if not names:
-        raise Rejected("tool_choice: may only be specified while providing tools.")
+        raise RejectedRequest("tool_choice: may only be specified while providing tools.")
     if choice.get("type") == "tool" and choice.get("name") not in names:
-        raise Rejected(f"Tool '{choice.get('name')}' not found in provided tools")
+        raise RejectedRequest(f"Tool '{choice.get('name')}' not found in provided tools")
 
 
 def _check_message(number: int, message: Any) -> None:
     place = f"messages.{number}"
     if not isinstance(message, dict):
-        raise Rejected(f"{place}: Input should be an object")
+        raise RejectedRequest(f"{place}: Input should be an object")
     for field in sorted(message.keys() - {"role", "content"}):
-        raise Rejected(f"{place}.{field}: Extra inputs are not permitted")
+        raise RejectedRequest(f"{place}.{field}: Extra inputs are not permitted")
     role = message.get("role")
     if role not in ("user", "assistant"):
-        raise Rejected(f"{place}.role: Input should be 'user' or 'assistant'")
+        raise RejectedRequest(f"{place}.role: Input should be 'user' or 'assistant'")
     if not message.get("content"):
-        raise Rejected(
+        raise RejectedRequest(
             f"{place}: all messages must have non-empty content except for the optional final "
             "assistant message"
         )
@@ -231,47 +233,49 @@ def _check_block(place: str, block: Any, allowed: tuple[str, ...]) -> None:
     kind = block.get("type") if isinstance(block, dict) else None
     if kind not in allowed:
         tags = ", ".join(f"'{each}'" for each in allowed)
-        raise Rejected(
+        raise RejectedRequest(
             f"{place}: Input tag '{kind}' found using 'type' does not match any of the expected "
             f"tags: {tags}"
         )
     needed, known = _BLOCKS[kind]
     for field in sorted(needed - block.keys()):
-        raise Rejected(f"{place}.{kind}.{field}: Field required")
+        raise RejectedRequest(f"{place}.{kind}.{field}: Field required")
     for field in sorted(block.keys() - known):
-        raise Rejected(f"{place}.{kind}.{field}: Extra inputs are not permitted")
+        raise RejectedRequest(f"{place}.{kind}.{field}: Extra inputs are not permitted")
     match kind:
         case "text":
             _check_text(block["text"], place)
         case "tool_use":
             if not isinstance(block["id"], str) or not _ID.fullmatch(block["id"]):
-                raise Rejected(
+                raise RejectedRequest(
                     f"{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
                 )
             if not isinstance(block["name"], str) or not _NAME.fullmatch(block["name"]):
-                raise Rejected(
+                raise RejectedRequest(
                     f"{place}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
                 )
             if not isinstance(block["input"], dict):
-                raise Rejected(f"{place}.tool_use.input: Input should be an object")
+                raise RejectedRequest(f"{place}.tool_use.input: Input should be an object")
         case "tool_result":
             content = block.get("content", "")
             if isinstance(content, list):
                 for index, part in enumerate(content):
                     _check_block(f"{place}.tool_result.content.{index}", part, _IN_RESULT)
             elif not isinstance(content, str):
-                raise Rejected(f"{place}.tool_result.content: Input should be a valid string")
+                raise RejectedRequest(
+                    f"{place}.tool_result.content: Input should be a valid string"
+                )
         case "image" | "document":
             _check_source(place, kind, block["source"])
 
 
 def _check_text(text: Any, place: str) -> None:
     if not isinstance(text, str):
-        raise Rejected(f"{place}.text.text: Input should be a valid string")
+        raise RejectedRequest(f"{place}.text.text: Input should be a valid string")
     if not text:
-        raise Rejected("messages: text content blocks must be non-empty")
+        raise RejectedRequest("messages: text content blocks must be non-empty")
     if not text.strip():
-        raise Rejected("messages: text content blocks must contain non-whitespace text")
+        raise RejectedRequest("messages: text content blocks must contain non-whitespace text")
 
 
 def _check_source(place: str, kind: str, source: Any) -> None:
@@ -279,31 +283,31 @@ def _check_source(place: str, kind: str, source: Any) -> None:
     match source:
         case {"type": "url", "url": str(url)}:
             if not url.startswith(("https://", "http://")):
-                raise Rejected(f"{place}.url: Only HTTP and HTTPS URLs are supported.")
+                raise RejectedRequest(f"{place}.url: Only HTTP and HTTPS URLs are supported.")
         case {"type": "base64", "media_type": str(media_type), "data": str(data)}:
             known = tuple(_MAGIC) if kind == "image" else ("application/pdf",)
             if media_type not in known:
                 names = ", ".join(f"'{each}'" for each in known)
-                raise Rejected(f"{place}.base64.media_type: Input should be {names}")
+                raise RejectedRequest(f"{place}.base64.media_type: Input should be {names}")
             try:
                 content = base64.b64decode(data, validate=True)
             except binascii.Error:
-                raise Rejected(f"{place}.base64: invalid base64 data") from None
+                raise RejectedRequest(f"{place}.base64: invalid base64 data") from None
             if len(data) > MOST_IMAGE_BYTES and kind == "image":
-                raise Rejected(
+                raise RejectedRequest(
                     f"{place}.base64: image exceeds 5 MB maximum: {len(data)} bytes > "
                     f"{MOST_IMAGE_BYTES} bytes"
                 )
             start = _MAGIC[media_type] if kind == "image" else b"%PDF"
             if not content.startswith(start):
                 what = "Image" if kind == "image" else "Document"
-                raise Rejected(
+                raise RejectedRequest(
                     f"{place}: {what} does not match the provided media type {media_type}"
                 )
         case {"type": "text", "media_type": "text/plain", "data": str()} if kind == "document":
             pass
         case _:
-            raise Rejected(f"{place}: Input should be a valid source")
+            raise RejectedRequest(f"{place}: Input should be a valid source")
 
 
 def _combined(messages: list[dict[str, Any]]) -> list[tuple[str, int, list[dict[str, Any]]]]:
@@ -328,7 +332,7 @@ def _check_results(turns: list[tuple[str, int, list[dict[str, Any]]]]) -> None:
             waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
             asked_in = number
             if len(waiting) != len(set(waiting)) or seen & set(waiting):
-                raise Rejected("messages: `tool_use` ids must be unique")
+                raise RejectedRequest("messages: `tool_use` ids must be unique")
             seen |= set(waiting)
             continue
         leading: list[str] = []
@@ -337,13 +341,13 @@ def _check_results(turns: list[tuple[str, int, list[dict[str, Any]]]]) -> None:
                 continue
             call_id = block["tool_use_id"]
             if call_id not in waiting:
-                raise Rejected(
+                raise RejectedRequest(
                     f"messages.{number}.content.{index}: unexpected `tool_use_id` found in "
                     f"`tool_result` blocks: {call_id}. Each `tool_result` block must have a "
                     "corresponding `tool_use` block in the previous message."
                 )
             if call_id in leading:
-                raise Rejected(
+                raise RejectedRequest(
                     f"messages.{number}.content.{index}: each tool_use must have a single result. "
                     f"Found multiple `tool_result` blocks with id: {call_id}"
                 )
@@ -351,7 +355,7 @@ def _check_results(turns: list[tuple[str, int, list[dict[str, Any]]]]) -> None:
                 leading.append(call_id)
         missing = [call_id for call_id in waiting if call_id not in leading]
         if missing:
-            raise Rejected(
+            raise RejectedRequest(
                 f"messages.{asked_in}: `tool_use` ids were found without `tool_result` blocks "
                 f"immediately after: {', '.join(missing)}. Each `tool_use` block must have a "
                 "corresponding `tool_result` block in the next message."
@@ -369,7 +373,7 @@ def _check_thinking(
     first = blocks[0]["type"]
     calls = any(block["type"] == "tool_use" for block in blocks)
     if calls and first not in ("thinking", "redacted_thinking"):
-        raise Rejected(
+        raise RejectedRequest(
             f"messages.{number}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
             f"found `{first}`. When `thinking` is enabled, a final `assistant` message must start "
             "with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` "
@@ -382,7 +386,7 @@ def _check_marks(body: dict[str, Any]) -> None:
         body.get("cache_control") is not None
     )
     if marks > MOST_MARKS:
-        raise Rejected(
+        raise RejectedRequest(
             f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {marks}."
         )
 
@@ -390,9 +394,9 @@ def _check_marks(body: dict[str, Any]) -> None:
 def _check_length(body: dict[str, Any], limits: Limits) -> None:
     tokens, most = sum(each.tokens for each in prompt(body)), limits.context_tokens
     if tokens > most:
-        raise Rejected(f"prompt is too long: {tokens} tokens > {most} maximum")
+        raise RejectedRequest(f"prompt is too long: {tokens} tokens > {most} maximum")
     if tokens + body["max_tokens"] > most:
-        raise Rejected(
+        raise RejectedRequest(
             f"input length and `max_tokens` exceed context limit: {tokens} + {body['max_tokens']} "
             f"> {most}, decrease input length or `max_tokens` and try again"
         )
@@ -488,7 +492,7 @@ def answer(
     }
 
 
-def error(rejected: Rejected, number: int) -> dict[str, Any]:
+def error(rejected: RejectedRequest, number: int) -> dict[str, Any]:
     """The body of an error."""
     said = {"type": rejected.kind, "message": rejected.message}
     return {"type": "error", "error": said, "request_id": f"req_fake_{number}"}
@@ -506,4 +510,4 @@ KINDS = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-TOO_LONG = Rejected("prompt is too long: 212000 tokens > 200000 maximum")
+TOO_LONG = RejectedRequest("prompt is too long: 212000 tokens > 200000 maximum")

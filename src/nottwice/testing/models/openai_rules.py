@@ -12,7 +12,7 @@ from typing import Any
 
 from nottwice.testing.models.wire import (
     Limits,
-    Rejected,
+    RejectedRequest,
     Reply,
     Segment,
     Tokens,
@@ -57,7 +57,7 @@ _TOOL = frozenset(
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-class Thoughts:
+class OpenaiThoughts:
     """The reasoning that this fake has spoken, which only it could decrypt."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Thoughts:
 
     def check(self, place: str, encrypted: str) -> None:
         if encrypted not in self._spoken:
-            raise Rejected(
+            raise RejectedRequest(
                 f"The encrypted content {encrypted[:8]}... could not be verified. Reason: "
                 "Encrypted content could not be decrypted or parsed.",
                 code="invalid_encrypted_content",
@@ -84,25 +84,27 @@ class Thoughts:
 def check_headers(headers: dict[str, str]) -> None:
     """The key that every request needs."""
     if not headers.get("authorization", "").startswith("Bearer "):
-        raise Rejected(
+        raise RejectedRequest(
             "Missing bearer or basic authentication in header",
             status=401,
             code="missing_authentication",
         )
 
 
-def check(body: Any, limits: Limits, thoughts: Thoughts) -> None:
+def check(body: Any, limits: Limits, thoughts: OpenaiThoughts) -> None:
     """Raise Rejected for what the API would not accept."""
     if not isinstance(body, dict):
-        raise Rejected("We could not parse the JSON body of your request.")
+        raise RejectedRequest("We could not parse the JSON body of your request.")
     for name in body:
         if name not in _TOP:
-            raise Rejected(f"Unknown parameter: '{name}'.", code="unknown_parameter", param=name)
+            raise RejectedRequest(
+                f"Unknown parameter: '{name}'.", code="unknown_parameter", param=name
+            )
     for name in ("model", "input"):
         if name not in body:
             raise _missing(name)
     if body.get("stream") or body.get("background"):
-        raise Rejected(
+        raise RejectedRequest(
             "This fake answers in one piece. Ask without `stream` and `background`.",
             code="unsupported_value",
             param="stream" if body.get("stream") else "background",
@@ -113,7 +115,7 @@ def check(body: Any, limits: Limits, thoughts: Thoughts) -> None:
     if isinstance(items, str):
         items = [{"type": "message", "role": "user", "content": items}]
     if not isinstance(items, list) or not items:
-        raise Rejected(
+        raise RejectedRequest(
             "Invalid 'input': empty array. Expected an array with minimum length 1, but got an "
             "empty array instead.",
             code="empty_array",
@@ -128,15 +130,15 @@ def check(body: Any, limits: Limits, thoughts: Thoughts) -> None:
         raise TOO_LONG
 
 
-def _missing(param: str) -> Rejected:
-    return Rejected(
+def _missing(param: str) -> RejectedRequest:
+    return RejectedRequest(
         f"Missing required parameter: '{param}'.", code="missing_required_parameter", param=param
     )
 
 
-def _invalid(value: Any, param: str, supported: tuple[str, ...]) -> Rejected:
+def _invalid(value: Any, param: str, supported: tuple[str, ...]) -> RejectedRequest:
     names = ", ".join(f"'{each}'" for each in supported)
-    return Rejected(
+    return RejectedRequest(
         f"Invalid value: '{value}'. Supported values are: {names}.",
         code="invalid_value",
         param=param,
@@ -147,7 +149,7 @@ def _check_output(most: Any, limits: Limits) -> None:
     if most is None:
         return
     if not isinstance(most, int) or isinstance(most, bool):
-        raise Rejected(
+        raise RejectedRequest(
             "Invalid type for 'max_output_tokens': expected an integer.",
             code="invalid_type",
             param="max_output_tokens",
@@ -166,7 +168,7 @@ def _check_output(most: Any, limits: Limits) -> None:
     ):
         if wrong:
             edge = "below minimum" if "below" in code else "above maximum"
-            raise Rejected(
+            raise RejectedRequest(
                 f"Invalid 'max_output_tokens': integer {edge} value. Expected {what}, but got "
                 f"{most} instead.",
                 code=code,
@@ -182,17 +184,19 @@ def _check_tools(tools: Any) -> None:
         place = f"tools[{number}]"
         for field in sorted(tool.keys() - _TOOL):
             param = f"{place}.{field}"
-            raise Rejected(f"Unknown parameter: '{param}'.", code="unknown_parameter", param=param)
+            raise RejectedRequest(
+                f"Unknown parameter: '{param}'.", code="unknown_parameter", param=param
+            )
         name = str(tool.get("name", ""))
         if not _NAME.fullmatch(name):
-            raise Rejected(
+            raise RejectedRequest(
                 f"Invalid '{place}.name': string does not match pattern. Expected a string that "
                 "matches the pattern '^[a-zA-Z0-9_-]+$'.",
                 code="invalid_value",
                 param=f"{place}.name",
             )
         if name in names:
-            raise Rejected(
+            raise RejectedRequest(
                 f"Duplicate tool name: '{name}'.", code="invalid_value", param=f"{place}.name"
             )
         names.add(name)
@@ -200,8 +204,8 @@ def _check_tools(tools: Any) -> None:
 
 
 def _check_schema(name: str, schema: Any, *, strict: bool) -> None:
-    def refuse(why: str) -> Rejected:
-        return Rejected(
+    def refuse(why: str) -> RejectedRequest:
+        return RejectedRequest(
             f"Invalid schema for function '{name}': {why}",
             code="invalid_function_parameters",
             param="tools",
@@ -223,15 +227,17 @@ def _check_schema(name: str, schema: Any, *, strict: bool) -> None:
         )
 
 
-def _check_item(place: str, item: Any, *, stored: bool, thoughts: Thoughts) -> None:
+def _check_item(place: str, item: Any, *, stored: bool, thoughts: OpenaiThoughts) -> None:
     kind = item.get("type", "message") if isinstance(item, dict) else None
     if kind not in _ITEMS:
         raise _invalid(kind, f"{place}.type", tuple(_ITEMS))
     for field in sorted(item.keys() - _ITEMS[kind]):
         param = f"{place}.{field}"
-        raise Rejected(f"Unknown parameter: '{param}'.", code="unknown_parameter", param=param)
+        raise RejectedRequest(
+            f"Unknown parameter: '{param}'.", code="unknown_parameter", param=param
+        )
     if not stored and item.get("id") is not None:
-        raise Rejected(
+        raise RejectedRequest(
             f"Item with id '{item['id']}' not found. Items are not persisted when `store` is set "
             "to false. Try again with `store` set to true, or remove this item from your input.",
             status=404,
@@ -245,14 +251,14 @@ def _check_item(place: str, item: Any, *, stored: bool, thoughts: Thoughts) -> N
                 if not isinstance(item.get(name), str):
                     raise _missing(f"{place}.{name}")
             if not _NAME.fullmatch(item["name"]):
-                raise Rejected(
+                raise RejectedRequest(
                     f"Invalid '{place}.name': string does not match pattern. Expected a string "
                     "that matches the pattern '^[a-zA-Z0-9_-]+$'.",
                     code="invalid_value",
                     param=f"{place}.name",
                 )
             if not 1 <= len(item["call_id"]) <= 64:
-                raise Rejected(
+                raise RejectedRequest(
                     f"Invalid '{place}.call_id': string too long. Expected a string with maximum "
                     f"length 64, but got a string with length {len(item['call_id'])} instead.",
                     code="string_above_max_length",
@@ -279,7 +285,7 @@ def _check_message(place: str, item: dict[str, Any]) -> None:
     if content is None:
         raise _missing(f"{place}.content")
     if content == []:
-        raise Rejected(
+        raise RejectedRequest(
             f"Invalid '{place}.content': empty array. Expected an array with minimum length 1, "
             "but got an empty array instead.",
             code="empty_array",
@@ -298,13 +304,15 @@ def _check_parts(place: str, parts: Any, allowed: tuple[str, ...]) -> None:
             raise _invalid(kind, where, allowed)
         for field in sorted(part.keys() - _PARTS[kind]):
             param = f"{where}.{field}"
-            raise Rejected(f"Unknown parameter: '{param}'.", code="unknown_parameter", param=param)
+            raise RejectedRequest(
+                f"Unknown parameter: '{param}'.", code="unknown_parameter", param=param
+            )
         if kind == "input_image":
             url = part.get("image_url") or ""
             if not url.startswith(("https://", "http://", "data:image/")) and not part.get(
                 "file_id"
             ):
-                raise Rejected(
+                raise RejectedRequest(
                     f"Invalid '{where}.image_url'. Expected a valid URL, but got a value with an "
                     "invalid format.",
                     code="invalid_value",
@@ -317,7 +325,7 @@ def _check_parts(place: str, parts: Any, allowed: tuple[str, ...]) -> None:
 def _check_file(where: str, part: dict[str, Any]) -> None:
     sources = [name for name in ("file_data", "file_id", "file_url") if part.get(name)]
     if len(sources) != 1:
-        raise Rejected(
+        raise RejectedRequest(
             f"Invalid '{where}': exactly one of file_data, file_id and file_url is required.",
             code="invalid_value",
             param=where,
@@ -327,7 +335,7 @@ def _check_file(where: str, part: dict[str, Any]) -> None:
     if sources == ["file_data"] and not re.match(
         r"data:[\w.+-]+/[\w.+-]+;base64,", part["file_data"]
     ):
-        raise Rejected(
+        raise RejectedRequest(
             f"Invalid '{where}.file_data'. Expected a base64-encoded data URL with a MIME type.",
             code="invalid_value",
             param=f"{where}.file_data",
@@ -339,17 +347,19 @@ def _check_results(items: list[dict[str, Any]]) -> None:
     outputs = [item["call_id"] for item in items if item.get("type") == "function_call_output"]
     for call_id in outputs:
         if call_id not in calls:
-            raise Rejected(
+            raise RejectedRequest(
                 f"No tool call found for function call output with call_id {call_id}.",
                 param="input",
             )
     for call_id in calls:
         if call_id not in outputs:
-            raise Rejected(f"No tool output found for function call {call_id}.", param="input")
+            raise RejectedRequest(
+                f"No tool output found for function call {call_id}.", param="input"
+            )
     for ids in (calls, outputs):
         for call_id in ids:
             if ids.count(call_id) > 1:
-                raise Rejected(
+                raise RejectedRequest(
                     f"Duplicate item found with call_id {call_id}. Remove duplicate items from "
                     "your input and try again.",
                     param="input",
@@ -363,7 +373,7 @@ def _check_reasoning(items: list[dict[str, Any]]) -> None:
         following = items[number + 1] if number + 1 < len(items) else {}
         spoken = following.get("role", "assistant") == "assistant"
         if not following or not spoken or following.get("type") == "function_call_output":
-            raise Rejected(
+            raise RejectedRequest(
                 f"Item '{item.get('id') or f'input[{number}]'}' of type 'reasoning' was provided "
                 "without its required following item.",
                 param="input",
@@ -490,7 +500,7 @@ def answer(
     }
 
 
-def error(rejected: Rejected, number: int) -> dict[str, Any]:
+def error(rejected: RejectedRequest, number: int) -> dict[str, Any]:
     """The body of an error."""
     return {
         "error": {
@@ -510,7 +520,7 @@ KINDS = {
     503: "service_unavailable_error",
     529: "service_unavailable_error",
 }
-TOO_LONG = Rejected(
+TOO_LONG = RejectedRequest(
     "Your input exceeds the context window of this model. Please adjust your input and try again.",
     code="context_length_exceeded",
     param="input",

@@ -17,7 +17,7 @@ from typing import Any
 
 from nottwice.testing.loopback_server import LoopbackHTTPServer
 from nottwice.testing.models import anthropic_rules, openai_rules
-from nottwice.testing.models.wire import Limits, PrefixCache, Rejected, Reply, Tokens, digest
+from nottwice.testing.models.wire import Limits, PrefixCache, RejectedRequest, Reply, Tokens, digest
 
 APIS: dict[str, ModuleType] = {
     anthropic_rules.PATH: anthropic_rules,
@@ -86,7 +86,7 @@ class Models:
                 api.check(body, self.limits, self.thoughts[path])
             seen["turn"] = api.turn_of(body)
             answer = self._answered(path, seen)
-        except Rejected as refused:
+        except RejectedRequest as refused:
             seen["rejected"] = refused.message
             answer = {"status": refused.status, "body": api.error(refused, number)}
         seen["status"] = answer.get("status", 200)
@@ -112,7 +112,7 @@ class Models:
         if status == 200:
             return {**fault, "body": self._reply(path, seen)}
         kind = fault.get("kind") or api.KINDS.get(status, "invalid_request_error")
-        raised = Rejected(
+        raised = RejectedRequest(
             fault.get("message") or "it did not work", kind=kind, code=fault.get("code")
         )
         if fault.get("too_long"):
@@ -145,32 +145,32 @@ class Models:
             asked = digest(json.dumps(seen["body"], sort_keys=True))
             index = script["given"].setdefault(asked, len(script["given"]))
         if index >= len(turns):
-            raise Rejected(
+            raise RejectedRequest(
                 f"The script of the fake model {seen['model']!r} has {len(turns)} replies, and is "
                 f"asked for reply {index + 1}. Write one more: will_say(..., '...')."
             )
         return index + 1, turns[index]
 
 
-def _read(content: bytes) -> tuple[Any, Rejected | None]:
+def _read(content: bytes) -> tuple[Any, RejectedRequest | None]:
     if len(content) > MOST_BYTES:
         too_large = "Request exceeds the maximum size"
-        return {}, Rejected(too_large, status=413, kind="request_too_large")
+        return {}, RejectedRequest(too_large, status=413, kind="request_too_large")
     try:
         return json.loads(content), None
     except ValueError:
-        return {}, Rejected("The request body is not valid JSON")
+        return {}, RejectedRequest("The request body is not valid JSON")
 
 
 class ModelServer(LoopbackHTTPServer):
     """Serves both APIs from one script."""
 
     def __init__(self, starter_pid: int) -> None:
-        super().__init__(Handler, starter_pid)
+        super().__init__(ModelHandler, starter_pid)
         self.models = Models()
 
 
-class Handler(BaseHTTPRequestHandler):
+class ModelHandler(BaseHTTPRequestHandler):
     """One request of an agent, or one order of a test."""
 
     protocol_version = "HTTP/1.1"

@@ -11,7 +11,7 @@ IMAGE_TOKENS = 1500
 DOCUMENT_TOKENS = 3000
 
 
-class Rejected(Exception):
+class RejectedRequest(Exception):
     """The API does not accept the request: a status, and the error as it spells it."""
 
     def __init__(

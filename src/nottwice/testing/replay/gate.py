@@ -28,11 +28,11 @@ from nottwice.testing.replay.fixture import (
 )
 from nottwice.testing.replay.judging import judge
 from nottwice.testing.replay.migrating import concerns, migrated
-from nottwice.testing.replay.plain import PlainVisits, Program, programs
+from nottwice.testing.replay.plain import PlainProgram, PlainVisits, programs
 from nottwice.testing.replay.problems import Cause, Problem, distinct
 from nottwice.testing.replay.runner import LIMIT_SECONDS, Trace, run_fixture
 from nottwice.testing.replay.visits import Visits
-from nottwice.versions.migrate_plan import Order
+from nottwice.versions.migrate_plan import MigrationOrder
 
 # How model/graphs/bump.py describes a change of a graph, and the cause that is reported for it.
 _CAUSES = (
@@ -81,7 +81,7 @@ class Terms:
     drains_elsewhere: bool = False
     """Runs of versions that this code does not have finish on their own deployment."""
     limit_seconds: float = LIMIT_SECONDS
-    migration: Order | None = None
+    migration: MigrationOrder | None = None
     """Migrate runs of other versions to this one, in memory, before they are resumed."""
     works: tuple[Callable[..., Any], ...] = ()
     """The functions that start and resume runs without a graph (``plain.py``)."""
@@ -171,14 +171,16 @@ def _plain(app: App | Graph[Any], fixture: Fixture, terms: Terms) -> Result:
     return Result(path=fixture.name, fixture=fixture, problems=distinct(found))
 
 
-def resumer(app: App | Graph[Any], fixture: Fixture, terms: Terms) -> Graph[Any] | Program | None:
+def resumer(
+    app: App | Graph[Any], fixture: Fixture, terms: Terms
+) -> Graph[Any] | PlainProgram | None:
     """Return what resumes a run: a graph of the app, or the function of a run without a graph."""
     if not fixture.is_plain:
         return taker(app, fixture.graph_id)
     return next((one for one in programs(terms.works) if one.name == fixture.work), None)
 
 
-def _migrated(fixture: Fixture, order: Order, terms: Terms) -> Result:
+def _migrated(fixture: Fixture, order: MigrationOrder, terms: Terms) -> Result:
     """Replay a checkpoint that is migrated first (P162)."""
     try:
         moved = migrated(fixture, order)
@@ -189,7 +191,7 @@ def _migrated(fixture: Fixture, order: Order, terms: Terms) -> Result:
     return Result(path=fixture.name, fixture=fixture, problems=problems)
 
 
-def observe(graph: Graph[Any] | Program, fixture: Fixture, terms: Terms) -> Trace:
+def observe(graph: Graph[Any] | PlainProgram, fixture: Fixture, terms: Terms) -> Trace:
     """Resume a checkpoint and return what was called, without judging it."""
     return run_fixture(graph, fixture, answers=terms.answers, limit_seconds=terms.limit_seconds)
 

@@ -36,7 +36,7 @@ from nottwice.testing.replay.runner import (
     is_same_place,
     is_settled,
 )
-from nottwice.testing.replay.visits import Visit, Visits
+from nottwice.testing.replay.visits import ReplayedVisit, Visits
 
 _ASK = f"{OWN_PREFIX}ask"
 _OURS = str(Path(nottwice.__file__).parent)
@@ -82,12 +82,12 @@ class _Verdict:
         self._trace = trace
         self._visits = visits
         self._answered = answered
-        self._recorded: dict[Visit, StepRecord] = {
-            Visit(step.node_id, step.checkpoint_id): step for step in fixture.steps
+        self._recorded: dict[ReplayedVisit, StepRecord] = {
+            ReplayedVisit(step.node_id, step.checkpoint_id): step for step in fixture.steps
         }
         self._paired: set[CallIdentity] = set()
         """Recorded calls that were made with other arguments."""
-        self._rows: dict[Visit | None, list[CallRow]] = {}
+        self._rows: dict[ReplayedVisit | None, list[CallRow]] = {}
         for row in fixture.calls:
             self._rows.setdefault(self._visit_of(row), []).append(row)
 
@@ -112,7 +112,7 @@ class _Verdict:
                 yield self._problem(Cause.TOOL_RECLASSIFIED, text, self._visit_of(row))
 
     def dispatches(self) -> Iterator[Problem]:
-        by_visit: dict[Visit | None, list[Miss]] = {}
+        by_visit: dict[ReplayedVisit | None, list[Miss]] = {}
         for miss in self._trace.misses:
             by_visit.setdefault(self._visit_of_miss(miss), []).append(miss)
         for entered in self._visits.among(self._trace.visits):
@@ -122,7 +122,7 @@ class _Verdict:
         yield from self._gone_from_the_run()
         yield from self._reordered()
 
-    def _dispatches_of(self, visit: Visit | None, misses: list[Miss]) -> Iterator[Problem]:
+    def _dispatches_of(self, visit: ReplayedVisit | None, misses: list[Miss]) -> Iterator[Problem]:
         unasked = [
             row
             # Calls of the run as a whole belong to any visit that makes them.
@@ -177,7 +177,7 @@ class _Verdict:
                 yield self._problem(Cause.REORDERED, text, self._visit_of(row))
             last[identity[:3]] = row
 
-    def _wanted_before(self, visit: Visit | None, miss: Miss) -> Any | None:
+    def _wanted_before(self, visit: ReplayedVisit | None, miss: Miss) -> Any | None:
         """Return the arguments that a person was asked to approve in place of this call."""
         for review in self._fixture.reviews:
             same = review.identity.tool_name == miss.identity.tool_name
@@ -186,13 +186,15 @@ class _Verdict:
                     return values.decode(review.about or "{}").get("args")
         return None
 
-    def _arguments_changed(self, visit: Visit | None, row: CallRow, miss: Miss) -> Problem:
+    def _arguments_changed(self, visit: ReplayedVisit | None, row: CallRow, miss: Miss) -> Problem:
         what = "its receipt is not found, and it was not sent again"
         if not miss.effectful:
             what = "its result is not found, and a resume would compute it again"
         return self._other_arguments(visit, miss, values.decode(row.args_json), what)
 
-    def _other_arguments(self, visit: Visit | None, miss: Miss, before: Any, what: str) -> Problem:
+    def _other_arguments(
+        self, visit: ReplayedVisit | None, miss: Miss, before: Any, what: str
+    ) -> Problem:
         text = f"{miss.identity.tool_name} is called with other arguments: {what}"
         diff = difference(before, miss.args, root="arguments")
         if not diff:
@@ -200,7 +202,7 @@ class _Verdict:
         return self._problem(Cause.ARGUMENTS_CHANGED, text, visit, diff)
 
     def _new_call(
-        self, visit: Visit | None, miss: Miss, effects: list[CallRow]
+        self, visit: ReplayedVisit | None, miss: Miss, effects: list[CallRow]
     ) -> Iterator[Problem]:
         """Yield a call without a counterpart, unless the record ends here."""
         here = miss.identity.node_id
@@ -225,7 +227,7 @@ class _Verdict:
             )
             yield self._problem(Cause.NEW_PURE_CALL, text, visit)
 
-    def _effect_gone(self, visit: Visit | None, row: CallRow) -> Problem:
+    def _effect_gone(self, visit: ReplayedVisit | None, row: CallRow) -> Problem:
         name = row.identity.tool_name
         if not name.startswith(OWN_PREFIX) and registry.find_tool(name) is None:
             text = f"{name} is no longer declared, and the record contains {_call_of(row)}"
@@ -259,7 +261,7 @@ class _Verdict:
                 yield self._problem(Cause.QUESTION_CHANGED, text, visit, diff)
 
     def _asked_before(
-        self, review: Review, visit: Visit | None, recorded: dict[str, Review]
+        self, review: Review, visit: ReplayedVisit | None, recorded: dict[str, Review]
     ) -> Any | None:
         """Return what the record asked in place of a new question."""
         for known in recorded.values():
@@ -280,7 +282,9 @@ class _Verdict:
         for branch in dict.fromkeys([*before, *after]):
             yield from self._route(branch, before.get(branch, []), after.get(branch, []))
 
-    def _route(self, branch: str, before: list[Visit], after: list[Visit]) -> Iterator[Problem]:
+    def _route(
+        self, branch: str, before: list[ReplayedVisit], after: list[ReplayedVisit]
+    ) -> Iterator[Problem]:
         for number, visit in enumerate(after):
             last = after[number - 1].node if number else self._fixture.after
             if number < len(before) and before[number] != visit:
@@ -299,8 +303,8 @@ class _Verdict:
             yield Problem(Cause.ROUTE_CHANGED, text, last)
 
     @staticmethod
-    def _by_branch(visits: list[Visit]) -> dict[str, list[Visit]]:
-        found: dict[str, list[Visit]] = {}
+    def _by_branch(visits: list[ReplayedVisit]) -> dict[str, list[ReplayedVisit]]:
+        found: dict[str, list[ReplayedVisit]] = {}
         for visit in visits:
             found.setdefault(visit.branch, []).append(visit)
         return found
@@ -341,7 +345,7 @@ class _Verdict:
     def _waits(self) -> Iterator[Problem]:
         assert self._trace.outcome is not None
         for where, step in self._trace.steps.items():
-            visit = Visit(*where)
+            visit = ReplayedVisit(*where)
             if step.status is StepStatus.IN_PROGRESS and self._is_done(visit):
                 names = [wait.subject for wait in self._trace.outcome.waits]
                 asked = {one.review_id for one in self._trace.reviews.values()}
@@ -353,36 +357,36 @@ class _Verdict:
     # Helpers
 
     def _problem(
-        self, cause: Cause, text: str, visit: Visit | None, diff: tuple[str, ...] = ()
+        self, cause: Cause, text: str, visit: ReplayedVisit | None, diff: tuple[str, ...] = ()
     ) -> Problem:
         return Problem(cause, text, None if visit is None else visit.node, diff)
 
-    def _visit(self, node_id: str, checkpoint_id: str) -> Visit | None:
+    def _visit(self, node_id: str, checkpoint_id: str) -> ReplayedVisit | None:
         return self._visits.around(node_id, checkpoint_id)
 
-    def _visit_of_miss(self, miss: Miss) -> Visit | None:
+    def _visit_of_miss(self, miss: Miss) -> ReplayedVisit | None:
         """Return where a call was made. For the run as a whole, the visit that was in progress."""
         found = self._visit(miss.identity.node_id, miss.identity.checkpoint_id)
         if found is None and miss.during is not None:
             return self._visit(*miss.during)
         return found
 
-    def _visit_of_review(self, review: Review) -> Visit | None:
+    def _visit_of_review(self, review: Review) -> ReplayedVisit | None:
         found = self._visit(review.identity.node_id, review.identity.checkpoint_id)
         return found or self._last_visit()
 
-    def _visit_of(self, row: CallRow) -> Visit | None:
+    def _visit_of(self, row: CallRow) -> ReplayedVisit | None:
         return self._visit(row.identity.node_id, row.identity.checkpoint_id)
 
-    def _is_done(self, visit: Visit) -> bool:
+    def _is_done(self, visit: ReplayedVisit) -> bool:
         known = self._recorded.get(visit)
         return known is not None and known.status is StepStatus.DONE
 
-    def _ended(self, visit: Visit) -> bool:
+    def _ended(self, visit: ReplayedVisit) -> bool:
         step = self._trace.steps.get(visit)
         return step is not None and step.status is StepStatus.DONE
 
-    def _last_visit(self) -> Visit | None:
+    def _last_visit(self) -> ReplayedVisit | None:
         found = self._visits.among(self._trace.visits)
         return found[-1] if found else None
 
@@ -398,7 +402,7 @@ def _call_of(row: CallRow) -> str:
     return written_call(row.identity.tool_name, values.decode(row.args_json))
 
 
-def _named(visit: Visit) -> str:
+def _named(visit: ReplayedVisit) -> str:
     return visit.node if visit.number == 1 else f"{visit.node} (visit {visit.number})"
 
 

@@ -19,16 +19,16 @@ from nottwice.model.saving.image import load_image
 from nottwice.testing.replay.fixture import Fixture
 from nottwice.testing.replay.runner import ReplayStore
 from nottwice.testing.replay.visits import Visits
-from nottwice.versions.migrate_plan import OVER, Order, draw_up
+from nottwice.versions.migrate_plan import OVER, MigrationOrder, draw_up
 
 
-def concerns(order: Order, fixture: Fixture) -> bool:
+def concerns(order: MigrationOrder, fixture: Fixture) -> bool:
     """Return whether a run must be migrated before the new version can take it."""
     name, version = split_graph_id(fixture.graph_id)
     return name == order.to.name and version[:2] != order.to.version[:2]
 
 
-def migrated(fixture: Fixture, order: Order) -> Fixture:
+def migrated(fixture: Fixture, order: MigrationOrder) -> Fixture:
     """Return the checkpoint after a migration. Raises MigrationRefused like a real migration."""
     if not _is_newest(fixture):
         # What followed had not happened yet when the run was here.

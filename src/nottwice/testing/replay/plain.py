@@ -19,16 +19,16 @@ from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE
 from nottwice.model.failure import Failure
 from nottwice.model.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus, StepRecord, StepStatus
-from nottwice.testing.replay.visits import Visit
+from nottwice.testing.replay.visits import ReplayedVisit
 
-BLOCK = Visit(ROOT_NODE, FIRST_CHECKPOINT)
+BLOCK = ReplayedVisit(ROOT_NODE, FIRST_CHECKPOINT)
 """The whole block, as the step around all others."""
 _IN_BRANCH = re.compile(r"(\[\d+\])+$")
 _STANDS = {RunStatus.COMPLETED: StepStatus.DONE, RunStatus.FAILED: StepStatus.FAILED}
 
 
 @frozen_record(frozen=True, slots=True)
-class Program:
+class PlainProgram:
     """A function that starts or resumes runs. It takes the id of one, or nothing."""
 
     name: str
@@ -47,19 +47,19 @@ class PlainVisits:
     def __init__(self, places: Iterable[tuple[str, str]]) -> None:
         self._known = {*places, BLOCK}
 
-    def around(self, node_id: str, checkpoint_id: str) -> Visit | None:
+    def around(self, node_id: str, checkpoint_id: str) -> ReplayedVisit | None:
         """Return the step itself, also for its branches, or else the block."""
-        place = Visit(_IN_BRANCH.sub("", node_id), checkpoint_id)
+        place = ReplayedVisit(_IN_BRANCH.sub("", node_id), checkpoint_id)
         return place if place in self._known else BLOCK
 
-    def among(self, places: Iterable[tuple[str, str]]) -> list[Visit]:
+    def among(self, places: Iterable[tuple[str, str]]) -> list[ReplayedVisit]:
         """Return the places that follow each other, without those in parallel branches."""
-        return [Visit(*place) for place in places if "[" not in place[0]]
+        return [ReplayedVisit(*place) for place in places if "[" not in place[0]]
 
 
-def programs(functions: Sequence[Callable[..., Any]]) -> list[Program]:
+def programs(functions: Sequence[Callable[..., Any]]) -> list[PlainProgram]:
     """Return the functions with their names, which identify them in a recording."""
-    found = [Program(getattr(one, "__name__", "work"), one) for one in functions]
+    found = [PlainProgram(getattr(one, "__name__", "work"), one) for one in functions]
     twice = {one.name for one in found if [each.name for each in found].count(one.name) > 1}
     if twice:
         raise UsageError(

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nottwice.engine.asks import Ask, CanInvoke, Fire, Outcome, Pause, Rule, Verify
+from nottwice.engine.asks import Ask, CanInvoke, Fire, Invoked, Pause, Rule, Verify
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import USUAL
 from nottwice.engine.events import silence_here
@@ -45,7 +45,7 @@ from nottwice.store.interface import Commit, Store
 from nottwice.store.memory import MemoryStore
 from nottwice.testing.replay.blind import BlindKey, BlindKeys
 from nottwice.testing.replay.fixture import Fixture
-from nottwice.testing.replay.plain import BLOCK, Program, block_of
+from nottwice.testing.replay.plain import BLOCK, PlainProgram, block_of
 
 LIMIT_SECONDS = 60.0
 
@@ -100,7 +100,7 @@ class Trace:
 
 
 def run_fixture(
-    graph: Graph[Any] | Program,
+    graph: Graph[Any] | PlainProgram,
     fixture: Fixture,
     *,
     answers: Mapping[str, Any] | None = None,
@@ -117,7 +117,7 @@ def run_fixture(
         _replaying.set(True)
         silence_here()
         try:
-            if isinstance(graph, Program):
+            if isinstance(graph, PlainProgram):
                 _resume(graph, fixture.run_id, _OnlyLedger(store, clock, keys))
             else:
                 trace.outcome = graph.run(fixture.run_id, store=ledger)
@@ -226,30 +226,30 @@ class ReplayStore(MemoryStore):
                 return True
             case Rule():
                 # Recorded calls were allowed, and nothing else is done.
-                return Outcome(value=allow(), invoked=True)
+                return Invoked(value=allow(), invoked=True)
             case Verify():
                 raise Stopped
 
-    def _fire(self, fire: Fire) -> Outcome:
+    def _fire(self, fire: Fire) -> Invoked:
         tool, row = fire.tool, fire.in_flight.row
         assert row is not None
         identity = row.identity
         self.trace.asked[identity] = None
         if tool.name in _VALUES:
-            return Outcome(value=_own_value(tool, identity, self._fixture.at), invoked=True)
+            return Invoked(value=_own_value(tool, identity, self._fixture.at), invoked=True)
         recorded = self._recorded.get(identity)
         if recorded is not None:
             return self._try_again(tool, recorded)
         return self._miss(tool, row)
 
-    def _try_again(self, tool: Tool, recorded: CallRow) -> Outcome:
+    def _try_again(self, tool: Tool, recorded: CallRow) -> Invoked:
         """Handle another attempt at a recorded call: that would need the world."""
         if recorded.status is CallStatus.DONE:
             # This only happens if its result cannot be read any more.
             self._read(tool, recorded)
         raise Stopped
 
-    def _miss(self, tool: Tool, row: CallRow) -> Outcome:
+    def _miss(self, tool: Tool, row: CallRow) -> Invoked:
         args = values.decode_object(row.args_json)
         effectful = tool.replay_class.effectful
         with self._guard:
@@ -259,10 +259,10 @@ class ReplayStore(MemoryStore):
             answered = counterpart is not None or (not effectful and tool.name in self._answers)
             self._note(row.identity, args, effectful=effectful, answered=answered)
         if counterpart is not None:
-            return Outcome(value=self._read(tool, counterpart), invoked=True)
+            return Invoked(value=self._read(tool, counterpart), invoked=True)
         if answered:
             stored = tool.adopt_result(self._answers[tool.name])
-            return Outcome(value=tool.decode_result(stored), invoked=True)
+            return Invoked(value=tool.decode_result(stored), invoked=True)
         raise Stopped(_unsafe(row) if effectful else None)
 
     def _note(self, identity: CallIdentity, args: Any, *, effectful: bool, answered: bool) -> None:
@@ -425,7 +425,7 @@ _REACHES_OUT = frozenset(
 _one_program = threading.Lock()
 
 
-def _resume(program: Program, run_id: str, only: _OnlyLedger) -> None:
+def _resume(program: PlainProgram, run_id: str, only: _OnlyLedger) -> None:
     """Run a program in which nothing is real. Its threads do not know that they are replayed."""
     stand_in_here(only)
     with _one_program:

@@ -19,7 +19,7 @@ from nottwice.model.places import is_inside
 _BRANCH = re.compile(r"^/\[\d+\]/")
 
 
-class Visit(NamedTuple):
+class ReplayedVisit(NamedTuple):
     """One visit of one node."""
 
     node_id: str
@@ -52,7 +52,7 @@ class Visits:
             child_node(around(node, None), node.step) for graph in graphs for node in graph.nodes
         }
 
-    def around(self, node_id: str, checkpoint_id: str) -> Visit | None:
+    def around(self, node_id: str, checkpoint_id: str) -> ReplayedVisit | None:
         """Return the visit in which something was made, or None if it is in no node."""
         found = _BRANCH.match(node_id)
         branch = found[0] if found else ""
@@ -60,18 +60,18 @@ class Visits:
         number = checkpoint_id.removeprefix(f"{self._graph_id}/").partition("/")[0]
         if not inside or not number.isdigit():
             return None
-        return Visit(branch + max(inside, key=len), f"{self._graph_id}/{number}")
+        return ReplayedVisit(branch + max(inside, key=len), f"{self._graph_id}/{number}")
 
     def is_run_wide(self, checkpoint_id: str) -> bool:
         """Return whether something belongs to the whole run, like a model's calls."""
         return checkpoint_id == FIRST_CHECKPOINT
 
-    def among(self, places: Iterable[tuple[str, str]]) -> list[Visit]:
+    def among(self, places: Iterable[tuple[str, str]]) -> list[ReplayedVisit]:
         """Return the places that are visits themselves, not something inside one, in order."""
-        return [Visit(*place) for place in places if self.around(*place) == place]
+        return [ReplayedVisit(*place) for place in places if self.around(*place) == place]
 
 
-def is_past(visit: Visit, position: Position, graph: GraphDefinition) -> bool:
+def is_past(visit: ReplayedVisit, position: Position, graph: GraphDefinition) -> bool:
     """Return whether a visit was over when a checkpoint was saved."""
     begun = position.visits.get(visit.node_id, 0)
     if visit.number == begun:
