@@ -24,6 +24,13 @@ CLOCK_READS = {
     "datetime.datetime.today",
     "datetime.date.today",
 }
+# The seam for chance; a worker that takes any of several ready runs; and tests that draw samples.
+MAY_ROLL_DICE = (
+    PACKAGE + "engine/clock.py",
+    PACKAGE + "worker/choice.py",
+    PACKAGE + "testing/",
+    PACKAGE + "cli/",
+)
 # The one seam for time; and two places that deal with real child processes, where time is part of
 # what happens and no decision of the engine hangs on it: the testing room and the demo.
 MAY_READ_THE_CLOCK = (
@@ -163,6 +170,23 @@ def clock_reads(tree: Tree) -> Iterator[Finding]:
                         node.lineno,
                         f"{name} is used outside engine/clock.py",
                         "Take a clock as a parameter, or ask the driver to wait",
+                    )
+
+
+def dice(tree: Tree) -> Iterator[Finding]:
+    """Chance has one seam, too: what is decided by it can be repeated by a test."""
+    for path, module in modules(tree):
+        if path.startswith(MAY_ROLL_DICE):
+            continue
+        for node in ast.walk(module):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [one.name for one in node.names]
+                if "random" in (names if isinstance(node, ast.Import) else [node.module]):
+                    yield Finding(
+                        path,
+                        node.lineno,
+                        "decides by chance outside engine/clock.py",
+                        "Ask the clock: clock.random_unit()",
                     )
 
 
