@@ -357,7 +357,7 @@ def _graph_run(ledger: nt.Ledger, run_id: str) -> None:
 
 PROGRAM = """
 import sys
-from tests.engine import test_retention as here
+from tests.engine.upkeep import test_retention as here
 clock = here.FakeClock()
 clock.time += 500 * here.DAY
 store = here.SqliteStore(sys.argv[1], now=clock.now())
