@@ -21,7 +21,7 @@ from nottwice.engine.session import Scope, Session
 from nottwice.engine.stepping import steps
 from nottwice.engine.waits import stops
 from nottwice.engine.waits.cancelled import stop_if_cancelled
-from nottwice.errors import InvalidGraph, LedgerTampered, NottwiceError, RunBlocked, RunWaits
+from nottwice.errors import InvalidGraph, LedgerTampered, RunAborted, RunBlocked, RunWaits
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
 from nottwice.model.failure import Failure, is_ledger_trouble
@@ -31,7 +31,7 @@ from nottwice.model.graphs.mapping import nodes_at
 from nottwice.model.graphs.position import Position
 from nottwice.model.output_file import named_by_step
 from nottwice.model.records import frozen_record
-from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord
+from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus, StepRecord, Wait
 from nottwice.model.saving.checkpoint import Saved, pack, save
 from nottwice.model.saving.delta import Delta, diff, grown, of_keys
 from nottwice.model.saving.frozen import FrozenList, freeze
@@ -83,18 +83,17 @@ class HandedBack(Exception):
 
 
 @frozen_record(frozen=True, slots=True)
-class Landing:
-    """How far a run came: what stopped it, or, when it is finished, what it ended with.
+class Advanced:
+    """How a run was left: it waits, was aborted, is completed, or was handed back (``RUNNING``)."""
 
-    Neither: it was handed back on the way.
-    """
-
-    stop: NottwiceError | None = None
+    status: RunStatus
+    waits: tuple[Wait, ...] = ()
     state: Mapping[str, Any] | None = None
+    """What a completed run ended with, if that was just now."""
     version: int = 0
 
 
-def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Landing]:
+def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
     """Advance a run as far as it goes, and say how far that was.
 
     Durable: how far it came, when it returns. A node's own exception is raised after it was
@@ -104,8 +103,11 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Landing]:
     try:
         session = yield from ownership.claim(opening)
     except RunBlocked as blocked:
-        # A doubt that only a person can end, or somebody aborted it: nothing else has happened.
-        return Landing(blocked)
+        # A doubt that only a person can end, or a person aborted it: nothing else has happened.
+        if isinstance(blocked, RunAborted):
+            return Advanced(RunStatus.ABORTED)
+        left: RunRecord | None = yield _load(opening.run_id)
+        return Advanced(RunStatus.WAITING, () if left is None else left.waits)
     lost: InvalidGraph | None = None
     try:
         flight = yield from _board(session, plan)
@@ -115,7 +117,7 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Landing]:
             yield from _fly(flight)
     except HandedBack:
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
-        return Landing()
+        return Advanced(RunStatus.RUNNING)
     except LedgerTampered as found:
         if found.review_id is None:
             found = yield from tampered.hold(session, found, release=False)
@@ -124,8 +126,10 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Landing]:
     except Exception as error:
         failure = classify(error, effectful=False, now=session.clock.now())
         yield from _leave(session, error, failure)
-        if isinstance(error, RunBlocked | RunWaits) and (yield from _is_stopped(session)):
-            return Landing(error)
+        if isinstance(error, RunBlocked | RunWaits):
+            left = yield _load(session.run_id)
+            if left is not None and _is_stopped(left):
+                return Advanced(left.status, left.waits)
         raise
     except BaseException:
         # The process is being stopped: the run was interrupted, it has not failed.
@@ -137,7 +141,7 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Landing]:
         raise lost
     yield from _leave(session, None, None)
     assert flight.saved is not None
-    return Landing(None, flight.state, flight.saved.version)
+    return Advanced(RunStatus.COMPLETED, (), flight.state, flight.saved.version)
 
 
 def _lost(flight: Flight) -> InvalidGraph | None:
@@ -150,14 +154,17 @@ def _lost(flight: Flight) -> InvalidGraph | None:
     return None
 
 
-def _is_stopped(session: Session) -> Doing[bool]:
+def _load(run_id: str) -> Read:
+    return Read(lambda store: store.load_run(run_id))
+
+
+def _is_stopped(left: RunRecord) -> bool:
     """Whether the run was left with a reason to wait on record, or aborted.
 
     Some errors that block a run have no review, such as a new effect in a step that is finished:
     nothing will ever end them but other code, so the run has failed.
     """
-    left = yield Read(lambda store: store.load_run(session.run_id))
-    return left is not None and left.status in (RunStatus.WAITING, RunStatus.ABORTED)
+    return left.status in (RunStatus.WAITING, RunStatus.ABORTED)
 
 
 def _leave(

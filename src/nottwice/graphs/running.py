@@ -8,16 +8,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from nottwice.engine import ownership
-from nottwice.engine.advance import GraphCode, Landing, NodeCode, conduct
+from nottwice.engine.advance import Advanced, GraphCode, NodeCode, conduct
 from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.host import Host
 from nottwice.errors import (
     LedgerTampered,
-    RunAborted,
     UnknownRun,
     UsageError,
 )
@@ -45,7 +44,6 @@ from nottwice.model.run import (
     RunStatus,
     StepRecord,
     StepStatus,
-    Wait,
 )
 from nottwice.model.saving.cadence import Cadence
 from nottwice.model.saving.frozen import thaw
@@ -130,23 +128,22 @@ def running(host: Host, asked: Asked) -> Doing[Outcome[Any]]:
         yield Read(lambda store: check_unchanged(store, graph))
         was_ready = known is not None and (yield _can_go_on(known, clock.now()))
         try:
-            landing = yield from _advance(host, asked, known, begins)
+            left = yield from _advance(host, asked, known, begins)
         except ownership.Rebound:
             # It was migrated, or started by another version, since it was loaded. Load it again.
             continue
-        if isinstance(landing.stop, RunAborted):
+        if left.status is RunStatus.ABORTED:
             yield from _abort_children(host, run_id)
-        if landing.stop is None or isinstance(landing.stop, RunAborted):
+        if left.status is not RunStatus.WAITING:
             # Also if it was released: it could continue, but not here.
-            return (yield from _tell(graph, run_id, landing))
+            return (yield from _tell(graph, run_id, left))
         # If what arrived was not used, trying again immediately would not use it either.
-        waits: tuple[Wait, ...] = yield Read(lambda store: _waits(store, run_id))
-        in_vain = was_ready and known is not None and known.waits == waits
+        in_vain = was_ready and known is not None and known.waits == left.waits
         while in_vain or not (yield _is_ready(run_id, clock.now())):
-            left = deadline - clock.now()
-            if left <= 0:
+            rest = deadline - clock.now()
+            if rest <= 0:
                 return (yield from _tell(graph, run_id))
-            yield Pause(min(POLL_SECONDS, left))
+            yield Pause(min(POLL_SECONDS, rest))
             in_vain = False
 
 
@@ -185,15 +182,8 @@ def _is_ready(run_id: str, now: float) -> Read:
     return Read(lambda store: is_ready(store, run_id, now=now))
 
 
-class Left(NamedTuple):
-    """The status in which an advanced run was left."""
-
-    status: RunStatus
-    waits: tuple[Wait, ...] = ()
-
-
-def advancing(host: Host, asked: Asked) -> Doing[Left]:
-    """Advance an existing run as far as possible now, and return only the status it was left in.
+def advancing(host: Host, asked: Asked) -> Doing[Advanced]:
+    """Advance an existing run as far as possible now, and return only how it was left.
 
     For workers, which advance many runs and need no outcomes.
     """
@@ -206,24 +196,21 @@ def advancing(host: Host, asked: Asked) -> Doing[Left]:
         if known.status is RunStatus.ABORTED:
             yield from _abort_children(host, run_id)
         if known.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
-            return Left(known.status)
+            return Advanced(known.status)
         begins = yield from beginning(asked, known, now=host.clock.now())
         yield Read(lambda store: check_unchanged(store, asked.graph))
         try:
-            landing = yield from _advance(host, asked, known, begins)
+            left = yield from _advance(host, asked, known, begins)
         except ownership.Rebound:
             continue
-        if landing.stop is None:
-            return Left(RunStatus.RUNNING if landing.state is None else RunStatus.COMPLETED)
-        if isinstance(landing.stop, RunAborted):
+        if left.status is RunStatus.ABORTED:
             yield from _abort_children(host, run_id)
-            return Left(RunStatus.ABORTED)
-        return Left(RunStatus.WAITING, (yield Read(lambda store: _waits(store, run_id))))
+        return left
 
 
 def _advance(
     host: Host, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
-) -> Doing[Landing]:
+) -> Doing[Advanced]:
     """Drive the run as far as possible now."""
     graph = asked.graph
     if known is not None and known.origin is not None:
@@ -250,11 +237,6 @@ def _advance(
         first_state=values.decode_object(begins.input_json),
     )
     return (yield from conduct(opening, plan))
-
-
-def _waits(store: Store, run_id: str) -> tuple[Wait, ...]:
-    run = store.load_run(run_id)
-    return () if run is None else run.waits
 
 
 def _abort_children(host: Host, run_id: str) -> Doing[None]:
@@ -348,14 +330,12 @@ def outcome_of(store: Store, graph: Runnable | None, run_id: str) -> Outcome[Any
     return _outcome(graph, _look(store, graph, run_id, None))
 
 
-def _tell(
-    graph: Runnable | None, run_id: str, landing: Landing | None = None
-) -> Doing[Outcome[Any]]:
+def _tell(graph: Runnable | None, run_id: str, left: Advanced | None = None) -> Doing[Outcome[Any]]:
     """Like ``outcome_of``, as a generator. The driver of a finished run passes its final state.
 
     Only the read goes through the driver, because the state is built by user code.
     """
-    seen: _Seen = yield Read(lambda store: _look(store, graph, run_id, landing))
+    seen: _Seen = yield Read(lambda store: _look(store, graph, run_id, left))
     return _outcome(graph, seen)
 
 
@@ -370,7 +350,7 @@ class _Seen:
     nodes: tuple[NodeMark, ...]
 
 
-def _look(store: Store, graph: Runnable | None, run_id: str, landing: Landing | None) -> _Seen:
+def _look(store: Store, graph: Runnable | None, run_id: str, left: Advanced | None) -> _Seen:
     known = store.load_run(run_id)
     if known is None:
         raise UnknownRun(
@@ -379,8 +359,8 @@ def _look(store: Store, graph: Runnable | None, run_id: str, landing: Landing | 
     check_not_removed(known)
     if graph is not None:
         _check_name(graph, known)
-    if landing is not None and landing.state is not None:
-        plain, version = landing.state, landing.version
+    if left is not None and left.state is not None:
+        plain, version = left.state, left.version
     else:
         chain = store.checkpoint_chain(run_id)
         begun_with = known.given_input()

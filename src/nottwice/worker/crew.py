@@ -13,8 +13,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
+from nottwice.engine.advance import Advanced
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.graphs.running import Asked, Left, advancing
+from nottwice.graphs.running import Asked, advancing
 from nottwice.guard.ledger import Ledger
 from nottwice.model.records import frozen_record
 from nottwice.worker.choice import RunTask
@@ -25,7 +26,7 @@ class TaskReport:
     """The result of a task: how its run was left, or what was raised."""
 
     task: RunTask
-    left: Left | None = None
+    left: Advanced | None = None
     error: BaseException | None = None
 
 
