@@ -68,22 +68,22 @@ def a_visit_has_no_number(patch: pytest.MonkeyPatch) -> None:
 
 def a_resume_begins_at_the_input(patch: pytest.MonkeyPatch) -> None:
     def broken(session: Any, plan: advance.GraphCode) -> Any:
-        flight = advance.Flight(session, plan, dict(plan.first_state), position.start(plan.graph))
-        flight.save("/")
+        driven = advance.GraphRun(session, plan, dict(plan.first_state), position.start(plan.graph))
+        driven.save("/")
         yield from ()
-        return flight
+        return driven
 
-    patch.setattr(advance, "_board", broken)
+    patch.setattr(advance, "_resume", broken)
 
 
 def branches_share_what_they_change(patch: pytest.MonkeyPatch) -> None:
     whole = advance._overlaid
 
-    def broken(flight: advance.Flight, update: Any) -> Any:
+    def broken(driven: advance.GraphRun, update: Any) -> Any:
         everything: dict[str, Any] = {}
-        for branch in flight.position.branches:
+        for branch in driven.position.branches:
             everything.update(branch.update)
-        return whole(flight, {**everything, **update})
+        return whole(driven, {**everything, **update})
 
     patch.setattr(advance, "_overlaid", broken)
 
@@ -91,9 +91,9 @@ def branches_share_what_they_change(patch: pytest.MonkeyPatch) -> None:
 def branches_meet_twice(patch: pytest.MonkeyPatch) -> None:
     whole = advance._merged
 
-    def broken(flight: advance.Flight) -> dict[str, Any]:
-        merged = whole(flight)
-        append = flight.plan.graph.append
+    def broken(driven: advance.GraphRun) -> dict[str, Any]:
+        merged = whole(driven)
+        append = driven.plan.graph.append
         return {key: value * 2 if key in append else value for key, value in merged.items()}
 
     patch.setattr(advance, "_merged", broken)
@@ -102,9 +102,9 @@ def branches_meet_twice(patch: pytest.MonkeyPatch) -> None:
 def branches_meet_without_the_last(patch: pytest.MonkeyPatch) -> None:
     whole = advance._merged
 
-    def broken(flight: advance.Flight) -> dict[str, Any]:
-        flight.position = replace(flight.position, branches=flight.position.branches[:-1])
-        return whole(flight)
+    def broken(driven: advance.GraphRun) -> dict[str, Any]:
+        driven.position = replace(driven.position, branches=driven.position.branches[:-1])
+        return whole(driven)
 
     patch.setattr(advance, "_merged", broken)
 

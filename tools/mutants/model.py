@@ -48,8 +48,8 @@ MODEL: tuple[Mutant, ...] = (
     Mutant(
         name="a person's 'did not happen' is ignored",
         file="model/decision.py",
-        old=("        case Verdict.DID_NOT_HAPPEN:\n            return Action.NEW_ATTEMPT\n"),
-        new=("        case Verdict.DID_NOT_HAPPEN:\n            return Action.OPEN_REVIEW\n"),
+        old=("        case DoubtVerdict.DID_NOT_HAPPEN:\n            return Action.NEW_ATTEMPT\n"),
+        new=("        case DoubtVerdict.DID_NOT_HAPPEN:\n            return Action.OPEN_REVIEW\n"),
         tests=("tests/model/test_decision.py::test_an_effect_in_doubt_fires_only_with_a_licence",),
         why="The run asks the same question for ever.",
     ),

@@ -4,8 +4,8 @@ A turn has one reply, whatever the prompt says by the time it is resumed: asking
 other words, other arguments and a second effect. Two rows are made for it. The reservation says
 what the request may cost at most and is durable before the model is asked; another attempt, after a
 crash say, is counted in it. The reply, with what it took, is durable before any of its tools runs.
-Neither rides. A provider that cannot answer now makes the run wait; see ``outage.py``. Promises
-kept here: P67, P70.
+Neither stays pending. A provider that cannot answer now makes the run wait; see ``outage.py``.
+Promises kept here: P67, P70.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def ask_model(asking: ModelAsking) -> Doing[AnsweredTurn | None]:
 def _ask_until_answered(
     asking: ModelAsking, request: Request, raised: dict[str, float]
 ) -> Doing[dict[str, float] | None]:
-    """Reserve and ask, and again as long as that may help; the reply rides when it returns.
+    """Reserve and ask, and again as long as that may help; the reply is pending when it returns.
 
     None: the user has said something that is not in the question. Nothing is under way then.
     """

@@ -1,7 +1,7 @@
 """Advance a run of a graph: claim it, visit node after node, save where it is, give it up (D5, D6).
 
-This is the only loop. A node is a step; its end and the checkpoint that follows from it go aboard
-together and are durable with the next commit of the run, of whatever kind, so a node with one
+This is the only loop. A node is a step; its end and the checkpoint that follows from it are
+pending together and durable with the next commit of the run, of whatever kind, so a node with one
 effect costs the two commits of that effect. Whatever was not durable when the process died is
 done again from the last checkpoint, and every effect in it is answered by its receipt.
 Promises kept here: P28, P175.
@@ -110,11 +110,11 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
         return Advanced(RunStatus.WAITING, () if left is None else left.waits)
     lost: InvalidGraph | None = None
     try:
-        flight = yield from _board(session, plan)
+        driven = yield from _resume(session, plan)
         if session.found is not None and session.found.failure is not None:
-            lost = _lost(flight)
+            lost = _lost(driven)
         if lost is None:
-            yield from _fly(flight)
+            yield from _visit_all(driven)
     except HandedBack:
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
         return Advanced(RunStatus.RUNNING)
@@ -140,15 +140,15 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
         yield from ownership.put_back(session)
         raise lost
     yield from _leave(session, None, None)
-    assert flight.saved is not None
-    return Advanced(RunStatus.COMPLETED, (), flight.state, flight.saved.version)
+    assert driven.saved is not None
+    return Advanced(RunStatus.COMPLETED, (), driven.state, driven.saved.version)
 
 
-def _lost(flight: Flight) -> InvalidGraph | None:
+def _lost(driven: GraphRun) -> InvalidGraph | None:
     """The error of a run that is at a node which the code does not have any more."""
-    for name in nodes_at(flight.position):
+    for name in nodes_at(driven.position):
         try:
-            _node(flight, name)
+            _node(driven, name)
         except InvalidGraph as error:
             return error
     return None
@@ -179,7 +179,7 @@ def _leave(
     yield from ownership.leave(session, error, failure, status=status)
 
 
-class Flight:
+class GraphRun:
     """A run of a graph while it is driven: where it is, and what has been saved of that."""
 
     def __init__(
@@ -207,7 +207,7 @@ class Flight:
     def save(
         self, node_id: str, *, ends: StepRecord | None = None, changed: Delta | None = None
     ) -> None:
-        """Let a checkpoint ride, together with the end of the step that led to it.
+        """Add a checkpoint to the pending writes, together with the end of the step before it.
 
         ``changed``: what changed in the state, where that is known; a state of megabytes need not
         be compared with itself then.
@@ -220,8 +220,8 @@ class Flight:
         alone = not self.position.branches
         if self.session.cadence.is_on_exit and self.saved is not None:
             if alone and pending.has_checkpoint(self.saved.version):
-                # Nobody needs the one before any more, and it takes its seat. Not while there are
-                # branches: another one's commit may be on its way with the one before in it.
+                # The one before is not needed any more, and is replaced. Not while there are
+                # branches: the commit of another one may be writing the one before.
                 self.saved, self._image = self._base
                 changed = None
             else:
@@ -237,38 +237,38 @@ class Flight:
         )
         self._image = image
         pending.add_checkpoint(record, ends=ends)
-        # On exit, what rides may still give its seat to another version, and is no foundation.
+        # On exit, a pending version may still be replaced by another one: no foundation.
         may_pack = not self.session.cadence.is_on_exit and not pending.is_under_way
         packed = pack(self.saved) if may_pack else None
         if packed is not None and pending.rewrite(packed[0]):
             self.saved = packed[1]
 
 
-def _board(session: Session, plan: GraphCode) -> Doing[Flight]:
+def _resume(session: Session, plan: GraphCode) -> Doing[GraphRun]:
     """Find out where the run is; a run without a checkpoint is at its beginning."""
     chain: list[CheckpointRecord] = []
     if session.found is not None:
         chain = yield Read(lambda store: store.checkpoint_chain(session.run_id))
     if not chain:
-        flight = Flight(session, plan, plan.first_state, positions.start(plan.graph))
-        flight.save(ROOT_NODE)
-        return flight
+        driven = GraphRun(session, plan, plan.first_state, positions.start(plan.graph))
+        driven.save(ROOT_NODE)
+        return driven
     image, saved = resume_image(chain)
-    flight = Flight(session, plan, image["state"], Position.from_plain(image["position"]))
-    flight.loaded(saved, {**image, "state": flight.state})
-    return flight
+    driven = GraphRun(session, plan, image["state"], Position.from_plain(image["position"]))
+    driven.loaded(saved, {**image, "state": driven.state})
+    return driven
 
 
-def _fly(flight: Flight) -> Doing[None]:
-    while flight.position.node is not None:
-        yield from _stop_if_told(flight.session)
-        if flight.position.branches:
-            yield from _visit_branches(flight)
+def _visit_all(driven: GraphRun) -> Doing[None]:
+    while driven.position.node is not None:
+        yield from _stop_if_told(driven.session)
+        if driven.position.branches:
+            yield from _visit_branches(driven)
         else:
-            yield from _visit_next(flight)
-        if flight.position.node is not None:
+            yield from _visit_next(driven)
+        if driven.position.node is not None:
             # What the last node leaves is written together with the end of the run.
-            yield from flight.session.flush_if_heavy()
+            yield from driven.session.flush_if_heavy()
 
 
 def _stop_if_told(session: Session) -> Doing[None]:
@@ -278,31 +278,31 @@ def _stop_if_told(session: Session) -> Doing[None]:
     yield from stop_if_cancelled(session)
 
 
-def _visit_next(flight: Flight) -> Doing[None]:
-    graph, position = flight.plan.graph, flight.position
-    node = _node(flight, position.node)
-    scope, ending = yield from _visit(flight, flight.scope(node), node, position.visit(node))
+def _visit_next(driven: GraphRun) -> Doing[None]:
+    graph, position = driven.plan.graph, driven.position
+    node = _node(driven, position.node)
+    scope, ending = yield from _visit(driven, driven.scope(node), node, position.visit(node))
     try:
         after = positions.move(graph, position, node, ending.choice)
     except InvalidGraph as error:
-        yield from _fail(flight, scope, error)
+        yield from _fail(driven, scope, error)
         raise
-    step = yield from steps.ended(scope, None, output_file=_output_file(ending, flight.state))
-    changed = _changed(flight.state, ending)
-    flight.state = _updated(flight.state, ending)
-    flight.position = after
-    flight.save(node.name, ends=step, changed=changed)
+    step = yield from steps.ended(scope, None, output_file=_output_file(ending, driven.state))
+    changed = _changed(driven.state, ending)
+    driven.state = _updated(driven.state, ending)
+    driven.position = after
+    driven.save(node.name, ends=step, changed=changed)
 
 
 def _visit(
-    flight: Flight,
+    driven: GraphRun,
     scope: Scope,
     node: Node,
     visit: int,
     state: Mapping[str, Any] | None = None,
 ) -> Doing[tuple[Scope, Ending]]:
     """Run one node. One that waits or is interrupted stays in progress; a failed one is marked."""
-    code, seen = flight.plan.code[node.name], flight.state if state is None else state
+    code, seen = driven.plan.code[node.name], driven.state if state is None else state
     opened = yield from steps.open_step(scope, node.step, visit)
     handed = code.hand_out(seen)
     outcome: Invoked = yield Visit(code.function, code.is_async, handed, opened)
@@ -315,7 +315,7 @@ def _visit(
         raise
     except Exception as error:
         if not is_ledger_trouble(error):
-            yield from _fail(flight, opened, error)
+            yield from _fail(driven, opened, error)
         raise
 
 
@@ -323,15 +323,15 @@ def _output_file(ending: Ending, state: Mapping[str, Any]) -> str | None:
     return named_by_step(ending.changes, ending.additions, state)
 
 
-def _fail(flight: Flight, scope: Scope, error: Exception) -> Doing[None]:
-    failure = classify(error, effectful=False, now=flight.session.clock.now())
+def _fail(driven: GraphRun, scope: Scope, error: Exception) -> Doing[None]:
+    failure = classify(error, effectful=False, now=driven.session.clock.now())
     yield from steps.close_step(scope, failure)
 
 
-def _visit_branches(flight: Flight) -> Doing[None]:
+def _visit_branches(driven: GraphRun) -> Doing[None]:
     """Run all branches to where they meet; each keeps what it has, whatever its siblings do."""
-    before = flight.position
-    doings = tuple(_branch(flight, index) for index in range(len(before.branches)))
+    before = driven.position
+    doings = tuple(_branch(driven, index) for index in range(len(before.branches)))
     outcomes: list[Invoked] = yield Together(doings)
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     if errors:
@@ -340,48 +340,48 @@ def _visit_branches(flight: Flight) -> Doing[None]:
         for other in errors[1:]:
             errors[0].add_note(f"Another branch ended with {type(other).__name__}: {other}")
         raise errors[0]
-    update = _merged(flight)
-    node_id = flight.position.node or ROOT_NODE
-    flight.state = _overlaid(flight, update)
-    flight.position = positions.join(flight.plan.graph, flight.position)
-    flight.save(node_id)
+    update = _merged(driven)
+    node_id = driven.position.node or ROOT_NODE
+    driven.state = _overlaid(driven, update)
+    driven.position = positions.join(driven.plan.graph, driven.position)
+    driven.save(node_id)
 
 
-def _branch(flight: Flight, index: int) -> Doing[None]:
-    while (name := flight.position.branches[index].node) is not None:
-        yield from _stop_if_told(flight.session)
-        node = _node(flight, name)
-        update = flight.position.branches[index].update
-        seen = _overlaid(flight, update)
-        visit = flight.position.visit(node, index=index)
-        scope, ending = yield from _visit(flight, flight.scope(node, index), node, visit, seen)
+def _branch(driven: GraphRun, index: int) -> Doing[None]:
+    while (name := driven.position.branches[index].node) is not None:
+        yield from _stop_if_told(driven.session)
+        node = _node(driven, name)
+        update = driven.position.branches[index].update
+        seen = _overlaid(driven, update)
+        visit = driven.position.visit(node, index=index)
+        scope, ending = yield from _visit(driven, driven.scope(node, index), node, visit, seen)
         added = {key: [*update.get(key, ()), *items] for key, items in ending.additions.items()}
         update = {**update, **ending.changes, **added}
         try:
             # Siblings move meanwhile, so this only tells whether there is a way.
-            _moved(flight, node, ending.choice, index, update)
+            _moved(driven, node, ending.choice, index, update)
         except InvalidGraph as error:
-            yield from _fail(flight, scope, error)
+            yield from _fail(driven, scope, error)
             raise
         step = yield from steps.ended(scope, None, output_file=_output_file(ending, seen))
-        with flight.guard:
-            flight.position = _moved(flight, node, ending.choice, index, update)
+        with driven.guard:
+            driven.position = _moved(driven, node, ending.choice, index, update)
             # The branch keeps what it changed in the position.
-            flight.save(scope.node_id, ends=step, changed={})
-        yield from flight.session.flush_if_heavy()
+            driven.save(scope.node_id, ends=step, changed={})
+        yield from driven.session.flush_if_heavy()
 
 
 def _moved(
-    flight: Flight, node: Node, choice: str | None, index: int, update: Mapping[str, Any]
+    driven: GraphRun, node: Node, choice: str | None, index: int, update: Mapping[str, Any]
 ) -> Position:
-    graph, position = flight.plan.graph, flight.position
+    graph, position = driven.plan.graph, driven.position
     return positions.move_branch(graph, position, node, choice, index=index, update=update)
 
 
-def _merged(flight: Flight) -> dict[str, Any]:
+def _merged(driven: GraphRun) -> dict[str, Any]:
     """What the branches changed, together: additions add up, and no two may change one thing."""
-    graph, merged = flight.plan.graph, dict[str, Any]()
-    for branch in flight.position.branches:
+    graph, merged = driven.plan.graph, dict[str, Any]()
+    for branch in driven.position.branches:
         for key, value in branch.update.items():
             if key in graph.append:
                 merged[key] = [*merged.get(key, ()), *value]
@@ -397,12 +397,12 @@ def _merged(flight: Flight) -> dict[str, Any]:
     return merged
 
 
-def _overlaid(flight: Flight, update: Mapping[str, Any]) -> dict[str, Any]:
+def _overlaid(driven: GraphRun, update: Mapping[str, Any]) -> dict[str, Any]:
     """The state with what branches changed; what is added to lists comes after what is there."""
-    append = flight.plan.graph.append
+    append = driven.plan.graph.append
     added = {key: update[key] for key in update if key in append}
     changed = {key: freeze(value) for key, value in update.items()}
-    return {**flight.state, **changed, **_longer(flight.state, added)}
+    return {**driven.state, **changed, **_longer(driven.state, added)}
 
 
 def _updated(state: Mapping[str, Any], ending: Ending) -> dict[str, Any]:
@@ -432,13 +432,13 @@ def _changed(state: Mapping[str, Any], ending: Ending) -> Delta:
     )
 
 
-def _node(flight: Flight, name: str | None) -> Node:
-    node = flight.plan.graph.node(name or "")
+def _node(driven: GraphRun, name: str | None) -> Node:
+    node = driven.plan.graph.node(name or "")
     if node is None:
         raise InvalidGraph(
-            f"Run {flight.session.run_id!r} is at node {name!r}, which graph "
-            f"{flight.plan.graph.graph_id!r} does not have. Nothing was done. Deploy the code that "
-            f"the run began with ({flight.plan.graph_id})."
+            f"Run {driven.session.run_id!r} is at node {name!r}, which graph "
+            f"{driven.plan.graph.graph_id!r} does not have. Nothing was done. Deploy the code that "
+            f"the run began with ({driven.plan.graph_id})."
         )
     return node
 

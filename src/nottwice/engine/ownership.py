@@ -312,7 +312,7 @@ def leave(
 ) -> Doing[None]:
     """Leave a run: give it up now, or when the last attempt that still runs has ended.
 
-    Durable: everything that rides, when it returns.
+    Durable: all pending writes, when it returns.
     """
 
     def give_up() -> Doing[None]:
@@ -335,7 +335,7 @@ def release(
     status: RunStatus | None = None,
     failure: Failure | None = None,
 ) -> Doing[None]:
-    """Give the run up, with its last status and everything that rides.
+    """Give the run up, with its last status and all pending writes.
 
     Durable: when it returns.
     """

@@ -1,10 +1,10 @@
 """Values that a resume must see again: ``nt.now``, ``nt.random``, ``nt.recorded`` and so on (L7).
 
 Code that reads a clock or a die gets another answer after a crash, and then asks for other effects
-than the ledger holds. These answers are recorded like the result of any pure tool, and ride with
+than the ledger holds. These answers are recorded like the result of any pure tool, and written with
 the next commit. Inside a step the n-th one is the n-th one again; outside of steps nothing counts
 behind the user's back, so there each needs a label. What is asked with ``nt.recorded`` may cost
-money, so its answer does not ride: it is durable before it is returned.
+money, so its answer does not stay pending: it is durable before it is returned.
 Promises kept here: P27, P151.
 """
 

@@ -4,8 +4,8 @@ Promises kept here: P11 (no effect without a durable intent that names attempt a
 every attempt), P12 (an outcome that was seen is recorded or left as evidence, never dropped),
 P13 (a failure is classed before anything is tried again).
 
-In steady state an effectful call costs two durable commits: the intent, and the result. What
-rides (steps, pure results) goes along with them and is durable before the effect.
+In steady state an effectful call costs two durable commits: the intent, and the result. Pending
+writes (steps, pure results) are written with them and durable before the effect.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
     waits = (stops.wait_for(wanted),)
     update = RunUpdate(RunStatus.WAITING, now, waits=waits, release=release)
     session.note_review()
-    # Nothing rides along: it would be built upon what is not believed.
+    # Pending writes are left out: they would be built upon what is not believed.
     run_id, fence = session.run_id, session.fence
     yield Write(Commit(workflow_id=run_id, fence=fence, reviews=writes, run=update))
     session.say("ask a person", wanted.identity, f"review={wanted.review_id}")

@@ -49,7 +49,7 @@ SPAWN = "nottwice.spawn"
 
 
 def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
-    """Enter a step. Its mark ``in_progress`` rides, so it is durable before its first effect.
+    """Enter a step. Its mark ``in_progress`` is pending, and durable before its first effect.
 
     Durable: the mark, when it returns, if the run's ``checkpoints`` ask for that (P152).
     """
@@ -88,7 +88,7 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
 
 
 def close_step(scope: Scope, failure: Failure | None) -> Doing[None]:
-    """Leave a step: ``done``, or ``failed`` with the error. The mark rides."""
+    """Leave a step: ``done``, or ``failed`` with the error. The mark is pending."""
     session, state = scope.session, scope.steps[0]
     if state.finished:
         return
@@ -99,7 +99,7 @@ def close_step(scope: Scope, failure: Failure | None) -> Doing[None]:
 def ended(
     scope: Scope, failure: Failure | None, *, output_file: str | None = None
 ) -> Doing[StepRecord]:
-    """The mark of a step that is over, not yet aboard: a graph sends its checkpoint along."""
+    """The mark of a step that is over, not pending yet: a graph adds its checkpoint."""
     session, state = scope.session, scope.steps[0]
     if failure is None:
         scope.session.stops.raise_if_stopped(scope.node_id)
