@@ -87,6 +87,11 @@ class AnthropicThoughts:
             )
 
 
+def new_thoughts() -> AnthropicThoughts:
+    """A memory for a new server: nothing was spoken yet."""
+    return AnthropicThoughts()
+
+
 def binds_thinking(model: str) -> bool:
     """Whether a model takes a thought back only where nothing before it has changed."""
     found = _VERSION.match(model)

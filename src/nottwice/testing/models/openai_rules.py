@@ -81,6 +81,11 @@ class OpenaiThoughts:
             )
 
 
+def new_thoughts() -> OpenaiThoughts:
+    """A memory for a new server: nothing was spoken yet."""
+    return OpenaiThoughts()
+
+
 def check_headers(headers: dict[str, str]) -> None:
     """The key that every request needs."""
     if not headers.get("authorization", "").startswith("Bearer "):

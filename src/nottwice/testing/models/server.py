@@ -45,7 +45,7 @@ class Models:
         self.faults: list[dict[str, Any]] = []
         self.seen: list[dict[str, Any]] = []
         self.cache = PrefixCache()
-        self.thoughts = {path: api.Thoughts() for path, api in APIS.items()}
+        self.thoughts = {path: api.new_thoughts() for path, api in APIS.items()}
 
     def tell(self, order: dict[str, Any]) -> Any:
         """Carry out what the test says."""
