@@ -36,7 +36,8 @@ GRAVE = Mutant(
 def test_every_mutant_still_fits_the_tree(mutant: Mutant) -> None:
     assert mutant.flaws() == []
     text = (ROOT / mutant.path).read_text(encoding="utf-8")
-    compile(mutant.applied(text), mutant.path, "exec")
+    if mutant.file.endswith(".py"):
+        compile(mutant.applied(text), mutant.path, "exec")
 
 
 def test_there_are_enough_in_every_room_and_no_name_is_used_twice() -> None:

@@ -6,19 +6,27 @@ That the answers which follow are those of the SQL stores is in `test_agreement.
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
+import subprocess
+import sys
+
+import pytest
 
 from nottwice.store.base import StoreBase
 from nottwice.store.interface import Store
-from nottwice.testing.conformance import StoreConformance
-from tests.store.own_store import FolderStore
+from tests.tidy.source import ROOT
 
 
-class TestOwnStore(StoreConformance):
-    """The whole suite, with real processes, against a store of sixty lines (P217)."""
-
-    def open_store(self, place: Path, now: float) -> Store:
-        return FolderStore(place / "ledger", now=now)
+@pytest.mark.slow
+def test_a_store_of_sixty_lines_keeps_every_claim_of_the_suite() -> None:
+    """P217."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.store.own_claims"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_all_but_a_few_primitives_follow() -> None:

@@ -79,7 +79,7 @@ STORE: tuple[Mutant, ...] = (
     Mutant(
         name="new effects are not held back by open reviews (memory, JSON files)",
         file="store/rules.py",
-        old=("    if commit.unless_blocked:\n        waiting"),
+        old=("    if commit.unless_blocked and data.reviews:\n        waiting"),
         new=("    if commit.unless_blocked is None:\n        waiting"),
         tests=(
             "tests/store/test_conformance.py"
@@ -108,7 +108,7 @@ STORE: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a run that is under way can be removed",
-        file="store/interface.py",
+        file="store/rules.py",
         old="    if known is None or known.status in (RunStatus.RUNNING, RunStatus.WAITING):\n",
         new="    if known is None:\n",
         tests=(

@@ -3,6 +3,7 @@
 A store of one's own derives from :class:`StoreBase` and says how a commit becomes durable, which
 records there are, and who is alive. All other methods of ``Store`` follow, also those that later
 versions of nottwice will ask for. A store that has a quicker way to an answer overrides the method.
+Promise kept here: P217.
 """
 
 from __future__ import annotations

@@ -73,8 +73,9 @@ def _columns() -> dict[str, str]:
         found[f":{table.name}"] = ", ".join(f":{name}" for name in names)
         found[f"?{table.name}"] = ", ".join(f"?{name}" for name in names)
         found[f"excluded.{table.name}"] = ", ".join(f"{name} = excluded.{name}" for name in names)
-        for alias in (table.name[0], "t"):
-            found[f"{alias}.{table.name}"] = ", ".join(f"{alias}.{name}" for name in names)
+        # Where a statement needs an alias, it is the first letter of the table.
+        alias = table.name[0]
+        found[f"{alias}.{table.name}"] = ", ".join(f"{alias}.{name}" for name in names)
     return found
 
 

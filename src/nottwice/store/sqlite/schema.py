@@ -3,7 +3,7 @@
 A file is judged before anything is written to it, and by more than its version number: other
 programs number their schemas, too. The schema goes forward by numbered SQL files, each in a
 transaction of its own, so a process that dies in between leaves a whole older schema behind.
-Promises kept here: P48, P218.
+Promises kept here: P48, P218, P219.
 """
 
 from __future__ import annotations
