@@ -6,10 +6,12 @@ Promise kept here: P214.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nottwice.agent.messages import Message, Role
+from nottwice.agent.hearing import MESSAGE
+from nottwice.agent.messages import Message, Role, described, from_payload
 from nottwice.agent.state import Cost, RunState
 from nottwice.agent.workers import costed
 from nottwice.cli.output import safe, shorten, show_line
@@ -70,9 +72,15 @@ def _cost_text(cost: Cost) -> str:
     return f"{usd}, {cost.tokens:,} tokens in {cost.requests} requests"
 
 
-def show_conversation(state: RunState, *, limit: int | None, whole: str) -> None:
-    """What was said, called and answered, in the words of `nottwice run`; the last part of it."""
+def show_conversation(
+    state: RunState, unanswered: Iterable[str] = (), *, limit: int | None, whole: str
+) -> None:
+    """What was said, called and answered, in the words of `nottwice run`; the last part of it.
+
+    ``unanswered``: what the user has said to the run that its state does not know yet.
+    """
     lines = list(_lines(state))
+    lines += [("hear", f"{text} (no model was asked about it yet)", "bold") for text in unanswered]
     left_out = 0 if limit is None else max(0, len(lines) - limit)
     show_line("Conversation", style="bold")
     if left_out:
@@ -82,6 +90,19 @@ def show_conversation(state: RunState, *, limit: int | None, whole: str) -> None
         show_line(line, style=style)
     if not lines:
         show_line("  Nothing was said yet.")
+
+
+def unanswered_messages(store: Store, run_id: str, state: RunState) -> list[str]:
+    """What the user has said to a run and no model has answered, because the run waits, say."""
+    known = Counter(described(message) for message in state.heard)
+    found: list[str] = []
+    for event in store.events(run_id, MESSAGE):
+        text = described(from_payload(values.decode(event.json)))
+        if known[text]:
+            known[text] -= 1
+        else:
+            found.append(text)
+    return found
 
 
 def _lines(state: RunState) -> Iterator[tuple[str, str, str | None]]:

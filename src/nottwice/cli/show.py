@@ -7,7 +7,13 @@ from collections.abc import Iterator
 import click
 
 from nottwice.agent.state import RunState
-from nottwice.cli.agent_view import agent_document, agent_facts, agent_state, show_conversation
+from nottwice.cli.agent_view import (
+    agent_document,
+    agent_facts,
+    agent_state,
+    show_conversation,
+    unanswered_messages,
+)
 from nottwice.cli.deployed import named_ledger
 from nottwice.cli.documents import details_document, outcome_of
 from nottwice.cli.graph_documents import graph_parts
@@ -94,7 +100,8 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
         show_line()
         if agent is not None:
             whole = settings.command("show --all", run.workflow_id)
-            show_conversation(agent, limit=None if show_all else limit, whole=whole)
+            said = unanswered_messages(ledger.store, run.workflow_id, agent)
+            show_conversation(agent, said, limit=None if show_all else limit, whole=whole)
             show_line()
         elif details.nodes:
             _show_nodes(details)
