@@ -14,7 +14,7 @@ from nottwice.cli.agent_view import agent_document, read_state
 from nottwice.cli.deployed import ledger_for, need_app
 from nottwice.cli.graph_documents import standing_document
 from nottwice.cli.output import safe, show_json, show_line
-from nottwice.cli.run import Errand, advance, interrupted, tell, what_to_type
+from nottwice.cli.run import WAITS, Errand, advance, interrupted, tell, what_to_type
 from nottwice.cli.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.views import find_run, stand
 from nottwice.errors import UsageError
@@ -50,8 +50,9 @@ def talk(
 
     With a MESSAGE it is said once: the same line again is the same message until something else was
     said. Without one every line that you type, or that stdin holds, is a message of its own; an
-    empty line is none, and the end of the input (Ctrl-D) ends the talk. A run that had ended
-    continues, in the newest version of its agent that the app has.
+    empty line is none, and the end of the input (Ctrl-D) ends the talk. A run that waits ends it,
+    too, if you type; what stdin holds is said to the end. A run that had ended continues, in the
+    newest version of its agent that the app has.
 
     What the agent does meanwhile goes to stderr. Needs your agents, as `nottwice run` does.
 
@@ -91,7 +92,8 @@ def talk(
             except (KeyboardInterrupt, SystemExit) as stop:
                 context.exit(interrupted(errand, stop, settings))
             exit_code = _answer(ledger, whole_id, settings)
-            if exit_code:
+            if exit_code and (exit_code != WAITS or sys.stdin.isatty()):
+                # What stdin holds is said to the end, also to a run that waits meanwhile.
                 break
     context.exit(exit_code)
 
