@@ -40,7 +40,7 @@ def test_a_rejected_file_is_left_out_once_the_user_has_said_something_else(
     assert "Forget the scan." in asked
     assert f"The file scan.png belongs here, and {NOT_SHOWN}" in asked
     assert seeing.run("r", message="And now?", store=store).state.answer == "Two."
-    good: list[str | nt.File] = ["This one.", picture(tmp_path, "cat.png", GOOD)]
+    good: Any = ["This one.", picture(tmp_path, "cat.png", GOOD)]
     assert seeing.run("r", message=good, store=store).state.answer == "Three."
     assert "base64" in str(fake_models.requests[-1].body)
     assert [one.status for one in fake_models.requests] == [400, 400, 200, 200, 200]

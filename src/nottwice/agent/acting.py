@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from nottwice.agent import gone as gone_tools
-from nottwice.agent import own_tools, receipts, telling, wording
+from nottwice.agent import handing, own_tools, receipts, telling, wording
 from nottwice.agent.files import files_in
 from nottwice.agent.gone import Gone
 from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
@@ -241,9 +241,11 @@ def _doing(one: Act) -> Doing[Receipt[Any] | Outcome[Any]]:
 def _spawning(one: Act) -> Doing[Outcome[Any]]:
     assert one.offered is not None
     assert one.offered.worker is not None
+    place = _place_of(one.scope, one.offered, one.call)
+    yield from handing.admit(place, one.offered.worker, one.call)
     return (
         yield from spawning(
-            _place_of(one.scope, one.offered, one.call),
+            place,
             one.offered.worker,
             {"goal": one.call.arguments["goal"]},
             None,

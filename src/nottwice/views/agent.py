@@ -6,9 +6,12 @@ Promise kept here: P214.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from nottwice.agent.hearing import MESSAGE
+from nottwice.agent.messages import described, from_payload
 from nottwice.agent.state import RunState
 from nottwice.agent.workers import costed
 from nottwice.engine.upkeep.history import load_whole
@@ -39,6 +42,9 @@ class AgentView:
         "`unanswered_usd` and so on",
     ]
     conversation: Annotated[list[Any], "everything that was said, as plain data, oldest first"]
+    unanswered: Annotated[
+        list[str], "what the user has said since, about which no model was asked yet"
+    ]
     state: RunState
     """The same as the agent's own record, with typed messages."""
 
@@ -73,5 +79,19 @@ def agent_view(store: Store, run_id: str, plain: Mapping[str, Any]) -> AgentView
             "with_workers": dataclasses.asdict(state.spent.with_workers),
         },
         conversation=[thaw(dict(message)) for message in state.plain["transcript"]],
+        unanswered=_unanswered(store, run_id, state),
         state=state,
     )
+
+
+def _unanswered(store: Store, run_id: str, state: RunState) -> list[str]:
+    """What the user has said to a run and its state does not have, because the run waits, say."""
+    known = Counter(described(message) for message in state.heard)
+    found: list[str] = []
+    for event in store.events(run_id, MESSAGE):
+        text = described(from_payload(values.decode(event.json)))
+        if known[text]:
+            known[text] -= 1
+        else:
+            found.append(text)
+    return found

@@ -127,11 +127,28 @@ def test_a_person_at_a_terminal_gets_a_prompt_and_answers(place: Workplace) -> N
 
 
 def test_a_run_that_waits_for_a_person_says_so_and_ends_the_talk(place: Workplace) -> None:
-    ended = nottwice(place, "talk", "t-1", "--quiet", stdin="pay it\nand then?\n")
-    assert ended.returncode == 3
+    ended = place.terminal(
+        "nottwice talk t-1 --quiet --app talker.py:app",
+        ("> ", "pay it"),
+    )
+    assert ended.exit_code == 3
     assert "waits for" in ended.stdout
     assert "Next: nottwice decide" in ended.stdout
-    assert "and then?" not in nottwice(place, "show", "t-1").stdout
+
+
+def test_all_that_stdin_holds_is_said_to_a_run_that_waits(place: Workplace) -> None:
+    ended = nottwice(place, "talk", "t-1", "--quiet", stdin="pay it\nand then?\nand again\n")
+    assert ended.returncode == 3
+    assert "waits for" in ended.stdout
+    with nt.open(str(place.folder / "agent.db")) as ledger:
+        events = ledger.store.events("t-1", "message")
+    assert [json.loads(one.json)["text"] for one in events[1:]] == [
+        "pay it",
+        "and then?",
+        "and again",
+    ]
+    heard = [line for line in nottwice(place, "show", "t-1").stdout.splitlines() if "hear" in line]
+    assert [line.split()[1:3] for line in heard[-2:]] == [["and", "then?"], ["and", "again"]]
 
 
 def test_a_message_to_a_run_that_is_driven_elsewhere_is_on_record(place: Workplace) -> None:

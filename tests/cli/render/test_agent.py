@@ -88,6 +88,25 @@ def test_an_agent_that_has_said_nothing_yet_is_shown(tmp_path: Path) -> None:
     assert "  Nothing was said yet." in lines
 
 
+def test_what_was_said_to_a_run_in_an_outage_is_shown(tmp_path: Path) -> None:
+    def away(request: Any) -> Any:
+        raise nt.Retryable("overloaded", retry_after=600)
+
+    path = str(tmp_path / "agent.db")
+    provider = nt.providers.scripted(away)
+    agent = nt.Agent("triage", version="1.0.0", provider=provider, retry=nt.RetryPolicy(attempts=1))
+    assert agent.run("ticket-7", goal="close it", store=path).status == "waiting"
+    for words in ("are you there?", "hello?"):
+        assert agent.run("ticket-7", message=words, store=path).status == "waiting"
+    lines = shown("--store", path)
+    assert "  Nothing was said yet." not in lines
+    heard = [line.strip() for line in lines if line.strip().startswith("hear")]
+    assert heard == [
+        "hear    are you there? (no model was asked about it yet)",
+        "hear    hello? (no model was asked about it yet)",
+    ]
+
+
 @nt.tool("unsafe_on_replay", name="view_pay_out", approve=True)
 def view_pay_out(cents: int) -> str:
     """Pay."""

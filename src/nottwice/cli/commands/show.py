@@ -80,7 +80,7 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
     show_line()
     if details.agent is not None:
         whole = commands.command("show --all", name)
-        show_conversation(details.agent.state, limit=None if show_all else limit, whole=whole)
+        show_conversation(details.agent, limit=None if show_all else limit, whole=whole)
         show_line()
     elif details.nodes:
         _show_nodes(details)

@@ -14,6 +14,7 @@ from nottwice.cli.inputs.options import quiet_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line
 from nottwice.cli.running.errand import (
+    WAITS,
     Errand,
     advance,
     exit_code,
@@ -60,8 +61,9 @@ def talk(
 
     With a MESSAGE it is said once: the same command again is the same message until something else
     was said. Without a MESSAGE every line that you type, or that stdin holds, is a message of its
-    own; empty lines are skipped, and the end of the input (Ctrl-D) ends the talk. A run that had
-    ended continues, in the newest version of its agent that the app has.
+    own; empty lines are skipped, and the end of the input (Ctrl-D) ends the talk. A run that waits
+    ends it, too, if you type; what stdin holds is said to the end. A run that had ended continues,
+    in the newest version of its agent that the app has.
 
     What the agent does goes to stderr. Needs your agents, as `nottwice run` does.
 
@@ -98,7 +100,8 @@ def talk(
             )
             advance(errand, settings)
             code = _answer(ledger, whole_id, settings)
-            if code:
+            if code and (code != WAITS or sys.stdin.isatty()):
+                # What stdin holds is said to the end, also to a run that waits.
                 break
     context.exit(code)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from nottwice.agent.messages import Message, Role
 from nottwice.agent.state import Cost, RunState
 from nottwice.cli.render.output import show_line
+from nottwice.views.agent import AgentView
 from nottwice.views.text import safe, shorten
 
 MOST_CHARACTERS = 400
@@ -45,9 +46,15 @@ def _cost_text(cost: Cost) -> str:
     return f"{usd}, {cost.tokens:,} tokens in {cost.requests} requests"
 
 
-def show_conversation(state: RunState, *, limit: int | None, whole: str) -> None:
+def show_conversation(agent: AgentView, *, limit: int | None, whole: str) -> None:
     """What was said, called and answered, as `nottwice run` prints it; the last part of it."""
-    lines = list(_lines(state))
+    lines = [
+        *_lines(agent.state),
+        *(
+            ("hear", f"{text} (no model was asked about it yet)", "bold")
+            for text in agent.unanswered
+        ),
+    ]
     left_out = 0 if limit is None else max(0, len(lines) - limit)
     show_line("Conversation", style="bold")
     if left_out:

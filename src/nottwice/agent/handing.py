@@ -1,0 +1,44 @@
+"""May an agent hand a task to a worker? The policies are asked, by the worker's name.
+
+A worker is called like a tool, so a policy that lists what may be called lists workers, too. It is
+asked once, before the worker's run begins, and never about one that has begun. What the worker
+itself calls is asked about in its own run. Promise kept here: P237.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from nottwice.agent.messages import ToolCall
+from nottwice.engine.asks import Doing
+from nottwice.engine.calls.dispatch import perform
+from nottwice.engine.session import Scope
+from nottwice.graphs.children import child_identity, child_run_id
+from nottwice.graphs.declare import Graph
+from nottwice.graphs.running import load
+from nottwice.guard.recorded import own_tool, request_for
+from nottwice.model.tool import Tool
+
+
+def admit(place: Scope, worker: Graph[Any], call: ToolCall) -> Doing[None]:
+    """Ask the policies of the run; raises what they make of it.
+
+    Durable: a denial, or the review about it, when it raises.
+    """
+    session = place.session
+    if not session.policies:
+        return
+    told = {"goal": call.arguments["goal"]}
+    identity = child_identity(place, worker, told, None)
+    begun = yield load(child_run_id(session.run_id, identity))
+    if begun is None:
+        tool = dataclasses.replace(_HANDING, name=worker.name)
+        yield from perform(request_for(place, tool, told), None)
+
+
+def _nothing() -> None:
+    """What handing over does by itself; the worker's run does the rest."""
+
+
+_HANDING: Tool = own_tool("handing", _nothing, Any, what="that a task may be handed over")
