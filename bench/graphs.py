@@ -110,7 +110,7 @@ def run_steps(
         plain = isinstance(state, dict)
         step = (state["step"] if plain else state.step) + 1
         found = change(step, state["notes"] if plain else state.notes)
-        return nt.go("again" if step < steps else "end", found)
+        return nt.goto("again" if step < steps else "end", found)
 
     flow.run("long", given, store=str(store))
     took, worked = (

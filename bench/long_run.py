@@ -52,7 +52,7 @@ def send(number: int) -> str:
 
 def fill(path: Path, calls: int) -> None:
     """Create a run that ended a hundred days ago, with its calls."""
-    with nt.open(path) as ledger, ledger.run("long"):
+    with nt.Ledger(path) as ledger, ledger.run("long"):
         send(0)
     connection = sqlite3.connect(path)
     with connection:

@@ -56,7 +56,7 @@ def raw(url: str, count: int, threads: int) -> float:
 
 def calls(url: str, count: int, runs: int) -> float:
     """Return protected unsafe calls per second, of concurrent runs in one process."""
-    with nt.open(url) as ledger:
+    with nt.Ledger(url) as ledger:
         opened = [ledger.run(f"run {number}") for number in range(runs)]
 
         def work(worker: int) -> None:

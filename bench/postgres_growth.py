@@ -134,7 +134,7 @@ def main() -> None:
     try:
         ledgers = {}
         for schema, rows in (("small", options.small), ("large", options.rows)):
-            ledgers[schema] = nt.open(with_words(server.url, schema=schema))
+            ledgers[schema] = nt.Ledger(with_words(server.url, schema=schema))
             fill(server.url, schema, rows)
         took: dict[str, list[float]] = {"small": [], "large": []}
         resumed: dict[str, list[float]] = {"small": [], "large": []}

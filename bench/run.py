@@ -132,7 +132,7 @@ def sealing(folder: Path, rounds: int, calls: int) -> dict[str, Any]:
     """Measure the same unsafe calls with and without a key: the cost of seals."""
     subjects = []
     for name, key in (("without seals", None), ("with seals", os.urandom(32))):
-        ledger = nt.open(folder / f"{name}.db", key=key)
+        ledger = nt.Ledger(folder / f"{name}.db", key=key)
         subjects.append(Subject(name, _calls_of(ledger)))
     plain, sealed = subjects
     for subject in subjects:
@@ -217,7 +217,7 @@ def growth(folder: Path, rows: int, rounds: int, calls: int) -> dict[str, Any]:
     small, large = folder / "small.db", folder / "large.db"
     subjects = []
     for path, size in ((small, 1_000), (large, rows)):
-        nt.open(path).close()
+        nt.Ledger(path).close()
         _fill(path, size)
         _forget(path)
         subjects.append(Subject(f"{size:,} rows", _calls_in(path)))

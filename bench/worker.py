@@ -67,7 +67,7 @@ def by_workers(place: str, processes: int, concurrency: int) -> float:
     for worker in workers:
         if worker.wait() != 0:
             raise SystemExit("a worker failed")
-    with nt.open(place) as ledger:
+    with nt.Ledger(place) as ledger:
         runs = ledger.store.runs()
     if any(run.status.value != "completed" for run in runs):
         raise SystemExit("not all runs were completed")

@@ -103,7 +103,7 @@ SCRIPT: list[Any] = [
 ]
 
 
-def refund_issued(state: nt.RunState) -> str | None:
+def refund_issued(state: nt.agent.RunState) -> str | None:
     """Return the receipt of the refund, if the ledger has it."""
     paid = [one for one in state.asked if one.tool == "refund" and one.outcome == "done"]
     return f"receipt {paid[0].receipt_id}" if paid else None

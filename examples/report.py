@@ -18,7 +18,7 @@ import nottwice as nt
 FOLDER = Path(os.environ.get("EXAMPLE_FOLDER", ".")) / "report"
 REPOSITORY = FOLDER / "repository"
 
-pad = nt.Scratchpad(FOLDER / "notes")
+pad = nt.agent.Scratchpad(FOLDER / "notes")
 write_file = nt.recipes.write_file(REPOSITORY)
 git_commit = nt.recipes.git_commit(REPOSITORY, author=("Bot", "bot@example.com"))
 

@@ -98,7 +98,7 @@ class Host:
         """
         store = MortalStore(self.data, dies_at=dies_at, now=self.clock.now())
         try:
-            yield nt.open(store, clock=self.clock)
+            yield nt.Ledger(store, clock=self.clock)
         except Killed:
             assert store.dead
         finally:

@@ -211,7 +211,7 @@ DECLARES = '@nt.tool("pure")\ndef look() -> int:\n    return 1\n'
     "starts",
     [
         'with nt.run("r"):\n    look()',
-        'with nt.open("a.db") as ledger, ledger.run("r"):\n    look()',
+        'with nt.Ledger("a.db") as ledger, ledger.run("r"):\n    look()',
         'outcome = flow.run("r", {})',
         'app.enqueue("flow", "r")',
         "asyncio.run(main())",

@@ -149,7 +149,7 @@ def check_every_mail_is_on_record(folder: Path) -> None:
     happened = [line.split()[1] for line in lines_of(folder / "approval-world.txt")]
     if not happened:
         return
-    with nt.open(folder / "approval.db", create=False) as ledger:
+    with nt.Ledger(folder / "approval.db", create=False) as ledger:
         runs = [run.id for run in ledger.runs()]
         calls = {call.id: call.status for run in runs for call in ledger.calls(run)}
     assert {calls[one] for one in happened} <= {"pending", "done"}

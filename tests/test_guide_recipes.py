@@ -42,7 +42,7 @@ import nottwice as nt
 
 def find(call: nt.Call) -> nt.Verification:
     effect = WorldClient(os.environ["WORLD"]).find("effect", **call.args)
-    return nt.unknown() if effect is None else nt.happened(effect.result)
+    return nt.cannot_tell() if effect is None else nt.happened(effect.result)
 
 @nt.tool("unsafe_on_replay", verify=find)
 def send_mail(ticket: str) -> dict:
@@ -192,7 +192,7 @@ def test_a_recipe_that_is_killed_inside_its_call_sends_nothing_again_and_asks_a_
     place.write(UPSTREAM, program())
     place.kill_inside("agent.py")
     said = place.run("agent.py")
-    (review,) = nt.open(place.folder / store_of(program)).store.open_reviews()
+    (review,) = nt.Ledger(place.folder / store_of(program)).store.open_reviews()
     assert review.review_id in said
     if program is mcp:
         assert said.startswith("True ")
@@ -263,7 +263,7 @@ def test_celery_finishes_a_run_whose_pool_process_was_killed_inside_a_call(celer
 
 def pool_process(place: Place) -> int:
     """The process that has opened the ledger: its holder."""
-    store = nt.open(place.folder / "agent.db").store
+    store = nt.Ledger(place.folder / "agent.db").store
     run = store.load_run("ticket-7")
     assert run is not None
     assert run.holder_id is not None

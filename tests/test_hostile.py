@@ -112,9 +112,9 @@ PLACES: dict[str, tuple[Callable[[Any], Any], str]] = {
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("what", REFUSED)
 def test_an_argument_that_cannot_be_kept_is_refused_with_its_path(what: str, place: str) -> None:
-    sender, ledger = Sender(), nt.open(":memory:")
+    sender, ledger = Sender(), nt.Ledger(":memory:")
     put, path = PLACES[place]
-    with ledger.run("r"), pytest.raises(nt.NotPlainData) as caught:
+    with ledger.run("r"), pytest.raises(nt.errors.NotPlainData) as caught:
         sender.send(put(REFUSED[what]()))
     where = "thing" if what in ("depth 100,000", "cycle") else path
     assert caught.value.path == where
@@ -144,7 +144,7 @@ TYPES: list[Any] = [
 
 @pytest.mark.parametrize("annotation", TYPES, ids=str)
 def test_an_annotated_parameter_lets_none_of_it_through(annotation: Any) -> None:
-    sender, ledger = Sender(annotation), nt.open(":memory:")
+    sender, ledger = Sender(annotation), nt.Ledger(":memory:")
     for what, place in itertools.product(REFUSED, PLACES):
         del sender.sent[:]
         run_id = f"{what} {place}"
@@ -159,11 +159,11 @@ def test_an_annotated_parameter_lets_none_of_it_through(annotation: Any) -> None
             assert is_ordered_text_or_numbers(sent), f"{run_id} became {sent!r}"
 
 
-def refusal(run: nt.Run, sender: Sender, value: Any) -> nt.UsageError | None:
+def refusal(run: nt.types.Run, sender: Sender, value: Any) -> nt.errors.UsageError | None:
     with run:
         try:
             sender.send(value)
-        except (nt.NotPlainData, nt.InvalidArguments) as error:
+        except (nt.errors.NotPlainData, nt.errors.InvalidArguments) as error:
             return error
     return None
 
@@ -182,12 +182,15 @@ def test_a_set_is_never_read_as_a_list_because_its_order_changes_with_the_proces
     annotation: Any, make: Callable[[str], Any]
 ) -> None:
     """The resumed process would compute another hash, and send again."""
-    sender, ledger = Sender(annotation), nt.open(":memory:")
+    sender, ledger = Sender(annotation), nt.Ledger(":memory:")
     put: dict[Any, Callable[[Any], Any]] = {
         dict[str, list[str]]: lambda value: {"a": value},
         list[list[str]]: lambda value: [["x"], value],
     }
-    with ledger.run("r"), pytest.raises(nt.NotPlainData, match="Use a sorted list") as caught:
+    with (
+        ledger.run("r"),
+        pytest.raises(nt.errors.NotPlainData, match="Use a sorted list") as caught,
+    ):
         sender.send(put.get(annotation, lambda value: value)(make("abc")))
     assert caught.value.path.startswith("thing")
     assert (sender.sent, ledger.store.calls("r")) == ([], [])
@@ -197,10 +200,10 @@ ORDER_OF_A_SET = """
 import nottwice as nt
 @nt.tool("unsafe_on_replay")
 def send(names: list[str]) -> None: ...
-with nt.open(":memory:").run("r"):
+with nt.Ledger(":memory:").run("r"):
     try:
         print(send.receipt({chr(97 + i) * 5 for i in range(20)}).id)
-    except nt.NotPlainData:
+    except nt.errors.NotPlainData:
         print("refused")
 """
 
@@ -245,7 +248,7 @@ KEPT: dict[str, Any] = {
 def test_what_plain_data_can_hold_is_kept_to_the_letter(what: str, tmp_path: Path) -> None:
     sender, value = Sender(), KEPT[what]
     for _ in range(2):
-        with nt.open(tmp_path / "a.db") as ledger, ledger.run("r"):
+        with nt.Ledger(tmp_path / "a.db") as ledger, ledger.run("r"):
             assert sender.send(value) == "sent 1"
             (row,) = ledger.store.calls("r")
     assert sender.sent == [value]
@@ -257,10 +260,10 @@ def test_a_result_of_100_mb_reaches_its_caller_and_not_the_ledger(tmp_path: Path
     def hostile_result() -> str:
         return "x" * 100_000_000
 
-    with nt.open(tmp_path / "a.db") as ledger:
+    with nt.Ledger(tmp_path / "a.db") as ledger:
         with ledger.run("r"):
             assert len(hostile_result()) == 100_000_000
-            with pytest.raises(nt.ResultNotKept, match="100,000,002 characters"):
+            with pytest.raises(nt.errors.ResultNotKept, match="100,000,002 characters"):
                 hostile_result()
         (row,) = ledger.store.calls("r")
     assert row.result is not None
@@ -288,7 +291,7 @@ def check_huge(ledger: nt.Ledger) -> None:
         assert len(huge(text)) == HUGE
         assert len(deep_result()) == 1
         for again in (lambda: huge(text), deep_result):
-            with pytest.raises(nt.ResultNotKept):
+            with pytest.raises(nt.errors.ResultNotKept):
                 again()
     kept, deepest = ledger.store.calls("huge")
     assert values.decode(kept.args_json) == {"text": text}
@@ -303,7 +306,7 @@ def test_what_is_huge_breaks_no_store(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with nt.open(store) as ledger:
+    with nt.Ledger(store) as ledger:
         check_huge(ledger)
 
 
@@ -423,9 +426,9 @@ def test_an_id_is_kept_to_the_letter_or_refused(
     (use, read), sender, text = USES[place], Sender(), IDS[what]
     refused = what in REFUSED_IDS
     for _ in range(2):
-        with nt.open(folder / "a.db") as ledger:
+        with nt.Ledger(folder / "a.db") as ledger:
             if refused:
-                with pytest.raises(nt.InvalidId) as caught:
+                with pytest.raises(nt.errors.InvalidId) as caught:
                     use(ledger, sender, text)
                 assert "Nothing happened" in str(caught.value)
                 assert str(caught.value).isprintable()
@@ -449,7 +452,7 @@ def check_log(caplog: pytest.LogCaptureFixture, *, decisions: int) -> None:
 def test_ids_that_only_look_alike_are_different(tmp_path: Path) -> None:
     alike = ["a", "A", "a ", " a", "á", "a\u0301", "а", "a%", "a_", "a/", "a[0]", "a%2F", "ａ"]
     sender = Sender()
-    with nt.open(tmp_path / "a.db") as ledger:
+    with nt.Ledger(tmp_path / "a.db") as ledger:
         for run_id in alike:
             with ledger.run(run_id):
                 for name in alike:
@@ -478,18 +481,18 @@ def test_no_text_of_an_upstream_can_forge_a_log_line(caplog: pytest.LogCaptureFi
 
     @nt.tool("unsafe_on_replay")
     def hostile_failure(x: int) -> str:
-        raise nt.Poison(FORGED)
+        raise nt.Permanent(FORGED)
 
     @nt.tool("pure")
     def hostile_pure(x: int) -> object:
         return type(f"Odd{FORGED}", (), {"__repr__": lambda self: FORGED})()
 
-    ledger = nt.open(":memory:")
+    ledger = nt.Ledger(":memory:")
     with ledger.run("r"):
         hostile_pure(1)
-        with pytest.raises(nt.Poison):
+        with pytest.raises(nt.Permanent):
             hostile_failure(1)
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             hostile_doubt(1)
     lines = [record.getMessage() for record in caplog.records]
     assert [line for line in lines if not line.isprintable()] == []
@@ -510,13 +513,13 @@ def test_a_command_in_an_error_is_safe_to_paste(what: str, tmp_path: Path) -> No
         raise TimeoutError
 
     path = tmp_path / f"a {what} $(touch hacked).db"
-    with nt.open(path) as ledger:
+    with nt.Ledger(path) as ledger:
         with ledger.run(run_id):
             hostile_unkept()
-            with pytest.raises(nt.ResultNotKept) as unkept:
+            with pytest.raises(nt.errors.ResultNotKept) as unkept:
                 hostile_unkept()
         with ledger.run(f"{run_id} too"):
-            with pytest.raises(nt.ReplayUnsafeError) as doubtful:
+            with pytest.raises(nt.errors.ReplayUnsafeError) as doubtful:
                 hostile_doubtful()
     for error in (unkept.value, doubtful.value):
         decide = str(error).rpartition("Decide with: ")[2]
@@ -542,7 +545,7 @@ def test_a_command_about_a_child_run_is_safe_to_paste(what: str) -> None:
             told.append(str(waits))
             raise
 
-    outcome = parent.run(IDS[what], {}, store=nt.open(":memory:"))
+    outcome = parent.run(IDS[what], {}, store=nt.Ledger(":memory:"))
     assert outcome.status == "waiting"
     command = shlex.split(told[0].rpartition("See: ")[2])
     assert command[:2] == ["nottwice", "show"]
@@ -556,11 +559,15 @@ def test_no_exception_of_ours_carries_control_characters() -> None:
 
     @nt.tool("unsafe_on_replay", name="hostile_text")
     def act(x: str) -> None:
-        raise nt.Poison(evil)
+        raise nt.Permanent(evil)
 
-    with nt.open(":memory:").run("r"), pytest.raises(nt.Poison) as caught:
+    with nt.Ledger(":memory:").run("r"), pytest.raises(nt.Permanent) as caught:
         act("x")
-    for error in (caught.value, nt.UsageError(evil), copy.copy(nt.Denied(evil))):
+    for error in (
+        caught.value,
+        nt.errors.UsageError(evil),
+        copy.copy(nt.errors.DeniedByPolicy(evil)),
+    ):
         for text in (str(error), error.message):
             assert "gone" in text
             assert all(each.isprintable() or each in "\n\t" for each in text)

@@ -16,7 +16,7 @@ import nottwice as nt
 from bench.long_run import fill, send
 from nottwice.cli.main import main
 from nottwice.store import tables
-from nottwice.store.sqlite.connections import Connections
+from nottwice.store.sqlite.connections import SqliteConnections
 
 CALLS = 20_000
 
@@ -32,15 +32,15 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def most_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows of calls each query brought into memory."""
     brought: list[int] = []
-    plain: Callable[..., list[Any]] = Connections.read
+    plain: Callable[..., list[Any]] = SqliteConnections.read
 
-    def counted(self: Connections, sql: str, parameters: Any) -> list[Any]:
+    def counted(self: SqliteConnections, sql: str, parameters: Any) -> list[Any]:
         found = plain(self, sql, parameters)
         if tables.CALLS.columns in sql:
             brought.append(len(found))
         return found
 
-    monkeypatch.setattr(Connections, "read", counted)
+    monkeypatch.setattr(SqliteConnections, "read", counted)
     return brought
 
 

@@ -69,7 +69,7 @@ def book(x: int) -> dict[str, int]:
 @nt.tool("unsafe_on_replay", name="spoiled send")
 def send(x: int) -> str:
     if x == 0:
-        raise nt.Poison("no")
+        raise nt.Permanent("no")
     if x < 0:
         raise TimeoutError("late")
     return "sent"
@@ -104,7 +104,7 @@ def resume_guard(store: str) -> None:
         book(2)
         with nt.step("step"):
             send(3)
-        with pytest.raises(nt.Poison):
+        with pytest.raises(nt.Permanent):
             send(0)
         send(-1)
 
@@ -115,7 +115,7 @@ def resume_flow(store: str) -> None:
 
 def fill(store: str) -> None:
     """A run with a call of every status, and one of a graph that a person answered."""
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         resume_guard(store)
     resume_flow(store)
     listed = CliRunner().invoke(main, ["reviews", "--json", "--store", store])

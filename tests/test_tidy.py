@@ -448,11 +448,6 @@ def test_a_class_name_that_has_two_meanings_is_found() -> None:
     assert_found(words.shared_class_names(sample), "src/nottwice/guard/b.py:2")
 
 
-def test_the_list_of_names_that_mean_two_things_only_gets_shorter() -> None:
-    assert words.shared_names_that_are_not(SOURCE) == []
-    assert len(words.STILL_SHARED) <= 5
-
-
 def test_no_file_names_a_folder_of_somebodys_machine() -> None:
     assert_clean(banned.machine_paths(TEXTS))
 

@@ -22,7 +22,7 @@ from typing import Any
 import nottwice as nt
 
 def look(call: nt.Call) -> nt.Verification:
-    return nt.happened({"id": call.id}) if call.attempt else nt.unknown()
+    return nt.happened({"id": call.id}) if call.attempt else nt.cannot_tell()
 
 async def look_async(call: nt.Call) -> nt.Verification:
     return nt.did_not_happen()
@@ -60,7 +60,7 @@ with nt.run("ticket-7", store="agent.db", acquire_timeout="5s", settle_timeout="
         names: list[str] = nt.map(ask_model, ["a", "b"])
 
 async def main() -> None:
-    ledger = nt.open(":memory:")
+    ledger = nt.Ledger(":memory:")
     async with ledger.run("r"), nt.step("notify"):
         both: list[list[str]] = await nt.gather(send_email("a", "b"), send_email("c", "d"))
         await send_email.retry("a", body="b")

@@ -28,17 +28,17 @@ def open_graph(
     flow = nt.Graph("loop", version="1.0.0", append=("log",), checkpoints=checkpoints)
 
     @flow.node(then={"more": "step", "done": nt.END}, most=10**9)
-    def step(state: dict) -> nt.go:
+    def step(state: dict) -> nt.goto:
         number = state["number"]
         if number == dies_at["step"]:
             os._exit(9)
         added = send(number=number) if effect else BODY
         to = "done" if number + 1 >= state["steps"] else "more"
-        return nt.go(to, {"number": number + 1, "log": [added]})
+        return nt.goto(to, {"number": number + 1, "log": [added]})
 
     # Done once per process, before its first run. For the others: compile(), launch().
     flow.fingerprint()
-    ledger = nt.open(store or folder / "ours.db")
+    ledger = nt.Ledger(store or folder / "ours.db")
 
     def run(run_id: str, steps: int, *, dies: int = -1, resumes: bool = False) -> float:
         dies_at["step"] = dies
@@ -63,12 +63,12 @@ def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
     flow = nt.Graph("growing", version="1.0.0", checkpoints="every_step")
 
     @flow.node(then={"more": "step", "done": nt.END}, most=10**9)
-    def step(state: dict) -> nt.go:
+    def step(state: dict) -> nt.goto:
         number = state["number"] + 1
         to = "more" if pace["now"].step(number) else "done"
-        return nt.go(to, {"number": number, "notes": [*state["notes"], note(number)]})
+        return nt.goto(to, {"number": number, "notes": [*state["notes"], note(number)]})
 
-    ledger = nt.open(folder / "ours.db")
+    ledger = nt.Ledger(folder / "ours.db")
 
     def run(run_id: str, steps: int) -> dict:
         pace["now"] = Pace(steps)

@@ -22,7 +22,7 @@ def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
 
 def open_guard(folder: Path) -> tuple[str, Callable[..., float]]:
     """Make one unsafe call per step: an intent before it and a receipt after it."""
-    ledger = nt.open((folder / "url").read_text())
+    ledger = nt.Ledger((folder / "url").read_text())
 
     @nt.tool("unsafe_on_replay", name="bench_send")
     def send(number: int) -> str:

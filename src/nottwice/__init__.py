@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nottwice.errors import (
         Ambiguous,
         NottwiceError,
-        Poison,
+        Permanent,
         Retryable,
         RunBlocked,
         RunBusy,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from nottwice.graphs.declare import Graph
     from nottwice.graphs.outcome import Outcome
     from nottwice.graphs.phases import phases
-    from nottwice.graphs.state import go
+    from nottwice.graphs.state import goto
     from nottwice.guard.arguments.secrets import Secret
     from nottwice.guard.declare import tool
     from nottwice.guard.ledger import Ledger, run, send
@@ -61,90 +61,16 @@ if TYPE_CHECKING:
     from nottwice.model.graphs.graph import END
     from nottwice.model.retention import Retention
     from nottwice.model.retry import RetryPolicy
-    from nottwice.model.tool import Verification, did_not_happen, happened, still_running, unknown
+    from nottwice.model.tool import (
+        Verification,
+        cannot_tell,
+        did_not_happen,
+        happened,
+        still_running,
+    )
     from nottwice.reviews.inbox import Reviews
     from nottwice.worker.worker import Worker
 
-    # Until the rename: old places.
-    # isort: off
-    from nottwice.agent import (
-        Context as Context,
-        File as File,
-        Price as Price,
-        RunState as RunState,
-        Scratchpad as Scratchpad,
-    )
-    from nottwice.errors import (
-        ApprovalNeeded as ApprovalNeeded,
-        BudgetSpent as BudgetSpent,
-        ChildFailed as ChildFailed,
-        CommitUnknown as CommitUnknown,
-        ConditionUnknown as ConditionUnknown,
-        ContextTooLong as ContextTooLong,
-        DecisionConflict as DecisionConflict,
-        Denied as Denied,
-        EventTimeout as EventTimeout,
-        Fenced as Fenced,
-        FileChanged as FileChanged,
-        GraphChangedInPlace as GraphChangedInPlace,
-        InvalidArguments as InvalidArguments,
-        InvalidGraph as InvalidGraph,
-        InvalidId as InvalidId,
-        InvalidKey as InvalidKey,
-        InvalidTool as InvalidTool,
-        KeyConflict as KeyConflict,
-        KeyMissing as KeyMissing,
-        LedgerCorrupt as LedgerCorrupt,
-        LedgerDeleted as LedgerDeleted,
-        LedgerTampered as LedgerTampered,
-        MigrationRefused as MigrationRefused,
-        NewEffectInFork as NewEffectInFork,
-        NoLedger as NoLedger,
-        NotInRun as NotInRun,
-        NotPermitted as NotPermitted,
-        NotPlainData as NotPlainData,
-        PolicyFailed as PolicyFailed,
-        QuestionOpen as QuestionOpen,
-        Refused as Refused,
-        Rejected as Rejected,
-        ReplayDriftError as ReplayDriftError,
-        ReplayUnsafeError as ReplayUnsafeError,
-        ResultNotKept as ResultNotKept,
-        RunAborted as RunAborted,
-        RunDenied as RunDenied,
-        RunRemoved as RunRemoved,
-        SchemaTooNew as SchemaTooNew,
-        SelfWait as SelfWait,
-        StoreError as StoreError,
-        UnclassifiedTool as UnclassifiedTool,
-        UndeclaredEffect as UndeclaredEffect,
-        UnknownReview as UnknownReview,
-        UnknownRun as UnknownRun,
-        UnmappedNode as UnmappedNode,
-        UnsafeFilesystem as UnsafeFilesystem,
-        UsageError as UsageError,
-        VersionError as VersionError,
-        WorkDuringImport as WorkDuringImport,
-        WorkflowVersionMismatch as WorkflowVersionMismatch,
-    )
-    from nottwice.types import (
-        Migration as Migration,
-        Receipt as Receipt,
-        RecordedCall as RecordedCall,
-        RecordedRun as RecordedRun,
-        Removed as Removed,
-        Run as Run,
-        Tally as Tally,
-    )
-    from nottwice.versions import (
-        migrate as migrate,
-        migrate_all as migrate_all,
-    )
-    from nottwice.guard.ledger import open_ledger
-
-    open = open_ledger
-    # isort: on
-    # End of the old places.
 
 # Without ``map``: ``from nottwice import *`` must not replace a builtin. ``nt.map`` is there.
 __all__ = [
@@ -158,7 +84,7 @@ __all__ = [
     "Ledger",
     "NottwiceError",
     "Outcome",
-    "Poison",
+    "Permanent",
     "Retention",
     "RetryPolicy",
     "Retryable",
@@ -173,10 +99,11 @@ __all__ = [
     "ask",
     "aspawn",
     "backup",
+    "cannot_tell",
     "current_call",
     "did_not_happen",
     "gather",
-    "go",
+    "goto",
     "happened",
     "key_per_call",
     "now",
@@ -193,7 +120,6 @@ __all__ = [
     "step",
     "still_running",
     "tool",
-    "unknown",
     "uuid",
 ]
 
@@ -203,7 +129,7 @@ _NAMES = {
     "nottwice.errors": (
         "Ambiguous",
         "NottwiceError",
-        "Poison",
+        "Permanent",
         "Retryable",
         "RunBlocked",
         "RunBusy",
@@ -215,7 +141,7 @@ _NAMES = {
     "nottwice.graphs.declare": ("Graph",),
     "nottwice.graphs.outcome": ("Outcome",),
     "nottwice.graphs.phases": ("phases",),
-    "nottwice.graphs.state": ("go",),
+    "nottwice.graphs.state": ("goto",),
     "nottwice.guard.upkeep.backup": ("backup",),
     "nottwice.guard.declare": ("tool",),
     "nottwice.guard.ledger": ("Ledger", "run", "send"),
@@ -232,10 +158,10 @@ _NAMES = {
     "nottwice.model.retention": ("Retention",),
     "nottwice.model.tool": (
         "Verification",
+        "cannot_tell",
         "did_not_happen",
         "happened",
         "still_running",
-        "unknown",
     ),
     "nottwice.reviews.inbox": ("Reviews",),
     "nottwice.worker.worker": ("Worker",),
@@ -255,85 +181,6 @@ _ROOMS = {
 """Modules that hold the names which fewer programs need."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
-# Until the rename: old places.
-_MOVED = {
-    "nottwice.agent": (
-        "Context",
-        "File",
-        "Price",
-        "RunState",
-        "Scratchpad",
-    ),
-    "nottwice.errors": (
-        "ApprovalNeeded",
-        "BudgetSpent",
-        "ChildFailed",
-        "CommitUnknown",
-        "ConditionUnknown",
-        "ContextTooLong",
-        "DecisionConflict",
-        "Denied",
-        "EventTimeout",
-        "Fenced",
-        "FileChanged",
-        "GraphChangedInPlace",
-        "InvalidArguments",
-        "InvalidGraph",
-        "InvalidId",
-        "InvalidKey",
-        "InvalidTool",
-        "KeyConflict",
-        "KeyMissing",
-        "LedgerCorrupt",
-        "LedgerDeleted",
-        "LedgerTampered",
-        "MigrationRefused",
-        "NewEffectInFork",
-        "NoLedger",
-        "NotInRun",
-        "NotPermitted",
-        "NotPlainData",
-        "PolicyFailed",
-        "QuestionOpen",
-        "Refused",
-        "Rejected",
-        "ReplayDriftError",
-        "ReplayUnsafeError",
-        "ResultNotKept",
-        "RunAborted",
-        "RunDenied",
-        "RunRemoved",
-        "SchemaTooNew",
-        "SelfWait",
-        "StoreError",
-        "UnclassifiedTool",
-        "UndeclaredEffect",
-        "UnknownReview",
-        "UnknownRun",
-        "UnmappedNode",
-        "UnsafeFilesystem",
-        "UsageError",
-        "VersionError",
-        "WorkDuringImport",
-        "WorkflowVersionMismatch",
-    ),
-    "nottwice.types": (
-        "Migration",
-        "Receipt",
-        "RecordedCall",
-        "RecordedRun",
-        "Removed",
-        "Run",
-        "Tally",
-    ),
-    "nottwice.versions": (
-        "migrate",
-        "migrate_all",
-    ),
-}
-_HOME.update({name: module for module, names in _MOVED.items() for name in names})
-# End of the old places.
-
 
 if not TYPE_CHECKING:
     # Type checkers would take every name, also a misspelt one, for one of ours.
@@ -344,10 +191,6 @@ if not TYPE_CHECKING:
             found = importlib.import_module(_ROOMS[name])
         elif name in _HOME:
             found = getattr(importlib.import_module(_HOME[name]), name)
-        # Until the rename: old places.
-        elif name == "open":
-            found = importlib.import_module("nottwice.guard.ledger").open_ledger
-        # End of the old places.
         else:
             raise AttributeError(f"module 'nottwice' has no attribute {name!r}")
         globals()[name] = found

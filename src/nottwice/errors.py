@@ -24,7 +24,7 @@
     │   └─ NewEffectInFork       a fork asks for an effect that its origin has no receipt of (L10)
     ├─ StoreError              the ledger could not do what was asked
     │   ├─ CommitUnknown         a commit may or may not be durable
-    │   ├─ Fenced                another holder has taken the run over
+    │   ├─ OwnershipLost         another holder has taken the run over
     │   ├─ LedgerCorrupt         what is stored does not fit together
     │   │   └─ LedgerTampered      what is stored is not what nottwice wrote (L9)
     │   ├─ SchemaTooNew          the ledger was written by a newer nottwice
@@ -40,7 +40,7 @@
     │   ├─ BudgetSpent           a budget does not allow the next request to a model (A4)
     │   └─ RunAborted            a person decided to abort the run
     ├─ RunBusy                 another holder drives this run; try again later
-    ├─ RunDenied               a policy stopped the run; nothing was sent (L9)
+    ├─ RunStoppedByPolicy      a policy stopped the run; nothing was sent (L9)
     ├─ RunWaits                the run waits for time, an event or a child run; open it again later
     ├─ VersionError            a run and the deployed graph do not fit together
     │   ├─ WorkflowVersionMismatch  the run is bound to another version (V2)
@@ -49,13 +49,13 @@
     │       └─ UnmappedNode        nothing says where the run goes on in the new version
     ├─ ToolFailure             a tool failed, and its failure is on record
     │   ├─ Retryable             nothing took effect; trying again may help
-    │   ├─ Poison                nothing took effect; trying again cannot help
+    │   ├─ Permanent             nothing took effect; trying again cannot help
     │   ├─ Ambiguous             it may or may not have taken effect
-    │   ├─ Denied                a policy refused to let the call be made (L9)
-    │   ├─ Rejected              a person refused to let the call be made (H3)
+    │   ├─ DeniedByPolicy        a policy refused to let the call be made (L9)
+    │   ├─ RejectedByReviewer    a person refused to let the call be made (H3)
     │   ├─ EventTimeout          the event did not come in time
     │   ├─ ContextTooLong        a conversation does not fit into the model's window
-    │   ├─ Refused               a model does not answer this conversation
+    │   ├─ ModelRefused          a model does not answer this conversation
     │   ├─ FileChanged           a file that a model is to be shown is not what it was
     │   └─ ChildFailed           a child run failed or was aborted
     └─ DecisionConflict        somebody has already decided otherwise
@@ -208,7 +208,7 @@ class CommitUnknown(StoreError):
     """A commit may or may not be durable."""
 
 
-class Fenced(StoreError):
+class OwnershipLost(StoreError):
     """Another holder has taken the run over; nothing was written."""
 
     non_retryable = True
@@ -292,7 +292,7 @@ class RunBusy(NottwiceError):
     """Another holder drives this run. Nothing is wrong with the caller: try again later."""
 
 
-class RunDenied(NottwiceError):
+class RunStoppedByPolicy(NottwiceError):
     """A policy stopped the run. Nothing more is sent in it until it is opened again."""
 
     non_retryable = True
@@ -351,7 +351,7 @@ class Retryable(ToolFailure):
     retry_after: float | None = None
 
 
-class Poison(ToolFailure):
+class Permanent(ToolFailure):
     """Nothing took effect, and trying again cannot help. Tools may raise it."""
 
 
@@ -359,31 +359,31 @@ class Ambiguous(ToolFailure):
     """It may or may not have taken effect. Tools may raise it."""
 
 
-class Denied(Poison):
+class DeniedByPolicy(Permanent):
     """A policy refused to let this call be made."""
 
 
-class Rejected(Poison):
+class RejectedByReviewer(Permanent):
     """A person refused to let this call be made."""
 
 
-class EventTimeout(Poison):
+class EventTimeout(Permanent):
     """The event did not come in time."""
 
 
-class ContextTooLong(Poison):
+class ContextTooLong(Permanent):
     """A conversation does not fit into the model's window. Providers raise it."""
 
 
-class Refused(Poison):
+class ModelRefused(Permanent):
     """A model, or its provider, does not answer this conversation. Providers raise it."""
 
 
-class FileChanged(Poison):
+class FileChanged(Permanent):
     """A file that a model is to be shown is missing, or is not what it was. No model was asked."""
 
 
-class ChildFailed(Poison):
+class ChildFailed(Permanent):
     """A child run failed or was aborted."""
 
 

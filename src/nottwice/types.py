@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nottwice.engine.calls.requests import Receipt
 from nottwice.engine.clock import Clock
-from nottwice.engine.upkeep.retention import Removed
+from nottwice.engine.upkeep.retention import RemovalReport
 from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.guard.declare import AsyncTool, SyncTool
 from nottwice.guard.run import Run
@@ -21,7 +21,7 @@ from nottwice.model.saving.cadence import Checkpoints
 from nottwice.model.tool import Duration, Verification
 from nottwice.store.interface import Store
 from nottwice.versions.migrate_plan import Migration
-from nottwice.worker.worker import Tally
+from nottwice.worker.worker import WorkerStats
 
 __all__ = [
     "AsyncTool",
@@ -36,12 +36,12 @@ __all__ = [
     "Receipt",
     "RecordedCall",
     "RecordedRun",
-    "Removed",
+    "RemovalReport",
     "Review",
     "Run",
     "Store",
     "SyncTool",
-    "Tally",
     "Verification",
     "Wait",
+    "WorkerStats",
 ]

@@ -53,10 +53,10 @@ def test_a_result_that_is_too_long_is_cut_for_the_model_and_whole_in_the_ledger(
 def test_an_error_of_the_program_stops_the_run_and_is_not_told_to_the_model() -> None:
     @nt.tool("pure", name="broken")
     def broken() -> str:
-        raise nt.UsageError("the program is wrong")
+        raise nt.errors.UsageError("the program is wrong")
 
     shop = Workshop([{"broken": {}}, "done"], tools=[broken])
-    with pytest.raises(nt.UsageError, match="the program is wrong"):
+    with pytest.raises(nt.errors.UsageError, match="the program is wrong"):
         shop.finish()
     assert len(shop.world.requests) == 1
 

@@ -92,7 +92,7 @@ def test_a_model_that_never_answers_in_the_type_is_stopped_by_its_budget() -> No
 
 
 def test_a_condition_sees_the_answer_and_a_new_round_has_a_new_one() -> None:
-    def dear(state: nt.RunState) -> bool:
+    def dear(state: nt.agent.RunState) -> bool:
         return bool(state.value.cents > 100)
 
     cheap = '{"order_id": 7, "cents": 1, "due": "2026-12-24"}'
@@ -130,7 +130,7 @@ def test_the_answer_of_a_worker_reaches_its_parent_in_its_type(tmp_path: Path) -
 
 @pytest.mark.parametrize("answer", [type(lambda: None), 7])
 def test_a_type_that_no_model_could_be_asked_for_is_refused(answer: Any) -> None:
-    with pytest.raises(nt.UsageError, match="cannot be asked for"):
+    with pytest.raises(nt.errors.UsageError, match="cannot be asked for"):
         nt.Agent("a", version="1.0.0", provider=nt.providers.scripted(["x"]), answer=answer)
 
 

@@ -22,7 +22,7 @@ from tests.fakes import Killed
 
 def raise_budget(shop: Workshop, result: Any) -> None:
     (review,) = shop.host.open_reviews
-    reviews = nt.Reviews(nt.open(shop_store(shop), clock=shop.host.clock))
+    reviews = nt.Reviews(nt.Ledger(shop_store(shop), clock=shop.host.clock))
     reviews.decide(review.review_id, "raise", by="ann", why="it is worth it", result=result)
 
 
@@ -110,7 +110,7 @@ def test_a_raise_is_used_once_wherever_the_run_is_killed() -> None:
 def test_what_raises_nothing_is_not_accepted() -> None:
     shop = Workshop(["done"], budget=nt.Budget(tokens=1))
     assert shop.finish().status == "waiting"
-    with pytest.raises(nt.InvalidArguments, match="raises no budget"):
+    with pytest.raises(nt.errors.InvalidArguments, match="raises no budget"):
         raise_budget(shop, {"euro": 3})
     assert [review.decision for review in shop.host.open_reviews] == [None]
 
@@ -189,11 +189,11 @@ def test_what_a_provider_turns_away_takes_nothing_of_the_budget() -> None:
     complete = shop.agent.provider.complete
 
     def turned_away(request: ModelRequest) -> ModelReply:
-        raise nt.Poison("no permission")
+        raise nt.Permanent("no permission")
 
     shop.agent.provider.complete = turned_away  # type: ignore[method-assign]
     for _ in range(5):
-        with pytest.raises(nt.Poison):
+        with pytest.raises(nt.Permanent):
             shop.finish()
     assert reservations(shop) == [0]
     shop.agent.provider.complete = complete  # type: ignore[method-assign]
@@ -210,7 +210,7 @@ def test_a_window_that_is_too_large_for_the_model_is_made_smaller() -> None:
     def narrow(request: ModelRequest) -> ModelReply:
         size = len(values.encode([message.to_plain() for message in request.messages]))
         if size > 4000:
-            raise nt.ContextTooLong("too long")
+            raise nt.errors.ContextTooLong("too long")
         sizes.append(size)
         return complete(request)
 
@@ -223,10 +223,10 @@ def test_what_no_window_is_small_enough_for_fails_the_run() -> None:
     shop = Workshop(["done"])
 
     def never(request: ModelRequest) -> ModelReply:
-        raise nt.ContextTooLong("too long")
+        raise nt.errors.ContextTooLong("too long")
 
     shop.agent.provider.complete = never  # type: ignore[method-assign]
-    with pytest.raises(nt.ContextTooLong, match="too long"):
+    with pytest.raises(nt.errors.ContextTooLong, match="too long"):
         shop.finish()
 
 
@@ -301,10 +301,10 @@ def test_what_was_turned_away_once_pays_for_no_request_that_is_lost_later() -> N
     complete = shop.agent.provider.complete
 
     def turned_away(request: ModelRequest) -> ModelReply:
-        raise nt.Poison("no permission")
+        raise nt.Permanent("no permission")
 
     shop.agent.provider.complete = turned_away  # type: ignore[method-assign]
-    with pytest.raises(nt.Poison):
+    with pytest.raises(nt.Permanent):
         shop.finish()
 
     def dies(request: ModelRequest) -> ModelReply:

@@ -40,7 +40,7 @@ WORDS = [
 ]
 
 
-def results(outcome: nt.Outcome[nt.RunState]) -> list[ToolResult]:
+def results(outcome: nt.Outcome[nt.agent.RunState]) -> list[ToolResult]:
     return [one for message in outcome.state.transcript for one in message.tool_results]
 
 

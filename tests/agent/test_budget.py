@@ -79,7 +79,7 @@ def test_the_text_says_what_is_used_what_is_reserved_and_what_is_needed() -> Non
         provider=nt.providers.scripted(["done"]),
         budget=Budget(tokens=100),
     )
-    outcome = agent.run("r", goal="Close ticket 9", store=nt.open(":memory:"))
+    outcome = agent.run("r", goal="Close ticket 9", store=nt.Ledger(":memory:"))
     (review,) = outcome.reviews
     assert review.summary.startswith(
         "the budget does not allow what comes next: it may use 100 tokens and has used 0; its "

@@ -58,7 +58,7 @@ def test_a_marker_is_understood_whatever_its_case_and_the_punctuation_behind_it(
 def test_what_resembles_a_marker_and_is_none_is_refused(condition: str, where: str) -> None:
     shop = Workshop(["done"])
     told: dict[str, Any] = {"goal": GOAL, "done_when": [condition]}
-    with pytest.raises(nt.UsageError, match="seems to ask for a receipt"):
+    with pytest.raises(nt.errors.UsageError, match="seems to ask for a receipt"):
         if where == "agent":
             nt.Agent("a", version="1.0.0", provider=scripted(["x"]), done_when=[condition])
         elif where == "run":
@@ -90,7 +90,7 @@ def test_evidence_in_words_is_given_anew_after_a_message() -> None:
 def test_evidence_in_words_is_given_anew_after_what_a_person_says_to_a_refusal() -> None:
     def says(request: Any) -> Any:
         if request.turn == 2:
-            raise nt.Refused("no")
+            raise nt.errors.ModelRefused("no")
         return {1: CLAIM, 3: "done", 4: CLAIM}.get(request.turn, "now it is")
 
     shop = Workshop(says, done_when=["all is quiet"])
@@ -110,7 +110,7 @@ def agent(*script: Any, **more: Any) -> nt.Agent:
 
 @pytest.mark.parametrize("condition", [issued, "all is quiet"])
 def test_a_condition_that_an_agent_has_no_more_is_dropped(condition: Any) -> None:
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
     script = [CLAIM, "done", "later"]
     agent(*script, done_when=[condition]).run("r", goal="g", done_when=[], store=store)
     outcome = agent(*script).run("r", message="hi", store=store)
@@ -122,7 +122,7 @@ def test_a_condition_that_was_renamed_is_judged_by_its_new_name() -> None:
     def refunded(state: RunState) -> bool:
         return True
 
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
     agent("x", done_when=[issued], budget=nt.Budget(tokens=1)).run("r", goal="g", store=store)
     outcome = agent("done", done_when=[refunded]).run("r", store=store)
     assert outcome.state.evidence == {"refunded()": "the check passed"}
@@ -134,12 +134,14 @@ def test_a_function_of_a_run_that_is_not_known_fails_nothing_and_can_be_passed_a
 ) -> None:
     """Also where the run waits, and not only where it has ended."""
     for budget in (None, nt.Budget(turns=1)):
-        store = nt.open(":memory:")
+        store = nt.Ledger(":memory:")
         script = [["Look.", {"remember": {"name": "a", "where": "b"}}], "done", "later"]
         first = agent(*script, budget=budget).run("r", goal="g", done_when=[issued], store=store)
         later = agent(*script)
         if said != {"goal": "g"} and (budget or said):
-            with pytest.raises(nt.UsageError, match=r"agent.run\('r', done_when=\[issued\]\)"):
+            with pytest.raises(
+                nt.errors.UsageError, match=r"agent.run\('r', done_when=\[issued\]\)"
+            ):
                 later.run("r", **said, store=store)
         assert later.outcome("r", store=store).status == first.status
         assert list(store.store.events("r")) == [], "the message was sent"
@@ -150,13 +152,13 @@ def test_a_function_of_a_run_that_is_not_known_fails_nothing_and_can_be_passed_a
 
 
 def test_a_run_is_not_told_new_conditions_once_it_has_begun() -> None:
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
     agent("done").run("r", goal="g", store=store)
     both: list[dict[str, Any]] = [{}, {"message": "hi"}]
     for said in both:
-        with pytest.raises(nt.UsageError, match="started without the condition"):
+        with pytest.raises(nt.errors.UsageError, match="started without the condition"):
             agent("done").run("r", **said, done_when=["all is quiet"], store=store)
-        with pytest.raises(nt.UsageError):
+        with pytest.raises(nt.errors.UsageError):
             agent("done").run("new", **said, done_when=["all is quiet"], store=store)
     assert [one.id for one in store.runs()] == ["r"]
     assert list(store.store.events("r")) == []
@@ -181,6 +183,8 @@ def test_an_agent_that_names_a_function_which_it_does_not_have_is_refused() -> N
     def paid(state: Any) -> bool:
         return True
 
-    with pytest.raises(nt.UsageError, match=r"done_when='parse\(\)'.*Give the function itself"):
+    with pytest.raises(
+        nt.errors.UsageError, match=r"done_when='parse\(\)'.*Give the function itself"
+    ):
         Workshop(["done"], done_when=["parse()"])
     assert Workshop(["done"], done_when=["paid()", paid]).finish().status == "completed"

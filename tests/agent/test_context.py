@@ -274,7 +274,7 @@ def test_a_summary_that_is_no_text_is_refused() -> None:
     reads: list[Any] = [{"get_order": {"order_id": n}} for n in range(20)]
     script = [*reads, "done"] * 3
     shop = Workshop(script, context_tokens=1_000, summarise=lambda messages: None)
-    with pytest.raises(nt.UsageError, match="instead of a text"):
+    with pytest.raises(nt.errors.UsageError, match="instead of a text"):
         for n in range(3):
             shop.finish(goal=None, message=f"wish {n}: " + "please " * 60)
 
@@ -292,7 +292,7 @@ class Narrow(ScriptedProvider):
 
     def complete(self, request: ModelRequest) -> ModelReply:
         if len(shown(Context("", request.messages))) > self.characters:
-            raise nt.ContextTooLong("too long")
+            raise nt.errors.ContextTooLong("too long")
         self.seen.append(request)
         return super().complete(request)
 

@@ -136,9 +136,12 @@ def test_a_message_to_a_run_that_was_aborted_is_refused_and_not_kept() -> None:
         inbox.decide(review.review_id, "abort", by="ann", why="enough")
     assert shop.finish().status == "aborted"
     for _ in range(2):
-        with pytest.raises(nt.RunAborted, match="Your message was not sent"):
+        with pytest.raises(nt.errors.RunAborted, match="Your message was not sent"):
             shop.finish(goal=None, message="Are you there?")
-        with shop.host.process() as ledger, pytest.raises(nt.RunAborted, match="Nothing was sent"):
+        with (
+            shop.host.process() as ledger,
+            pytest.raises(nt.errors.RunAborted, match="Nothing was sent"),
+        ):
             ledger.send("ticket-7", "message", "Are you there?")
     with shop.host.process() as ledger:
         assert list(ledger.store.events("ticket-7")) == []
@@ -147,13 +150,13 @@ def test_a_message_to_a_run_that_was_aborted_is_refused_and_not_kept() -> None:
 
 def test_a_message_that_says_nothing_is_refused_before_anything_happens() -> None:
     shop = Workshop(SCRIPT)
-    with pytest.raises(nt.UsageError, match="says nothing"):
+    with pytest.raises(nt.errors.UsageError, match="says nothing"):
         shop.finish(goal=None, message="  ")
 
 
 def test_a_run_that_is_not_there_needs_something_to_do() -> None:
     shop = Workshop(SCRIPT)
-    with pytest.raises(nt.UsageError, match="nothing says what is to be done"):
+    with pytest.raises(nt.errors.UsageError, match="nothing says what is to be done"):
         shop.finish(goal=None)
     assert shop.host.data.runs == {}
 
@@ -161,7 +164,7 @@ def test_a_run_that_is_not_there_needs_something_to_do() -> None:
 def test_a_message_is_not_sent_if_the_rest_is_wrong() -> None:
     shop = Workshop(SCRIPT)
     shop.finish()
-    with pytest.raises(nt.UsageError, match="started with another input"):
+    with pytest.raises(nt.errors.UsageError, match="started with another input"):
         shop.finish(goal="something else", message="And again?")
     assert shop.finish().state.answer == "I wrote to Ann."
 
@@ -193,7 +196,7 @@ def test_many_who_say_the_same_at_once_are_heard_once(tmp_path: Any) -> None:
     shop, store = Workshop(SCRIPT), tmp_path / "agent.db"
     shop.agent.run("ticket-7", goal=GOAL, store=store)
 
-    def say(_: int) -> nt.Outcome[nt.RunState]:
+    def say(_: int) -> nt.Outcome[nt.agent.RunState]:
         return shop.agent.run("ticket-7", message="And again?", store=store, acquire_timeout="60s")
 
     with ThreadPoolExecutor(4) as pool:
@@ -207,7 +210,7 @@ def test_many_who_say_the_same_at_once_are_heard_once(tmp_path: Any) -> None:
 REFUND = {"refund": {"order_id": 7, "cents": 40}}
 
 
-def tool_results(outcome: nt.Outcome[nt.RunState]) -> list[str]:
+def tool_results(outcome: nt.Outcome[nt.agent.RunState]) -> list[str]:
     transcript = outcome.state.transcript
     return [one.content for message in transcript for one in message.tool_results]
 

@@ -57,7 +57,7 @@ def test_a_tool_that_means_something_else_under_the_same_version_is_refused() ->
     changed = nt.Agent("triage", version="1.0.0", provider=provider, tools=[send_mail])
     line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
     with shop.host.process() as ledger:
-        with pytest.raises(nt.GraphChangedInPlace, match="loosened") as refused:
+        with pytest.raises(nt.errors.GraphChangedInPlace, match="loosened") as refused:
             changed.run("ticket-7", message="again", store=ledger)
         assert ledger.store.events("ticket-7") == []
     assert f"{__file__}:{line}" in str(refused.value)
@@ -70,9 +70,9 @@ def test_an_agent_that_is_under_way_is_migrated_without_a_map() -> None:
     newest = nt.Agent("triage", version="2.0.0", provider=provider, tools=shop.kept)
     with shop.host.process() as ledger:
         app = nt.App(graphs=[newest], store=ledger, admins=["ann"])
-        with pytest.raises(nt.WorkflowVersionMismatch):
+        with pytest.raises(nt.errors.WorkflowVersionMismatch):
             app.run("triage", "ticket-7")
-        moved = nt.migrate(
+        moved = nt.versions.migrate(
             app,
             "ticket-7",
             to="triage@2.0.0",
@@ -87,7 +87,7 @@ def test_an_agent_that_is_under_way_is_migrated_without_a_map() -> None:
 
 
 def test_a_budget_in_dollars_needs_a_price() -> None:
-    with pytest.raises(nt.UsageError, match="price of 'scripted-1' is not known"):
+    with pytest.raises(nt.errors.UsageError, match="price of 'scripted-1' is not known"):
         Workshop(["done"], price=None, budget=nt.Budget(usd=1))
     Workshop(["done"], price=Price(0, 0), budget=nt.Budget(usd=1))
 
@@ -111,7 +111,7 @@ def test_a_budget_in_dollars_needs_a_price() -> None:
 )
 def test_what_cannot_work_is_refused_when_it_is_declared(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"version": "1.0.0", "provider": scripted(["done"]), **wrong}
-    with pytest.raises(nt.UsageError):
+    with pytest.raises(nt.errors.UsageError):
         nt.Agent("a", **given)
 
 
@@ -128,7 +128,7 @@ def test_what_cannot_work_is_refused_when_it_is_declared(wrong: dict[str, Any]) 
 )
 def test_what_is_no_task_is_refused_before_anything_happens(said: dict[str, Any]) -> None:
     shop = Workshop(["done"])
-    with pytest.raises(nt.UsageError):
+    with pytest.raises(nt.errors.UsageError):
         shop.finish(**said)
     assert shop.host.data.runs == {}
 
@@ -150,9 +150,9 @@ def test_two_checks_of_one_name_are_refused() -> None:
         return True
 
     shop = Workshop(["done"])
-    with pytest.raises(nt.UsageError, match="Two functions 'paid'"):
+    with pytest.raises(nt.errors.UsageError, match="Two functions 'paid'"):
         shop.finish(done_when=[first(), second()])
-    with pytest.raises(nt.UsageError, match="is async"):
+    with pytest.raises(nt.errors.UsageError, match="is async"):
         shop.finish(done_when=[later])
 
 
@@ -166,7 +166,7 @@ def test_a_check_that_the_next_process_does_not_know_is_not_left_to_the_model() 
 
     assert shop.finish(done_when=[paid]).status == "waiting"
     shop.agent = shop.make([claim, "done", "still done"], tools=shop.kept)
-    with pytest.raises(nt.ConditionUnknown, match="this process does not have"):
+    with pytest.raises(nt.errors.ConditionUnknown, match="this process does not have"):
         shop.finish(goal=None)
     shop.agent = shop.make([claim, "done", "still done"], tools=shop.kept, done_when=[paid])
     answers[:] = [True]
@@ -199,7 +199,7 @@ def test_a_version_that_is_not_deployed_resumes_nothing() -> None:
     assert shop.finish().status == "waiting"
     provider = scripted(["done"])
     other = nt.Agent("triage", version="2.0.0", provider=provider, tools=shop.kept)
-    with shop.host.process() as ledger, pytest.raises(nt.WorkflowVersionMismatch):
+    with shop.host.process() as ledger, pytest.raises(nt.errors.WorkflowVersionMismatch):
         other.run("ticket-7", message="hello", store=ledger)
     with shop.host.process() as ledger:
         assert ledger.store.events("ticket-7") == []
@@ -257,7 +257,7 @@ def test_a_run_adds_to_the_conditions_of_its_agent_and_takes_none_away() -> None
 
         return paid
 
-    with pytest.raises(nt.UsageError, match="done when another one of that name"):
+    with pytest.raises(nt.errors.UsageError, match="done when another one of that name"):
         shop.agent.run("ticket-8", goal=GOAL, done_when=[lenient()], store=":memory:")
 
 
@@ -285,5 +285,5 @@ def test_the_model_of_a_boss_reads_what_its_workers_are_for() -> None:
     (description,) = seen
     assert description.startswith("Refunds orders below 100 euros.")
     assert "Hands a task to clerk" in description
-    with pytest.raises(nt.UsageError, match="is not a text"):
+    with pytest.raises(nt.errors.UsageError, match="is not a text"):
         nt.Agent("a", version="1.0.0", provider=scripted(["x"]), description=7)  # type: ignore[arg-type]

@@ -43,18 +43,18 @@ def test_a_goal_a_message_and_a_result_show_the_bytes_and_record_the_reference(
     fake_models: FakeModels, tmp_path: Path, api: str
 ) -> None:
     @nt.tool("pure", name="take_picture")
-    def take_picture(number: int) -> list[str | nt.File]:
+    def take_picture(number: int) -> list[str | nt.agent.File]:
         """Take a picture."""
         content = PNG + b"taken"
-        return ["Here it is:", nt.File(str(picture(tmp_path, content, "taken.png")))]
+        return ["Here it is:", nt.agent.File(str(picture(tmp_path, content, "taken.png")))]
 
     fake_models.will_say({"take_picture": {"number": 1}}, "A cat.", "A page.")
     seeing = agent(getattr(fake_models, api)(), take_picture)
-    goal: list[str | nt.File] = ["What is this?", nt.File(str(picture(tmp_path)))]
+    goal: list[str | nt.agent.File] = ["What is this?", nt.agent.File(str(picture(tmp_path)))]
     path = str(tmp_path / "agent.db")
     assert seeing.run("t", goal=goal, store=path).state.answer == "A cat."
     sheet = picture(tmp_path, PDF, "sheet.pdf")
-    outcome = seeing.run("t", message=["And this?", nt.File(sheet)], store=path)
+    outcome = seeing.run("t", message=["And this?", nt.agent.File(sheet)], store=path)
     assert outcome.state.answer == "A page."
     assert fake_models.rejected == []
     first, second, third = (str(request.body) for request in fake_models.requests)
@@ -76,12 +76,12 @@ def test_text_is_shown_as_text_and_an_address_as_an_address(
 ) -> None:
     table = picture(tmp_path, "tea;3 €\n".encode(), "table.csv")
     shown = [
-        nt.File(str(table)),
-        nt.File("https://example.com/a%20cat.png?size=2"),
-        nt.File("https://example.com/sheet.pdf"),
+        nt.agent.File(str(table)),
+        nt.agent.File("https://example.com/a%20cat.png?size=2"),
+        nt.agent.File("https://example.com/sheet.pdf"),
     ]
     fake_models.will_say("Seen.")
-    agent(getattr(fake_models, api)()).run("t", goal=shown, store=nt.open(":memory:"))
+    agent(getattr(fake_models, api)()).run("t", goal=shown, store=nt.Ledger(":memory:"))
     assert fake_models.rejected == []
     body = str(fake_models.requests[0].body)
     for part in ("tea;3 €", "table.csv", *(str(file.where) for file in shown[1:])):
@@ -97,12 +97,12 @@ def test_a_file_that_is_not_what_it_was_is_not_shown_and_nothing_is_asked(
     path = picture(tmp_path)
     fake_models.will_say("Fine.", "A cat.")
     seeing = agent(getattr(fake_models, api)())
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
     seeing.run("t", goal="wait for it", store=store)
-    file = nt.File(str(path))
+    file = nt.agent.File(str(path))
     path.write_bytes(OTHER) if change == "changed" else path.unlink()
     for _ in range(2):
-        with pytest.raises(nt.FileChanged, match=str(path)):
+        with pytest.raises(nt.errors.FileChanged, match=str(path)):
             seeing.run("t", message=["And this?", file], store=store)
     assert len(fake_models.requests) == 1
     picture(tmp_path)
@@ -118,8 +118,8 @@ def test_a_file_that_the_model_has_seen_may_go_and_the_model_is_told(
     path = picture(tmp_path)
     fake_models.will_say("A cat.", "It was one.")
     seeing = agent(getattr(fake_models, api)())
-    store = nt.open(":memory:")
-    seeing.run("t", goal=["What is this?", nt.File(str(path))], store=store)
+    store = nt.Ledger(":memory:")
+    seeing.run("t", goal=["What is this?", nt.agent.File(str(path))], store=store)
     path.write_bytes(OTHER) if change == "changed" else path.unlink()
     outcome = seeing.run("t", message="Really?", store=store)
     assert outcome.state.answer == "It was one."
@@ -135,13 +135,13 @@ def test_a_file_that_nobody_can_bring_back_is_left_behind_by_the_next_message(
     fake_models: FakeModels, tmp_path: Path, api: str, said_in: str
 ) -> None:
     path = picture(tmp_path)
-    shown: Any = ["What is this?", nt.File(str(path))]
+    shown: Any = ["What is this?", nt.agent.File(str(path))]
     path.unlink()
     fake_models.will_say("Without it, then.")
     seeing = agent(getattr(fake_models, api)())
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
     told: Any = {"goal": shown} if said_in == "goal" else {"goal": "look", "message": shown}
-    with pytest.raises(nt.FileChanged, match="send a message"):
+    with pytest.raises(nt.errors.FileChanged, match="send a message"):
         seeing.run("t", **told, store=store)
     assert fake_models.requests == []
     outcome = seeing.run("t", message="Go on without it.", store=store)
@@ -155,16 +155,16 @@ def test_a_file_that_a_tool_made_may_be_gone_and_the_model_is_told(
     fake_models: FakeModels, tmp_path: Path, api: str
 ) -> None:
     @nt.tool("pure", name="take_short_picture")
-    def take_picture() -> nt.File:
+    def take_picture() -> nt.agent.File:
         """Take a picture that does not last."""
         path = picture(tmp_path)
-        file = nt.File(str(path))
+        file = nt.agent.File(str(path))
         path.unlink()
         return file
 
     fake_models.will_say({"take_short_picture": {}}, "It is gone.")
     seeing = agent(getattr(fake_models, api)(), take_picture)
-    outcome = seeing.run("t", goal="look", store=nt.open(":memory:"))
+    outcome = seeing.run("t", goal="look", store=nt.Ledger(":memory:"))
     assert outcome.state.answer == "It is gone."
     assert "is not shown: it cannot be read" in str(fake_models.requests[1].body)
     assert fake_models.rejected == []
@@ -173,11 +173,11 @@ def test_a_file_that_a_tool_made_may_be_gone_and_the_model_is_told(
 def test_a_fallback_is_not_asked_about_a_file_that_is_gone(
     fake_models: FakeModels, tmp_path: Path
 ) -> None:
-    file = nt.File(str(picture(tmp_path)))
+    file = nt.agent.File(str(picture(tmp_path)))
     (tmp_path / "cat.png").unlink()
     provider = nt.providers.fallback(fake_models.anthropic(), fake_models.openai())
-    with pytest.raises(nt.FileChanged):
-        agent(provider).run("t", goal=[file], store=nt.open(":memory:"))
+    with pytest.raises(nt.errors.FileChanged):
+        agent(provider).run("t", goal=[file], store=nt.Ledger(":memory:"))
     assert fake_models.requests == []
 
 
@@ -187,7 +187,7 @@ import nottwice as nt
 url, store, path = sys.argv[1:]
 provider = nt.providers.anthropic("claude-sonnet-5-5", api_key="key", base_url=url)
 agent = nt.Agent("seeing", version="1.0.0", provider=provider)
-print(agent.run("t", goal=["What is this?", nt.File(path)], store=store).state.answer)
+print(agent.run("t", goal=["What is this?", nt.agent.File(path)], store=store).state.answer)
 """
 
 
@@ -212,14 +212,14 @@ def test_the_same_words_with_another_file_are_another_message(
 ) -> None:
     fake_models.will_say("Hello.", "A cat.", "A dog.")
     seeing = agent(fake_models.anthropic())
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
     seeing.run("t", goal="look", store=store)
-    cat = nt.File(str(picture(tmp_path)))
+    cat = nt.agent.File(str(picture(tmp_path)))
     for _ in range(2):
         outcome = seeing.run("t", message=["And this?", cat], store=store)
         assert outcome.state.answer == "A cat."
-    dog = nt.File(str(picture(tmp_path, OTHER)))
-    with pytest.raises(nt.FileChanged):
+    dog = nt.agent.File(str(picture(tmp_path, OTHER)))
+    with pytest.raises(nt.errors.FileChanged):
         seeing.run("t", message=["And that?", cat], store=store)
     picture(tmp_path)
     assert dog.sha256 != cat.sha256
@@ -229,17 +229,17 @@ def test_the_same_words_with_another_file_are_another_message(
 def test_what_a_file_takes_is_reserved(fake_models: FakeModels, tmp_path: Path) -> None:
     fake_models.will_say("A cat.")
     thrifty = agent(fake_models.anthropic(), budget=nt.Budget(tokens=9_000))
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
     assert thrifty.run("without", goal="x", store=store).status == "completed"
-    seen = [nt.File(str(picture(tmp_path)))]
+    seen = [nt.agent.File(str(picture(tmp_path)))]
     assert thrifty.run("with", goal=seen, store=store).status == "waiting"
     assert len(fake_models.requests) == 1
 
 
 def test_images_pages_and_text_are_estimated(tmp_path: Path) -> None:
-    cat = nt.File(str(picture(tmp_path)))
-    sheet = nt.File(str(picture(tmp_path, PDF, "sheet.pdf")))
-    text = nt.File(str(picture(tmp_path, b"x" * 30_000, "long.txt")))
+    cat = nt.agent.File(str(picture(tmp_path)))
+    sheet = nt.agent.File(str(picture(tmp_path, PDF, "sheet.pdf")))
+    text = nt.agent.File(str(picture(tmp_path, b"x" * 30_000, "long.txt")))
     assert cat.tokens == IMAGE_TOKENS
     assert sheet.tokens == 2 * PAGE_TOKENS
     assert text.tokens == 10_001
@@ -254,7 +254,7 @@ def test_images_pages_and_text_are_estimated(tmp_path: Path) -> None:
 
 def test_a_file_comes_back_from_the_record_without_being_read(tmp_path: Path) -> None:
     path = picture(tmp_path)
-    file = nt.File(path)
+    file = nt.agent.File(path)
     message = Message(Role.USER, (file, ToolResult("c", "x", files=(file,))))
     path.unlink()
     assert Message.from_plain(message.to_plain()) == message
@@ -268,7 +268,7 @@ def test_a_file_comes_back_from_the_record_without_being_read(tmp_path: Path) ->
 def test_a_reference_that_was_not_written_here_is_not_believed(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    file = {**nt.File(str(picture(tmp_path))).to_plain(), **change}
+    file = {**nt.agent.File(str(picture(tmp_path))).to_plain(), **change}
     for block in (file, {"kind": "tool_result", "call_id": "c", "content": "", "files": [file]}):
         with pytest.raises(LedgerCorrupt, match="cannot be read"):
             Message.from_plain({"role": "user", "blocks": [block]})
@@ -285,19 +285,19 @@ def test_a_reference_that_was_not_written_here_is_not_believed(
     ],
 )
 def test_what_cannot_be_shown_is_refused_at_once(where: str, why: str) -> None:
-    with pytest.raises(nt.UsageError, match=why):
-        nt.File(where)
+    with pytest.raises(nt.errors.UsageError, match=why):
+        nt.agent.File(where)
 
 
 @pytest.mark.parametrize("message", ["  ", [], [" "], [7], 7, {"text": "x"}])
 def test_what_says_nothing_is_refused(fake_models: FakeModels, message: Any) -> None:
     fake_models.will_say("Hi")
-    with pytest.raises(nt.UsageError, match="says nothing"):
-        agent(fake_models.anthropic()).run("t", message=message, store=nt.open(":memory:"))
+    with pytest.raises(nt.errors.UsageError, match="says nothing"):
+        agent(fake_models.anthropic()).run("t", message=message, store=nt.Ledger(":memory:"))
 
 
 def test_a_file_can_be_recalled_by_its_name(tmp_path: Path) -> None:
     recalling = agent(nt.providers.scripted(["Hi"]))
-    shown = [nt.File(str(picture(tmp_path)))]
-    state = recalling.run("t", goal="x", message=shown, store=nt.open(":memory:")).state
+    shown = [nt.agent.File(str(picture(tmp_path)))]
+    state = recalling.run("t", goal="x", message=shown, store=nt.Ledger(":memory:")).state
     assert "[file cat.png]" in recall(state, 0, 5, most_characters=1000)

@@ -91,7 +91,7 @@ class Bank:
         def refund(order_id: int) -> str:
             """Refund an order."""
             if order_id < 0:
-                raise nt.Poison("there is no such order")
+                raise nt.Permanent("there is no such order")
             self.paid.append(order_id)
             return f"refunded {order_id}"
 

@@ -12,7 +12,7 @@ from nottwice import policy
 from nottwice.agent.messages import ToolResult
 
 
-def told(outcome: nt.Outcome[nt.RunState]) -> list[ToolResult]:
+def told(outcome: nt.Outcome[nt.agent.RunState]) -> list[ToolResult]:
     transcript = outcome.state.transcript
     return [result for message in transcript for result in message.tool_results]
 
@@ -27,7 +27,7 @@ def with_worker(rules: Any) -> nt.Agent:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_policy_is_asked_about_a_worker_by_its_name(is_async: bool) -> None:
-    ledger = nt.open(":memory:")
+    ledger = nt.Ledger(":memory:")
     boss = with_worker(policy.only("search"))
     if is_async:
         outcome = asyncio.run(boss.arun("b", goal="g", store=ledger))
@@ -48,13 +48,13 @@ def test_a_policy_is_asked_about_a_task_once_and_before_the_worker_begins() -> N
         asked.append((call.tool, dict(call.arguments)))
         return policy.allow()
 
-    outcome = with_worker(rules).run("b", goal="g", store=nt.open(":memory:"))
+    outcome = with_worker(rules).run("b", goal="g", store=nt.Ledger(":memory:"))
     assert [result.content.splitlines()[0] for result in told(outcome)] == ["worked", "worked"]
     assert asked == [("clerk", {"goal": "count"})]
 
 
 def test_a_worker_that_a_person_must_allow_is_not_begun_before() -> None:
-    ledger = nt.open(":memory:")
+    ledger = nt.Ledger(":memory:")
     boss = with_worker(lambda call: policy.ask("a stranger"))
     waiting = boss.run("b", goal="g", store=ledger)
     assert waiting.status == "waiting"

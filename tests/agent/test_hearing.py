@@ -75,7 +75,7 @@ def fail(trouble: list[BaseException]) -> None:
 def goes_on(shop: Workshop) -> None:
     """What ends the wait: a person raises the budget, or the time of the outage has come."""
     shop.host.clock.advance(601)
-    reviews = nt.Reviews(nt.open(MemoryStore(shop.host.data), clock=shop.host.clock))
+    reviews = nt.Reviews(nt.Ledger(MemoryStore(shop.host.data), clock=shop.host.clock))
     for review in shop.host.open_reviews:
         more = {"usd": 1} if "dollars" in review.summary else {"turns": 5}
         reviews.decide(review.review_id, "raise", by="ann", why="go on", result=more)
@@ -194,10 +194,10 @@ def test_a_file_that_is_gone_stops_the_turn_that_it_was_sent_into(
     """Until the user says something after that."""
     path = tmp_path / "notes.md"
     path.write_text("bent")
-    shown: Any = ["Look.", nt.File(str(path))]
+    shown: Any = ["Look.", nt.agent.File(str(path))]
     path.unlink()
     fake_models.will_say("Without it, then.")
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
 
     def agent(tokens: int) -> nt.Agent:
         budget = nt.Budget(tokens=tokens)
@@ -206,7 +206,7 @@ def test_a_file_that_is_gone_stops_the_turn_that_it_was_sent_into(
     assert agent(1).run("t", goal="x", store=store).status == "waiting"
     assert agent(1).run("t", message=shown, store=store).status == "waiting"
     for _ in range(2):
-        with pytest.raises(nt.FileChanged):
+        with pytest.raises(nt.errors.FileChanged):
             agent(100_000).run("t", store=store)
     outcome = agent(100_000).run("t", message="Go on without it.", store=store)
     assert outcome.state.answer == "Without it, then."
@@ -223,7 +223,7 @@ class Cut(ScriptedProvider):
 def test_a_new_message_begins_a_new_answer() -> None:
     provider = Cut(["PART ONE of the poem", "4"], model="cut", price=None, log=None)
     asked = nt.Agent("p", version="1.0.0", provider=provider, budget=nt.Budget(turns=1))
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
     assert asked.run("p", goal="write a poem", store=store).status == "waiting"
     outcome = asked.run("p", message="Forget the poem. What is 2+2?", store=store)
     assert (outcome.status, outcome.state.answer) == ("completed", "4")

@@ -144,7 +144,7 @@ def test_an_effect_whose_outcome_is_unknown_makes_the_run_wait_and_is_not_told_t
 
 def test_a_failure_without_effect_is_told_to_the_model() -> None:
     shop = Workshop([{"refund": {"order_id": 7, "cents": 1}}, "I could not."])
-    shop.world.trouble["refund"] = [nt.Poison("order 7 is closed")]
+    shop.world.trouble["refund"] = [nt.Permanent("order 7 is closed")]
     outcome = shop.finish()
     (result,) = outcome.state.transcript[1].tool_results
     assert result.is_error

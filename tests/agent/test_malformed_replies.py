@@ -63,7 +63,7 @@ def test_a_reply_without_anything_usable_is_asked_for_again_and_never_sent_back(
     fake_models: FakeModels, api: str, block: dict[str, Any]
 ) -> None:
     fake_models.will_say(Turn({"raw": block}), "REAL", "Later.", by="order")
-    asked, store = agent(fake_models, api), nt.open(":memory:")
+    asked, store = agent(fake_models, api), nt.Ledger(":memory:")
     outcome = asked.run("r", goal="x", store=store)
     assert (outcome.status, outcome.state.answer) == ("completed", "REAL")
     later = asked.run("r", message="and now?", store=store)
@@ -76,7 +76,7 @@ def test_a_malformed_call_is_told_to_the_model_and_poisons_no_later_request(
     fake_models: FakeModels, api: str, block: dict[str, Any]
 ) -> None:
     fake_models.will_say(Turn({"raw": block}), "REAL", "Later.", by="order")
-    asked, store = agent(fake_models, api), nt.open(":memory:")
+    asked, store = agent(fake_models, api), nt.Ledger(":memory:")
     outcome = asked.run("r", goal="x", store=store)
     (result,) = (one for each in outcome.state.transcript for one in each.tool_results)
     assert result.is_error
@@ -91,7 +91,7 @@ def test_words_beside_a_part_of_an_unknown_kind_are_the_answer(fake_models: Fake
     words = {"type": "output_text", "text": "Hi.", "annotations": []}
     mixed = {**SAID, "content": [words, {"type": "hologram"}]}
     fake_models.will_say(Turn({"raw": mixed}), "Later.", by="order")
-    asked, store = agent(fake_models, "openai"), nt.open(":memory:")
+    asked, store = agent(fake_models, "openai"), nt.Ledger(":memory:")
     assert asked.run("r", goal="x", store=store).state.answer == "Hi."
     assert asked.run("r", message="and now?", store=store).state.answer == "Later."
     assert fake_models.rejected == []
@@ -99,7 +99,7 @@ def test_words_beside_a_part_of_an_unknown_kind_are_the_answer(fake_models: Fake
 
 def test_a_model_that_never_says_anything_usable_stops_the_run(fake_models: FakeModels) -> None:
     fake_models.will_say(*[Turn({"raw": SERVER_USE})] * 9, by="order")
-    outcome = agent(fake_models, "anthropic").run("r", goal="x", store=nt.open(":memory:"))
+    outcome = agent(fake_models, "anthropic").run("r", goal="x", store=nt.Ledger(":memory:"))
     assert outcome.status == "waiting"
     assert len(fake_models.requests) == 6
 
@@ -116,6 +116,6 @@ def test_a_provider_that_paused_in_its_own_work_gets_it_back(fake_models: FakeMo
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }
     fake_models.will_say(Turn(body=paused), "Found.", by="order")
-    outcome = agent(fake_models, "anthropic").run("r", goal="x", store=nt.open(":memory:"))
+    outcome = agent(fake_models, "anthropic").run("r", goal="x", store=nt.Ledger(":memory:"))
     assert outcome.state.answer == "Found."
     assert json.dumps(SERVER_USE) in json.dumps(fake_models.requests[1].body)

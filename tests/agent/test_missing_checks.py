@@ -31,7 +31,7 @@ def left_to_a_worker(script: Any) -> Workshop:
     return shop
 
 
-def work(shop: Workshop, agent: nt.Agent | None = None) -> nt.Tally:
+def work(shop: Workshop, agent: nt.Agent | None = None) -> nt.types.WorkerStats:
     with shop.host.process() as ledger:
         app = nt.App(graphs=[agent or shop.agent], store=ledger)
         return nt.Worker(app, concurrency=1).run(until_idle=True)
@@ -55,7 +55,9 @@ def test_a_worker_without_the_function_does_the_work_and_leaves_the_judging(
     assert "agent.run('ticket-7', done_when=[issued])" in caplog.text
     assert "Agent(..., done_when=[issued])" in caplog.text
     assert len(shop.world.effects) == 1
-    with pytest.raises(nt.ConditionUnknown, match=r"agent.run\('ticket-7', done_when=\[issued\]\)"):
+    with pytest.raises(
+        nt.errors.ConditionUnknown, match=r"agent.run\('ticket-7', done_when=\[issued\]\)"
+    ):
         shop.finish(goal=None)
     ended = shop.finish(goal=None, done_when=[issued])
     assert (ended.status, ended.state.answer) == ("completed", "done")
@@ -108,7 +110,7 @@ def test_a_boss_waits_for_a_worker_whose_function_is_not_here() -> None:
 @pytest.mark.parametrize("told", [{"done_when": ["issued()"]}, {"input": TASK, "goal": None}])
 def test_a_run_that_names_a_function_which_is_not_there_is_not_started(told: Any) -> None:
     shop = Workshop([MAIL, "done"])
-    with pytest.raises(nt.ConditionUnknown, match="Nothing was started"):
+    with pytest.raises(nt.errors.ConditionUnknown, match="Nothing was started"):
         shop.finish(**told)
     assert shop.host.data.runs == {}
 
@@ -124,7 +126,7 @@ def refund(order_id: int) -> str:
         bank.write("paid\\n")
     return "refunded"
 
-def paid(state: nt.RunState) -> bool:
+def paid(state: nt.agent.RunState) -> bool:
     return open("bank").read() == "paid\\n"
 
 script = [{"refund": {"order_id": 1}}, "done"]

@@ -243,7 +243,7 @@ def test_what_follows_a_call_that_was_not_understood_is_not_begun(before: ToolCa
 
 def test_what_was_done_before_is_answered_by_its_receipt_and_not_called_not_begun() -> None:
     repository = Repository()
-    repository.trouble["push"] = nt.Poison("no such remote")
+    repository.trouble["push"] = nt.Permanent("no such remote")
     commit, push = IN_ORDER[1:]
     reply = [{"write": {"what": "b"}}, push, commit, {"write": {"what": "b"}}]
     shop = Workshop([commit, reply, "done"], tools=repository.tools)
@@ -339,5 +339,5 @@ def test_after_a_worker_that_waits_the_later_effects_are_not_begun() -> None:
 def test_a_tool_that_says_parallel_wrongly_is_refused(
     replay_class: Any, given: Any, why: str
 ) -> None:
-    with pytest.raises(nt.InvalidTool, match=why):
+    with pytest.raises(nt.errors.InvalidTool, match=why):
         nt.tool(replay_class, name="order_wrong", parallel=given)(lambda: None)

@@ -136,7 +136,7 @@ def test_of_several_receipts_the_model_must_say_which() -> None:
 
 def test_a_call_that_failed_is_no_receipt() -> None:
     shop = Workshop([MAIL, claim(), MAIL, "done"], budget=nt.Budget(turns=3))
-    shop.world.trouble["send_mail"] = [nt.Poison("no such address")]
+    shop.world.trouble["send_mail"] = [nt.Permanent("no such address")]
     outcome = shop.finish(done_when=["Ann knows [receipt: send_mail]"])
     assert outcome.state.evidence == {}
     assert "there is none in this run" in results(outcome)[1]
@@ -146,7 +146,7 @@ def test_a_failed_call_borrows_no_receipt_from_one_of_the_same_id() -> None:
     read = ToolCall("call_0", "get_order", {"order_id": 7})
     paid = ToolCall("call_0", "refund", {"order_id": 7, "cents": 4000})
     shop = Workshop([[read, paid], claim(), [paid, read], claim(), *["not paid"] * 9])
-    shop.world.trouble["refund"] = [nt.Poison("the bank says no")]
+    shop.world.trouble["refund"] = [nt.Permanent("the bank says no")]
     outcome = shop.finish(done_when=["paid back [receipt: refund]"])
     assert outcome.state.evidence == {}
     refused = [text for text in results(outcome) if text.startswith("Not noted")]
@@ -179,6 +179,6 @@ def test_a_receipt_of_a_tool_that_is_not_there_is_not_waited_for() -> None:
         said: dict[str, Any] = {"done_when": condition} if where == "run" else {}
         if where == "input":
             said = {"goal": None, "input": {"goal": "tell Ann", "done_when": condition}}
-        with pytest.raises(nt.UsageError, match="has no tool 'send_post'"):
+        with pytest.raises(nt.errors.UsageError, match="has no tool 'send_post'"):
             shop.finish(**said)
         assert shop.host.data.runs == {}

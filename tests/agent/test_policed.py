@@ -19,13 +19,13 @@ MAIL = {"send_mail": {"to": "ann", "text": "hello"}}
 REFUND = {"refund": {"order_id": 7, "cents": 40}}
 
 
-def run(shop: Workshop, rules: object) -> nt.Outcome[nt.RunState]:
+def run(shop: Workshop, rules: object) -> nt.Outcome[nt.agent.RunState]:
     with shop.host.process() as ledger:
-        policed = nt.open(ledger.store, clock=ledger.clock, policy=rules)  # type: ignore[arg-type]
+        policed = nt.Ledger(ledger.store, clock=ledger.clock, policy=rules)  # type: ignore[arg-type]
         return shop.agent.run("ticket-7", goal="help", store=policed)
 
 
-def told(outcome: nt.Outcome[nt.RunState]) -> list[ToolResult]:
+def told(outcome: nt.Outcome[nt.agent.RunState]) -> list[ToolResult]:
     transcript = outcome.state.transcript
     return [result for message in transcript for result in message.tool_results]
 
@@ -61,7 +61,7 @@ def test_a_run_that_a_policy_stops_fails_and_its_model_is_not_told() -> None:
     def halt(call: policy.ProposedCall) -> policy.Ruling:
         return policy.stop("the office is closed") if call.effectful else policy.allow()
 
-    with pytest.raises(nt.RunDenied, match="the office is closed"):
+    with pytest.raises(nt.errors.RunStoppedByPolicy, match="the office is closed"):
         run(shop, halt)
     assert shop.world.effects == []
     assert run(shop, None).status == "completed"
@@ -74,7 +74,7 @@ def test_a_broken_policy_is_nothing_that_a_model_is_told() -> None:
     def broken(call: policy.ProposedCall) -> policy.Ruling:
         raise KeyError(call.tool)
 
-    with pytest.raises(nt.PolicyFailed):
+    with pytest.raises(nt.errors.PolicyFailed):
         run(shop, broken)
     assert shop.world.effects == []
 
@@ -97,10 +97,12 @@ def test_an_agent_of_an_app_with_a_policy_does_not_run_past_it(tmp_path: Path, h
     app = nt.App(graphs=[shop.agent], store=path, policy=[policy.only("refund"), big])
     store: Any = path
     if how != "path":
-        store = nt.open(path, policy=policy.only("refund") if how == "other policy" else None)
-    with pytest.raises(nt.UsageError, match=r"would not ask the policy of the app.*store=app"):
+        store = nt.Ledger(path, policy=policy.only("refund") if how == "other policy" else None)
+    with pytest.raises(
+        nt.errors.UsageError, match=r"would not ask the policy of the app.*store=app"
+    ):
         shop.agent.run("ticket-7", goal="help", store=store)
-    with pytest.raises(nt.UsageError, match="would not ask the policy"):
+    with pytest.raises(nt.errors.UsageError, match="would not ask the policy"):
         asyncio.run(shop.agent.arun("ticket-7", message="help", store=store))
     assert shop.world.effects == []
     assert list(app.ledger.runs()) == []
@@ -120,14 +122,14 @@ def test_the_app_itself_is_a_store(tmp_path: Path) -> None:
     assert shop.agent.outcome("ticket-7", store=app) == again
     assert [one.tool for one in shop.agent.effects("ticket-7", store=app)] == ["refund", "refund"]
     with nt.run("by-hand", store=app):
-        with pytest.raises(nt.Denied, match="more than 100 cents"):
+        with pytest.raises(nt.errors.DeniedByPolicy, match="more than 100 cents"):
             shop.kept[2](order_id=8, cents=500)
 
 
 def test_a_mistyped_app_is_not_an_empty_ledger(tmp_path: Path) -> None:
     shop = Workshop(["done"])
     app = nt.App(graphs=[shop.agent], store=tmp_path / "agent.db", policy=big)
-    with pytest.raises(nt.NoLedger):
+    with pytest.raises(nt.errors.NoLedger):
         shop.agent.outcome("ticket-7", store=app)
 
 
@@ -152,7 +154,7 @@ def test_who_works_for_an_agent_is_bound_by_its_policy_and_its_app(tmp_path: Pat
     assert boss.run("b", goal="have it paid", store=path).status == "completed"
     assert shop.world.effects == []
     app = nt.App(graphs=[boss], store=path, policy=policy.only("refund"))
-    with pytest.raises(nt.UsageError, match="would not ask the policy"):
+    with pytest.raises(nt.errors.UsageError, match="would not ask the policy"):
         shop.agent.run("past-it", goal="pay", store=path)
     assert app.ledger.store.load_run("past-it") is None
 
@@ -194,6 +196,6 @@ def test_where_a_ledger_stands_for_a_replay_no_policy_is_asked_or_missed() -> No
         policy=broken,
     )
     nt.App(graphs=[boss], policy=broken)
-    with nt.open(":memory:", policy=NoneAsked()) as ledger:
+    with nt.Ledger(":memory:", policy=NoneAsked()) as ledger:
         boss.run("b", goal="have it paid", store=ledger)
     assert shop.world.effects == [("refund", 7, 40)]

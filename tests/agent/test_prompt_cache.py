@@ -42,11 +42,11 @@ def script() -> Iterable[Turn]:
     yield Turn("All are fine.", thinking="That was the last one.")
 
 
-def run(fake: FakeModels, api: str, **options: Any) -> nt.Outcome[nt.RunState]:
+def run(fake: FakeModels, api: str, **options: Any) -> nt.Outcome[nt.agent.RunState]:
     fake.reset(least_cached_tokens=1024)
     fake.will_say(*script(), by="order")
     agent = looking_agent(getattr(fake, api)(), **options)
-    outcome = agent.run("t", goal="check the orders", plan=STEPS, store=nt.open(":memory:"))
+    outcome = agent.run("t", goal="check the orders", plan=STEPS, store=nt.Ledger(":memory:"))
     assert outcome.state.answer == "All are fine."
     assert fake.rejected == []
     return outcome
@@ -88,7 +88,7 @@ def test_messages_of_the_user_leave_the_beginning_of_the_prompt_as_it_was(
     fake_models: FakeModels, api: str
 ) -> None:
     fake_models.will_say({"look_up": {"order_id": 1}}, "One.", "Two.", "Three.")
-    agent, store = looking_agent(getattr(fake_models, api)()), nt.open(":memory:")
+    agent, store = looking_agent(getattr(fake_models, api)()), nt.Ledger(":memory:")
     agent.run("t", goal="check the orders", store=store)
     for words in ("one more thing", "and another"):
         agent.run("t", message=words, store=store)
@@ -119,7 +119,7 @@ def test_a_turn_with_many_parallel_calls_is_found_again(fake_models: FakeModels)
     calls = [{"look_up": {"order_id": number}} for number in range(25)]
     fake_models.will_say(Turn(*calls), Turn({"look_up": {"order_id": 99}}), "Done.")
     agent = looking_agent(fake_models.anthropic())
-    agent.run("t", goal="check " * 2000, store=nt.open(":memory:"))
+    agent.run("t", goal="check " * 2000, store=nt.Ledger(":memory:"))
     _, second, third = (request.usage for request in fake_models.requests)
     assert second.cache_read_tokens > 2000
     assert third.cache_read_tokens > second.cache_read_tokens + second.cache_write_tokens - 200
@@ -134,7 +134,7 @@ def test_what_is_compacted_stays_the_same_until_the_window_moves_again(
         by="order",
     )
     agent = looking_agent(fake_models.anthropic(), context_tokens=3_000)
-    agent.run("t", goal="note everything", plan=STEPS, store=nt.open(":memory:"))
+    agent.run("t", goal="note everything", plan=STEPS, store=nt.Ledger(":memory:"))
     openings = [
         request.body["messages"][0]["content"][0]["text"] for request in fake_models.requests
     ]
@@ -163,7 +163,7 @@ def test_a_plan_that_the_model_makes_is_told_in_its_own_call_and_result(
         {"make_plan": {"steps": ["one", "two"]}}, {"finish_step": {"evidence": "e"}}, "Done."
     )
     agent = looking_agent(fake_models.anthropic())
-    agent.run("t", goal="plan", store=nt.open(":memory:"))
+    agent.run("t", goal="plan", store=nt.Ledger(":memory:"))
     _, second, third = (request.body["messages"] for request in fake_models.requests)
     assert third[:3] != second[:2]
     assert without_marks(third[:3]) == without_marks(second[:3])
@@ -195,13 +195,13 @@ def test_marks_of_the_user_count_first(fake_models: FakeModels) -> None:
 def test_a_budget_holds_when_the_whole_prompt_is_written_to_the_cache(
     fake_models: FakeModels,
 ) -> None:
-    def long(state: nt.RunState) -> Context:
+    def long(state: nt.agent.RunState) -> Context:
         return Context("", (said("word " * 4000),))
 
     fake_models.will_say("Hi")
     dear = fake_models.anthropic(prices={"claude-sonnet-5-5": (1.0, 1.0, 0.1, 10.0)})
     agent = looking_agent(dear, context=long, most_output_tokens=16, budget=nt.Budget(usd=0.02))
-    outcome = agent.run("t", goal="x", store=nt.open(":memory:"))
+    outcome = agent.run("t", goal="x", store=nt.Ledger(":memory:"))
     # As plain input it would fit and cost $0.005; written to the cache it costs $0.05.
     assert outcome.status == "waiting"
     assert fake_models.requests == []

@@ -95,7 +95,7 @@ def test_the_price_is_that_of_the_model_that_replied(fake_models: FakeModels, ap
         fake_models.will_say(Turn("Hi", model=replied))
         provider = getattr(fake_models, api)("cheap", prices=prices)
         agent = nt.Agent("t", version="1.0.0", provider=provider, budget=nt.Budget(usd=100))
-        outcome = agent.run("t", goal="x", store=nt.open(":memory:"))
+        outcome = agent.run("t", goal="x", store=nt.Ledger(":memory:"))
         assert outcome.state.plain["reply"]["model"] == replied
         spent[replied] = outcome.state.spent.usd
         usage = fake_models.usage

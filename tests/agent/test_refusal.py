@@ -151,7 +151,7 @@ def test_a_provider_that_does_not_answer_a_conversation_is_a_refusal_too() -> No
 
     def blocked(request: ModelRequest) -> ModelReply:
         if request.turn == 1:
-            raise nt.Refused("blocked by the content filter")
+            raise nt.errors.ModelRefused("blocked by the content filter")
         return complete(request)
 
     shop.agent.provider.complete = blocked  # type: ignore[method-assign]

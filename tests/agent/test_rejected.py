@@ -14,9 +14,9 @@ GOOD = b"\x89PNG\r\n\x1a\n" + b"the picture of a cat" * 20
 NOT_SHOWN = "is not shown: the API rejected the request"
 
 
-def picture(folder: Path, name: str, content: bytes = b"not a png") -> nt.File:
+def picture(folder: Path, name: str, content: bytes = b"not a png") -> nt.agent.File:
     (folder / name).write_bytes(content)
-    return nt.File(folder / name)
+    return nt.agent.File(folder / name)
 
 
 def agent(provider: Any, *tools: Any) -> nt.Agent:
@@ -32,7 +32,7 @@ def test_a_rejected_file_is_left_out_once_the_user_has_said_something_else(
     shown: Any = ["Look at this.", picture(tmp_path, "scan.png")]
     told: Any = {"goal": shown} if said_in == "goal" else {"goal": "look", "message": shown}
     for _ in range(2):
-        with pytest.raises(nt.Poison, match=r"first to show .*scan\.png.*send a message"):
+        with pytest.raises(nt.Permanent, match=r"first to show .*scan\.png.*send a message"):
             seeing.run("r", **told, store=store)
     outcome = seeing.run("r", message="Forget the scan.", store=store)
     assert (outcome.status, outcome.state.answer) == ("completed", "One.")
@@ -50,13 +50,13 @@ def test_a_file_that_a_tool_made_and_the_api_rejects_is_left_out(
     fake_models: FakeModels, tmp_path: Path
 ) -> None:
     @nt.tool("pure")
-    def shot(k: int) -> nt.File:
+    def shot(k: int) -> nt.agent.File:
         """Take a picture."""
         return picture(tmp_path, "shot.png")
 
     fake_models.will_say({"shot": {"k": 1}}, "Two.", "Three.")
-    seeing, store = agent(fake_models.anthropic(), shot), nt.open(":memory:")
-    with pytest.raises(nt.Poison, match=r"shot\.png"):
+    seeing, store = agent(fake_models.anthropic(), shot), nt.Ledger(":memory:")
+    with pytest.raises(nt.Permanent, match=r"shot\.png"):
         seeing.run("r", goal="look", store=store)
     assert seeing.run("r", message="Go on without it.", store=store).state.answer == "Two."
     assert seeing.run("r", message="And now?", store=store).state.answer == "Three."
@@ -67,9 +67,9 @@ def test_a_file_of_a_request_that_was_answered_is_still_shown(
     fake_models: FakeModels, tmp_path: Path
 ) -> None:
     fake_models.will_say("A cat.", "Well.")
-    seeing, store = agent(fake_models.anthropic()), nt.open(":memory:")
+    seeing, store = agent(fake_models.anthropic()), nt.Ledger(":memory:")
     seeing.run("r", goal=["What?", picture(tmp_path, "cat.png", GOOD)], store=store)
-    with pytest.raises(nt.Poison):
+    with pytest.raises(nt.Permanent):
         seeing.run("r", message=["And?", picture(tmp_path, "scan.png")], store=store)
     again: Any = ["This.", picture(tmp_path, "dog.png", GOOD)]
     assert seeing.run("r", message=again, store=store).state.answer == "Well."
@@ -80,11 +80,11 @@ def test_what_is_left_out_stays_left_out_whatever_fails_next(
     fake_models: FakeModels, tmp_path: Path
 ) -> None:
     fake_models.will_say("One.")
-    seeing, store = agent(fake_models.anthropic()), nt.open(":memory:")
-    with pytest.raises(nt.Poison):
+    seeing, store = agent(fake_models.anthropic()), nt.Ledger(":memory:")
+    with pytest.raises(nt.Permanent):
         seeing.run("r", goal=["Look.", picture(tmp_path, "scan.png")], store=store)
     fake_models.will_fail(Fault(status=401, message="invalid x-api-key"))
-    with pytest.raises(nt.Poison, match="401"):
+    with pytest.raises(nt.Permanent, match="401"):
         seeing.run("r", message="Forget it.", store=store)
     assert seeing.run("r", store=store).state.answer == "One."
 
@@ -94,8 +94,8 @@ def test_a_key_that_is_wrong_is_no_reason_to_leave_a_file_out(
 ) -> None:
     fake_models.will_say("A cat.")
     fake_models.will_fail(Fault(status=401, message="invalid x-api-key"))
-    seeing, store = agent(fake_models.anthropic()), nt.open(":memory:")
-    with pytest.raises(nt.Poison, match=r"401 (?!.*first to show)"):
+    seeing, store = agent(fake_models.anthropic()), nt.Ledger(":memory:")
+    with pytest.raises(nt.Permanent, match=r"401 (?!.*first to show)"):
         seeing.run("r", goal=["What?", picture(tmp_path, "cat.png", GOOD)], store=store)
     assert seeing.run("r", message="Try again.", store=store).state.answer == "A cat."
     assert NOT_SHOWN not in str(fake_models.requests[-1].body)
@@ -106,9 +106,9 @@ def test_a_part_of_a_reply_that_the_api_does_not_take_back_is_left_out(
 ) -> None:
     part = {"type": "hologram", "rays": 7}
     fake_models.will_say(Turn("Hi.", {"raw": part}), "Two.", "Three.")
-    asked, store = agent(fake_models.anthropic()), nt.open(":memory:")
+    asked, store = agent(fake_models.anthropic()), nt.Ledger(":memory:")
     assert asked.run("r", goal="x", store=store).state.answer == "Hi."
-    with pytest.raises(nt.Poison, match="a part of the model's reply of the kind 'hologram'"):
+    with pytest.raises(nt.Permanent, match="a part of the model's reply of the kind 'hologram'"):
         asked.run("r", message="And?", store=store)
     assert asked.run("r", message="Go on.", store=store).state.answer == "Two."
     assert asked.run("r", message="Well?", store=store).state.answer == "Three."

@@ -165,10 +165,10 @@ def test_a_note_that_is_being_written_is_tried_again(pad: Scratchpad, ledger: Pa
 def test_no_name_leads_out_or_hides(pad: Scratchpad, ledger: Path, name: str) -> None:
     for each in ("read_note", "write_note", "add_to_note"):
         arguments = {"note": name} if each == "read_note" else {"note": name, "text": "x"}
-        with pytest.raises(nt.InvalidArguments):
+        with pytest.raises(nt.errors.InvalidArguments):
             work_on(ledger, partial(tool(pad, each), **arguments))
     for use in (lambda: pad.read(name), lambda: pad.ingest("receipt", name, "x")):
-        with pytest.raises(nt.InvalidArguments):
+        with pytest.raises(nt.errors.InvalidArguments):
             use()
     assert not list(Path(pad.folder).rglob("*.md"))
 
@@ -179,7 +179,7 @@ def test_links_are_not_followed(pad: Scratchpad, ledger: Path, tmp_path: Path) -
     (Path(pad.folder) / "ann.md").symlink_to(tmp_path / "secret.md")
     (Path(pad.folder) / "out").symlink_to(tmp_path)
     for name in ("ann", "out/secret"):
-        with pytest.raises(nt.Poison):
+        with pytest.raises(nt.Permanent):
             work_on(ledger, partial(tool(pad, "write_note"), note=name, text="x"))
         with pytest.raises(confined_files.NotAFile):
             pad.read(name)
@@ -206,16 +206,16 @@ def test_whatever_a_note_says_it_is_read_again(pad: Scratchpad, ledger: Path, te
 def test_a_note_that_grows_too_long_is_told(pad: Scratchpad, ledger: Path) -> None:
     add = tool(pad, "add_to_note")
     with nt.run("run", store=str(ledger)):
-        with pytest.raises(nt.InvalidArguments):
+        with pytest.raises(nt.errors.InvalidArguments):
             add(note="ann", text="x" * (MOST_CHARACTERS + 1))
         add(note="ann", text="x" * MOST_CHARACTERS)
-        with pytest.raises(nt.Poison, match="limit"):
+        with pytest.raises(nt.Permanent, match="limit"):
             add(note="ann", text="y")
     assert re.fullmatch("x+", pad.read("ann") or "")
 
 
 def test_two_scratchpads_need_two_names(pad: Scratchpad, tmp_path: Path) -> None:
-    with pytest.raises(nt.InvalidTool, match="name of its own"):
+    with pytest.raises(nt.errors.InvalidTool, match="name of its own"):
         Scratchpad(tmp_path / "elsewhere")
     other = Scratchpad(tmp_path / "elsewhere", name="diary")
     assert [each.tool.name for each in other.tools] == [
@@ -228,6 +228,6 @@ def test_two_scratchpads_need_two_names(pad: Scratchpad, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("receipt_id", ["", "a b", "a-->b", "ä", "x" * 201, 7])
 def test_what_is_no_id_of_a_receipt_is_refused(pad: Scratchpad, receipt_id: Any) -> None:
-    with pytest.raises(nt.UsageError):
+    with pytest.raises(nt.errors.UsageError):
         pad.ingest(receipt_id, "ann", "x")
     assert pad.names() == []

@@ -34,7 +34,7 @@ def test_a_state_begins_with_its_contract() -> None:
     ],
 )
 def test_what_is_no_contract_is_refused(given: Any) -> None:
-    with pytest.raises(nt.InvalidGraph, match="Nothing was started"):
+    with pytest.raises(nt.errors.InvalidGraph, match="Nothing was started"):
         AgentState(agent="a").first(given)
 
 
@@ -45,7 +45,7 @@ def test_a_transcript_is_read_when_it_is_looked_at() -> None:
     assert len(transcript) == 1000
     assert transcript[999].text == "999"
     assert [message.text for message in transcript[:2]] == ["0", "1"]
-    with pytest.raises(nt.LedgerCorrupt):
+    with pytest.raises(nt.errors.LedgerCorrupt):
         list(transcript)
 
 
@@ -82,7 +82,7 @@ def test_a_state_cannot_be_changed_from_outside() -> None:
     shop = Workshop(["done"])
     shop.finish()
     with shop.host.process() as ledger:
-        with pytest.raises(nt.UsageError, match="cannot be changed from outside"):
+        with pytest.raises(nt.errors.UsageError, match="cannot be changed from outside"):
             shop.agent.fork("ticket-7", to="other", update={"goal": "x"}, store=ledger)
 
 

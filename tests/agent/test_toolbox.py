@@ -122,7 +122,7 @@ def test_reads_are_made_anew_in_every_turn() -> None:
 
 def test_what_failed_for_good_is_told_again_and_not_tried_again() -> None:
     shop = Workshop([MAIL, MAIL, "done"])
-    shop.world.trouble["send_mail"] = [nt.Poison("no such address")]
+    shop.world.trouble["send_mail"] = [nt.Permanent("no such address")]
     first, again = results(shop)
     assert shop.world.effects == []
     assert "no such address" in first.content
@@ -226,11 +226,11 @@ def test_what_cannot_be_offered_is_refused_when_the_agent_is_declared() -> None:
     def twin() -> str:
         return ""
 
-    with pytest.raises(nt.UnclassifiedTool, match="has no replay class"):
+    with pytest.raises(nt.errors.UnclassifiedTool, match="has no replay class"):
         Toolbox("a", [len])
-    with pytest.raises(nt.InvalidTool, match="the harness has one"):
+    with pytest.raises(nt.errors.InvalidTool, match="the harness has one"):
         Toolbox("a", [recall])
-    with pytest.raises(nt.InvalidTool, match="it has one of that name"):
+    with pytest.raises(nt.errors.InvalidTool, match="it has one of that name"):
         Toolbox("a", [twin, twin])
 
 
@@ -286,7 +286,7 @@ def test_a_migrated_run_does_not_do_again_what_its_model_had_asked_for() -> None
     new = nt.Agent("triage", version="2.0.0", provider=old.provider, tools=[*kept, later])
     with shop.host.process() as ledger:
         app = nt.App(graphs=[old, new], store=ledger, admins=["ann"])
-        nt.migrate(
+        nt.versions.migrate(
             app,
             "ticket-7",
             to="triage@2.0.0",
@@ -306,7 +306,7 @@ def test_a_tool_that_takes_a_secret_is_not_offered_to_a_model() -> None:
     @nt.tool("unsafe_on_replay", name="toolbox_charge")
     def charge(order: int, card: Annotated[str, nt.Secret]) -> None: ...
 
-    with pytest.raises(nt.InvalidTool, match="'card' is secret"):
+    with pytest.raises(nt.errors.InvalidTool, match="'card' is secret"):
         Toolbox("clerk", [charge]).schemas  # noqa: B018
 
 
@@ -450,10 +450,10 @@ def test_a_repeat_that_code_asks_for_needs_no_person() -> None:
 
 @pytest.mark.parametrize("given", ["often", "", "ASK", True, 3, ["ask"]])
 def test_a_repeat_that_means_nothing_is_refused_when_the_tool_is_declared(given: Any) -> None:
-    with pytest.raises(nt.InvalidTool, match="is none of 'ask', 'free', 'never'"):
+    with pytest.raises(nt.errors.InvalidTool, match="is none of 'ask', 'free', 'never'"):
         Bank(repeat=given)
 
 
 def test_a_pure_tool_has_nothing_to_say_about_repeats() -> None:
-    with pytest.raises(nt.InvalidTool, match="as often as it likes"):
+    with pytest.raises(nt.errors.InvalidTool, match="as often as it likes"):
         nt.tool("pure", name="look", repeat="ask")(lambda: None)  # type: ignore[call-overload]

@@ -19,7 +19,7 @@ from tests.agent.wire_server import Wire, started
 from tests.agent.workshop import Workshop
 
 SAME = "functions.note:0"
-PRICE = nt.Price(2.0, 10.0)
+PRICE = nt.agent.Price(2.0, 10.0)
 
 
 @pytest.fixture(scope="module")

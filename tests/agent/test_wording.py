@@ -65,7 +65,7 @@ def test_a_mistake_of_the_model_is_told_in_words_that_it_can_use(call: ToolCall)
 
 
 def test_a_value_that_cannot_be_kept_is_told_with_its_place() -> None:
-    error = nt.NotPlainData("a set. Declare volatile=('value',).", path="value.deep")
+    error = nt.errors.NotPlainData("a set. Declare volatile=('value',).", path="value.deep")
     text = wording.of_error(ToolCall("a", "keep", {}), None, error)
     assert "value.deep holds a value that cannot be kept. Nothing was done." in text
     assert FOR_PROGRAMMERS.search(text) is None
@@ -74,7 +74,7 @@ def test_a_value_that_cannot_be_kept_is_told_with_its_place() -> None:
 @pytest.mark.parametrize(
     ("error", "next_step"),
     [
-        (nt.Poison("order 7 is closed"), "The same call would fail again"),
+        (nt.Permanent("order 7 is closed"), "The same call would fail again"),
         (nt.Retryable("the bank is busy"), "you can call it again"),
     ],
 )

@@ -57,7 +57,7 @@ class Office:
             return {"remember": {"name": f"n{request.turn}", "where": "x" * 900}}
         return "y" * 900
 
-    def run(self, **said: Any) -> nt.Outcome[nt.RunState]:
+    def run(self, **said: Any) -> nt.Outcome[nt.agent.RunState]:
         return self.shop.finish(**said)
 
     def spent(self) -> float:
@@ -90,7 +90,7 @@ def test_without_a_limit_nothing_is_held_back_and_all_of_it_is_reported() -> Non
     assert spent.own.requests == 2
     assert spent.with_workers.requests == spent.requests == office.made == 17
     assert spent.usd == pytest.approx(office.spent())
-    again = nt.RunState(outcome.state.plain).spent
+    again = nt.agent.RunState(outcome.state.plain).spent
     assert again.with_workers == spent.with_workers, "it is in the state as well"
 
 
@@ -112,7 +112,7 @@ def test_what_a_person_allows_one_worker_lets_all_go_on(tmp_path: Any) -> None:
 def test_the_same_holds_in_an_event_loop() -> None:
     office = Office(15, budget=nt.Budget(usd=0.40, workers=15))
 
-    async def main() -> nt.Outcome[nt.RunState]:
+    async def main() -> nt.Outcome[nt.agent.RunState]:
         with office.shop.host.process() as ledger:
             return await office.boss.arun("ticket-7", goal=GOAL, store=ledger)
         raise AssertionError
@@ -294,7 +294,7 @@ def test_two_workers_at_once_cannot_both_take_the_last_of_it() -> None:
                     looked.wait(10)
             super().commit(commit)
 
-    ledger = nt.open(Store(office.shop.host.data), clock=office.shop.host.clock)
+    ledger = nt.Ledger(Store(office.shop.host.data), clock=office.shop.host.clock)
     outcome = office.boss.run("ticket-7", goal=GOAL, store=ledger)
     assert waits == 2
     assert outcome.state.spent.usd <= 0.06
@@ -377,7 +377,7 @@ def test_a_fork_begins_with_what_workers_took_before_it() -> None:
 def test_a_worker_whose_price_is_not_known_is_refused_under_a_limit_in_dollars() -> None:
     forget_tools()
     free = nt.Agent("free", version="1.0.0", provider=nt.providers.scripted(["hi"], price=None))
-    with pytest.raises(nt.UsageError, match="price of 'scripted-1' is not known"):
+    with pytest.raises(nt.errors.UsageError, match="price of 'scripted-1' is not known"):
         nt.Agent(
             "boss",
             version="1.0.0",
@@ -392,7 +392,7 @@ import sys
 import nottwice as nt
 
 log, store, role = sys.argv[1:]
-price = nt.Price(0.0, 100.0)
+price = nt.agent.Price(0.0, 100.0)
 
 def work(request):
     if request.turn < 6:

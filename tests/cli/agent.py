@@ -35,7 +35,7 @@ def mail_in_outbox(call: nt.Call) -> nt.Verification:
     outbox = Path("outbox.json")
     if outbox.exists() and call.id in json.loads(outbox.read_text()):
         return nt.happened(Mail(id=call.id))
-    return nt.unknown()
+    return nt.cannot_tell()
 
 
 @nt.tool("pure")

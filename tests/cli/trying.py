@@ -38,7 +38,7 @@ async def racing(order: str, cents: int) -> str:
 
 @nt.tool("idempotent_with_key", key="pay-{order}", window="24h")
 def broken(order: str, cents: int) -> str:
-    raise nt.Poison("no such account")
+    raise nt.Permanent("no such account")
 
 
 @nt.tool("unsafe_on_replay")

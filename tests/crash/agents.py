@@ -73,7 +73,7 @@ def boss(store: str) -> Any:
     return _shown(BOSS.run("b", goal="close all", store=store))
 
 
-def _shown(outcome: nt.Outcome[nt.RunState]) -> Any:
+def _shown(outcome: nt.Outcome[nt.agent.RunState]) -> Any:
     """What must be the same however often it was killed: what was said, planned, and spent."""
     state = outcome.state
     words = [message.to_plain() for message in state.transcript]

@@ -34,7 +34,7 @@ def mail(to: str) -> str:
     return str(_never_for_real())
 
 
-@nt.tool("unsafe_on_replay", verify=lambda call: nt.unknown(), settles="5s", name="crash_note")
+@nt.tool("unsafe_on_replay", verify=lambda call: nt.cannot_tell(), settles="5s", name="crash_note")
 def note(text: str) -> str:
     return str(_never_for_real())
 
@@ -55,7 +55,7 @@ async def mail_async(to: str) -> str:
 
 
 async def _look_for_it(call: nt.Call) -> nt.Verification:
-    return nt.unknown()
+    return nt.cannot_tell()
 
 
 @nt.tool("unsafe_on_replay", verify=_look_for_it, settles="5s", name="crash_async_note")
@@ -187,7 +187,7 @@ loop: nt.Graph[Any] = nt.Graph("crash-loop", version="1.0.0", append=["sent"])
 def turn(state: dict[str, Any]) -> Any:
     count = state.get("count", 0) + 1
     update = {"count": count, "sent": [mail(to=f"reader {count}")]}
-    return nt.go("again" if count < 3 else "done", update)
+    return nt.goto("again" if count < 3 else "done", update)
 
 
 fan: nt.Graph[Any] = nt.Graph("crash-fan", version="1.0.0")
@@ -243,7 +243,7 @@ def pause(state: dict[str, Any]) -> dict[str, Any]:
 
 @patient.node
 def parcel(state: dict[str, Any]) -> dict[str, Any]:
-    with contextlib.suppress(nt.EventTimeout):
+    with contextlib.suppress(nt.errors.EventTimeout):
         return {"came": nt.receive("parcel", within="2d")}
     return {"came": None}
 
@@ -284,9 +284,9 @@ def tell_claimant(state: dict[str, Any]) -> dict[str, Any]:
 
 def migrated(store: str) -> Any:
     """A run of the old version fails, is migrated, and ends on the new one."""
-    with contextlib.suppress(Broken, nt.WorkflowVersionMismatch):
+    with contextlib.suppress(Broken, nt.errors.WorkflowVersionMismatch):
         old_claim.run("run", {"channel": "fax"}, store=store)
-    nt.migrate(
+    nt.versions.migrate(
         nt.App(graphs=[new_claim], store=store, admins=["ann"]),
         "run",
         to=new_claim.id,
@@ -314,6 +314,8 @@ GRAPHS: dict[str, Agent] = {
     "spawn": Agent(_graph(family)),
     "patient": Agent(_graph(patient), answers={"parcel": {"weight": 3}}),
     "patient, in vain": Agent(_graph(patient), answers={"Which size?": "large"}),
-    "rejected": Agent(_graph(patient), answers={"crash_wire": "reject"}, raises=nt.Rejected),
+    "rejected": Agent(
+        _graph(patient), answers={"crash_wire": "reject"}, raises=nt.errors.RejectedByReviewer
+    ),
     "migrated": Agent(migrated),
 }

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 import nottwice as nt
-from nottwice.store.sqlite.connections import Connections, Slot
+from nottwice.store.sqlite.connections import Slot, SqliteConnections
 from nottwice.testing import crash_test
 from tests.crash.scenarios import GRAPHS, GUARD
 from tests.crash.sweeping import assert_nothing_wrong
@@ -40,9 +40,9 @@ def test_a_sample_of_power_cuts_loses_nothing_that_was_reported(name: str, store
 def test_power_cuts_while_the_log_is_moved_into_the_ledger_lose_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    connect = Connections.connect
+    connect = SqliteConnections.connect
 
-    def eager(self: Connections, slot: Slot) -> sqlite3.Connection:
+    def eager(self: SqliteConnections, slot: Slot) -> sqlite3.Connection:
         fresh = slot.connection is None
         connection = connect(self, slot)
         if fresh:
@@ -50,7 +50,7 @@ def test_power_cuts_while_the_log_is_moved_into_the_ledger_lose_nothing(
             connection.execute("PRAGMA wal_autocheckpoint = 1")
         return connection
 
-    monkeypatch.setattr(Connections, "connect", eager)
+    monkeypatch.setattr(SqliteConnections, "connect", eager)
     for level in ("power", "io"):
         name = "all classes"
         assert_nothing_wrong(name, AGENTS[name], store="sqlite", level=level, budget_seconds=0.7)

@@ -74,7 +74,7 @@ def test_go_chooses_a_route_and_changes_the_state(host: Host) -> None:
     @flow.node(then={"on": nt.END, "back": "first"})
     def first(state: State) -> Any:
         count = state.get("count", 0) + 1
-        return nt.go("back" if count < 3 else "on", {"count": count})
+        return nt.goto("back" if count < 3 else "on", {"count": count})
 
     assert run(host, flow).state == {"count": 3}
 
@@ -88,7 +88,7 @@ def test_every_round_of_a_loop_is_a_visit_with_effects_of_its_own(
     @flow.node(then={"again": "work", "on": nt.END})
     def work(state: State) -> Any:
         more = len(state.get("log", [])) < 3
-        return nt.go("again" if more else "on", {"log": [effects.act("the same")]})
+        return nt.goto("again" if more else "on", {"log": [effects.act("the same")]})
 
     outcome = drive(host, flow)
     assert effects.done == ["the same"] * 4
@@ -106,7 +106,7 @@ def test_a_loop_stops_at_its_bound_and_goes_on_when_that_is_raised(
         @flow.node(then={"again": "work", "on": nt.END}, most=most)
         def work(state: State) -> Any:
             more = len(state.get("log", [])) < 5
-            return nt.go("again" if more else "on", {"log": [effects.act("it")]})
+            return nt.goto("again" if more else "on", {"log": [effects.act("it")]})
 
         return flow
 
@@ -362,7 +362,7 @@ def commits(host: Host, flow: nt.Graph[Any]) -> list[Commit]:
             made.append(commit)
             whole(self, commit)
 
-    with nt.open(Watched(host.data), clock=host.clock) as ledger:
+    with nt.Ledger(Watched(host.data), clock=host.clock) as ledger:
         assert flow.run("r", store=ledger).status == "completed"
     assert made[0].claim is not None
     return made[1:]
@@ -471,7 +471,7 @@ def test_a_long_run_without_effects_is_made_durable_from_time_to_time(
     @flow.node(then={"again": "count", "on": nt.END})
     def count(state: State) -> Any:
         number = state.get("number", 0) + 1
-        return nt.go("again" if number < 300 else "on", {"number": number})
+        return nt.goto("again" if number < 300 else "on", {"number": number})
 
     made = commits(host, flow)
     assert 2 <= len(made) <= 10
@@ -484,7 +484,7 @@ def test_a_state_of_which_little_changes_is_not_written_whole_each_time(host: Ho
     @flow.node(then={"again": "add", "on": nt.END})
     def add(state: State) -> Any:
         more = len(state.get("log", [])) < 199
-        return nt.go("again" if more else "on", {"log": ["x" * 100]})
+        return nt.goto("again" if more else "on", {"log": ["x" * 100]})
 
     run(host, flow)
     written = sum(len(one.json) for one in host.data.checkpoints.values())
@@ -620,7 +620,7 @@ def test_a_commit_that_was_overtaken_undoes_nothing(
     flow = overtaking(effects, cadence, store.came)
     # Large enough that versions are written down as what changed since the one before.
     given = {"ballast": "x" * 5000}
-    with nt.open(store, clock=host.clock) as ledger:
+    with nt.Ledger(store, clock=host.clock) as ledger:
         outcome = flow.run("r", given, store=ledger)
     log = ["split", "a", "a2", "did quick", "a4", "did slow", "did meet"]
     assert outcome.state == {**given, "log": log}

@@ -42,7 +42,7 @@ def test_an_attempt_that_outlives_the_opening_of_its_run_keeps_the_run(host: Hos
         settle_bill(1)
     may_end.clear()
     with host.process() as ledger:
-        with pytest.raises(nt.ReplayUnsafeError, match="still running"), ledger.run("r"):
+        with pytest.raises(nt.errors.ReplayUnsafeError, match="still running"), ledger.run("r"):
             raise AssertionError("user code must not run")
         with pytest.raises(nt.RunBusy), ledger.run("r"):
             raise AssertionError("the attempt still runs")
@@ -137,7 +137,7 @@ def test_a_thread_that_a_cancelled_async_tool_started_is_not_taken_for_over(
             raise
 
     store = SometimesFull(host.data, now=host.clock.now())
-    ledger = nt.open(store, clock=host.clock)
+    ledger = nt.Ledger(store, clock=host.clock)
 
     async def cancelled_while_it_pays() -> None:
         async with ledger.run("r"):
@@ -154,7 +154,7 @@ def test_a_thread_that_a_cancelled_async_tool_started_is_not_taken_for_over(
         store.is_full = False
         host.clock.advance(3600)
         begun.clear()
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             async with ledger.run("r"):
                 await settle_bill(1)
         assert not begun.is_set()
@@ -208,23 +208,23 @@ def test_items_that_changed_places_are_noticed_before_the_second_effect(host: Ho
 
     with host.process() as ledger, pytest.raises(RuntimeError), ledger.run("r"):
         body(["ann", "bob"], crash=True)
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayDriftError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayDriftError):
         body(["bob", "ann"], crash=False)
     assert paid == ["ann", "bob"]
 
 
 def test_what_verify_found_but_cannot_be_kept_is_no_receipt_of_a_note(host: Host) -> None:
-    answers = [nt.unknown(), nt.happened({"when": object()})]
+    answers = [nt.cannot_tell(), nt.happened({"when": object()})]
 
     @nt.tool("unsafe_on_replay", verify=lambda call: answers.pop(0))
     def refund(order: int) -> dict[str, object]:
         raise TimeoutError
 
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
         refund(7)
     (found,) = recheck(MemoryStore(host.data), host.clock, find_tool)
     assert found.resolved
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ResultNotKept):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ResultNotKept):
         refund(7)
     (row,) = host.calls
     assert row.result is not None
@@ -276,7 +276,7 @@ def test_an_outcome_that_could_not_be_written_is_written_on_leaving(host: Host) 
             super().commit(commit)
 
     store = SometimesFull(host.data)
-    with nt.open(store, clock=host.clock) as ledger, pytest.raises(StoreError), ledger.run("r"):
+    with nt.Ledger(store, clock=host.clock) as ledger, pytest.raises(StoreError), ledger.run("r"):
         send("ann")
     with host.process() as ledger, ledger.run("r"):
         assert send("ann") == "sent"
@@ -384,10 +384,10 @@ def test_a_ledger_that_was_deleted_in_use_takes_no_more_commits(tmp_path: Path) 
 
 def test_a_file_of_two_names_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
-    nt.open(path).close()
+    nt.Ledger(path).close()
     (tmp_path / "other.db").hardlink_to(path)
-    with pytest.raises(nt.UnsafeFilesystem, match="hard links"):
-        nt.open(path)
+    with pytest.raises(nt.errors.UnsafeFilesystem, match="hard links"):
+        nt.Ledger(path)
 
 
 def test_arguments_that_are_endless_as_json_are_refused_quickly(host: Host) -> None:
@@ -399,6 +399,6 @@ def test_arguments_that_are_endless_as_json_are_refused_quickly(host: Host) -> N
     for _ in range(100):
         endless = [endless, endless]
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.NotPlainData, match="more than 1,000,000 items"):
+        with pytest.raises(nt.errors.NotPlainData, match="more than 1,000,000 items"):
             send(endless)
     assert host.calls == []

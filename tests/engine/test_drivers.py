@@ -24,7 +24,7 @@ def test_an_attempt_past_its_time_limit_is_in_doubt_and_keeps_the_run(host: Host
 
     with host.process() as ledger:
         with ledger.run("r"):
-            with pytest.raises(nt.ReplayUnsafeError, match="still running"):
+            with pytest.raises(nt.errors.ReplayUnsafeError, match="still running"):
                 slow("a")
             (row,) = host.calls
             assert row.status is CallStatus.PENDING
@@ -50,7 +50,7 @@ def test_leaving_the_block_waits_for_an_attempt_that_still_runs(host: Host) -> N
     with host.process() as ledger:
         block = ledger.run("r")
         block.__enter__()
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             slow("a")
         threading.Timer(0.1, may_end.set).start()
         block.__exit__(None, None, None)
@@ -113,7 +113,7 @@ def test_an_async_tool_past_its_time_limit_is_in_doubt(host: Host) -> None:
 
         with host.process() as ledger:
             async with ledger.run("r"):
-                with pytest.raises(nt.ReplayUnsafeError):
+                with pytest.raises(nt.errors.ReplayUnsafeError):
                     await slow("a")
         assert [row.status for row in host.calls] == [CallStatus.UNKNOWN]
 
@@ -125,14 +125,14 @@ def test_a_hanging_verify_ends_in_a_review(host: Host) -> None:
 
     def verify(call: nt.Call) -> nt.Verification:
         may_end.wait(30)
-        return nt.unknown()
+        return nt.cannot_tell()
 
     @nt.tool("unsafe_on_replay", verify=verify, verify_limit="50ms")
     def send(to: str) -> str:
         raise TimeoutError
 
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.ReplayUnsafeError, match="took longer than"):
+        with pytest.raises(nt.errors.ReplayUnsafeError, match="took longer than"):
             send("a")
     may_end.set()
 
@@ -188,7 +188,7 @@ def test_two_threads_that_ask_for_one_call_share_one_attempt(host: Host) -> None
         may_end.wait(30)
         return "sent"
 
-    receipts: list[nt.Receipt[str]] = []
+    receipts: list[nt.types.Receipt[str]] = []
     with host.process() as ledger, ledger.run("r"):
         threads = [
             threading.Thread(
@@ -237,7 +237,7 @@ def test_a_sync_tool_that_returns_a_coroutine_has_done_nothing(host: Host) -> No
         return really_send(to)
 
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.Poison, match="async def"):
+        with pytest.raises(nt.Permanent, match="async def"):
             send("ann")
     assert ran == []
     assert [row.status for row in host.calls] == [CallStatus.FAILED]

@@ -79,7 +79,7 @@ def test_a_doubt_tells_of_its_review_and_of_the_decision(
     def events_lose(to: str) -> str:
         raise OSError("the connection broke")
 
-    with host.process() as ledger, pytest.raises(nt.ReplayUnsafeError), ledger.run("r"):
+    with host.process() as ledger, pytest.raises(nt.errors.ReplayUnsafeError), ledger.run("r"):
         events_lose("ann")
     (opened,) = of_kind(told, events.ReviewOpened)
     assert (opened.run_id, opened.kind) == ("r", "in doubt")
@@ -136,7 +136,7 @@ def test_an_async_run_tells_the_same(tmp_path: Path, told: list[events.Event]) -
 
 def test_a_ledger_tells_only_of_itself(tmp_path: Path) -> None:
     heard: list[events.Event] = []
-    ours = nt.open(tmp_path / "ours.db")
+    ours = nt.Ledger(tmp_path / "ours.db")
     stop = ours.on(heard.append)
     for name in ("ours", "theirs"):
         with nt.run(name, store=tmp_path / f"{name}.db"):
@@ -176,7 +176,7 @@ def test_an_attempt_that_outlives_its_time_limit_is_in_doubt_until_it_ends(
         go_on.wait(30)
         return "sent"
 
-    with pytest.raises(nt.ReplayUnsafeError), nt.run("r", store=tmp_path / "a.db"):
+    with pytest.raises(nt.errors.ReplayUnsafeError), nt.run("r", store=tmp_path / "a.db"):
         try:
             events_hang("ann")
         finally:
@@ -207,7 +207,7 @@ def test_each_attempt_of_a_pure_tool_tells_its_own_time(
 
 def test_ledgers_in_memory_are_not_taken_for_one() -> None:
     heard: list[events.Event] = []
-    ours, theirs = nt.open(":memory:"), nt.open(":memory:")
+    ours, theirs = nt.Ledger(":memory:"), nt.Ledger(":memory:")
     stop = ours.on(heard.append)
     stop_again = ours.on(heard.append)
     stop_again()
@@ -226,7 +226,7 @@ def test_what_cannot_listen_is_refused() -> None:
     async def later(event: events.Event) -> None: ...
 
     for wrong in (later, "print"):
-        with pytest.raises(nt.UsageError, match="cannot listen"):
+        with pytest.raises(nt.errors.UsageError, match="cannot listen"):
             nt.events.listen(wrong)  # type: ignore[arg-type]
 
 

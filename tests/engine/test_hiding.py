@@ -28,9 +28,9 @@ def test_a_failure_is_recorded_and_raised_without_the_secret(host: Host) -> None
     @nt.tool("unsafe_on_replay", name="hide_failing")
     def charge(card: Annotated[str, nt.Secret]) -> None:
         # Cut where a message is too long, half of the secret would be left.
-        raise nt.Poison("x" * 1990 + f" refused {card!r}")
+        raise nt.Permanent("x" * 1990 + f" refused {card!r}")
 
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.Poison) as caught:
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.Permanent) as caught:
         charge(CARD)
     row = host.calls[-1]
     assert row.status is CallStatus.FAILED
@@ -68,7 +68,7 @@ def test_a_result_that_repeats_the_secret_is_handed_out_once_and_not_kept(host: 
     assert row.result is not None
     assert row.result.kind is ResultKind.NOT_KEPT
     assert CARD not in row.result.json
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ResultNotKept):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ResultNotKept):
         charge(CARD)
 
 
@@ -91,7 +91,7 @@ def test_a_secret_result_is_not_kept_and_a_pure_one_is_made_again(host: Host) ->
             if number == 1:
                 assert grant() == "token-of-grant"
             else:
-                with pytest.raises(nt.ResultNotKept):
+                with pytest.raises(nt.errors.ResultNotKept):
                     grant()
     assert len(made) == 3
     assert "token-" not in str(host.data.calls)
@@ -103,12 +103,12 @@ def test_redact_is_asked_about_every_text_and_a_result_that_it_would_change_is_n
     @nt.tool("pure", name="hide_redacting", redact=lambda text: text.replace("hunter2", "***"))
     def look(fails: bool) -> str:
         if fails:
-            raise nt.Poison("hunter2 was refused")
+            raise nt.Permanent("hunter2 was refused")
         return "it is hunter2"
 
     with host.process() as ledger, ledger.run("r"):
         assert look(False) == "it is hunter2"
-        with pytest.raises(nt.Poison, match=r"\*\*\* was refused"):
+        with pytest.raises(nt.Permanent, match=r"\*\*\* was refused"):
             look(True)
     assert "hunter2" not in str(host.data.calls)
 
@@ -117,9 +117,9 @@ def test_redact_is_asked_about_every_text_and_a_result_that_it_would_change_is_n
 def test_a_redact_that_fails_lets_no_text_through(host: Host, redact: Any) -> None:
     @nt.tool("pure", name="hide_broken", redact=redact)
     def look() -> str:
-        raise nt.Poison("hunter2 was refused")
+        raise nt.Permanent("hunter2 was refused")
 
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.Poison):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.Permanent):
         look()
     failure = host.calls[-1].failure
     assert failure is not None
@@ -127,7 +127,7 @@ def test_a_redact_that_fails_lets_no_text_through(host: Host, redact: Any) -> No
 
 
 def test_redact_must_be_a_function() -> None:
-    with pytest.raises(nt.InvalidTool, match="redact"):
+    with pytest.raises(nt.errors.InvalidTool, match="redact"):
         nt.tool("pure", name="hide_not", redact="card")(len)  # type: ignore[call-overload]
 
 
@@ -145,7 +145,7 @@ def test_log_lines_hide_it_whoever_writes_them(
     caplog.set_level(logging.DEBUG, "nottwice")
     with (
         host.process() as ledger,
-        pytest.raises(nt.ReplayUnsafeError) as caught,
+        pytest.raises(nt.errors.ReplayUnsafeError) as caught,
         ledger.run("r"),
     ):
         charge(CARD)
@@ -181,7 +181,7 @@ def test_verify_gets_the_fingerprint_and_a_licensed_attempt_the_value(host: Host
 
     def verify(call: nt.Call) -> nt.Verification:
         asked.append(call.args["card"])
-        return nt.unknown()
+        return nt.cannot_tell()
 
     @nt.tool("unsafe_on_replay", name="hide_verified", verify=verify)
     def charge(card: Annotated[Any, nt.Secret]) -> str:
@@ -190,7 +190,7 @@ def test_verify_gets_the_fingerprint_and_a_licensed_attempt_the_value(host: Host
 
     with host.process(dies_at=AFTER_THE_INTENT) as ledger, ledger.run("r"):
         charge(CARD)
-    with host.process() as ledger, pytest.raises(nt.ReplayUnsafeError), ledger.run("r"):
+    with host.process() as ledger, pytest.raises(nt.errors.ReplayUnsafeError), ledger.run("r"):
         charge(CARD)
     host.decide(Verb.DID_NOT_HAPPEN)
     with host.process() as ledger, ledger.run("r"):

@@ -27,7 +27,7 @@ def test_a_host_that_gives_up_on_usage_errors_does_not_give_up_on_a_busy_run(hos
         with first.run("r"), pytest.raises(nt.NottwiceError) as busy, second.run("r"):
             raise AssertionError("entered")
         assert isinstance(busy.value, nt.RunBusy)
-        assert not isinstance(busy.value, nt.UsageError)
+        assert not isinstance(busy.value, nt.errors.UsageError)
         assert not busy.value.non_retryable
         with second.run("r"):
             assert host.data.runs["r"].status is RunStatus.RUNNING
@@ -135,7 +135,10 @@ def test_a_holder_of_unknown_fate_is_overtaken_but_verify_may_only_confirm(host:
         send("ann")
     host.data.holders.clear()
     host.clock.advance(3600)
-    with pytest.raises(nt.ReplayUnsafeError, match="may still be alive"), host.process() as ledger:
+    with (
+        pytest.raises(nt.errors.ReplayUnsafeError, match="may still be alive"),
+        host.process() as ledger,
+    ):
         with ledger.run("r"):
             raise AssertionError("user code must not run")
     assert sent == ["ann"]
@@ -157,7 +160,7 @@ def test_a_claim_that_lost_the_race_looks_again(host: Host) -> None:
     with host.process() as ledger, ledger.run("r"):
         pass
     store = Racing(host.data)
-    with nt.open(store, clock=host.clock) as ledger, ledger.run("r"):
+    with nt.Ledger(store, clock=host.clock) as ledger, ledger.run("r"):
         assert host.data.runs["r"].epoch == 7
 
 
@@ -169,12 +172,12 @@ def test_a_run_is_given_up_again_if_it_cannot_be_looked_at(
         pass
 
     def fail(self: MemoryStore, workflow_id: str) -> Standing:
-        raise nt.StoreError("the disk does not answer")
+        raise nt.errors.StoreError("the disk does not answer")
 
     with host.process() as ledger:
         with monkeypatch.context() as patch:
             patch.setattr(MemoryStore, "standing", fail)
-            with pytest.raises(nt.StoreError), ledger.run("r"):
+            with pytest.raises(nt.errors.StoreError), ledger.run("r"):
                 raise AssertionError("nobody has looked")
         assert host.data.runs["r"].holder_id is None
         with ledger.run("r"):

@@ -39,7 +39,7 @@ async def send(to: str) -> str:
     return "sent"
 
 async def work(run_id: str) -> None:
-    async with nt.open(Distant()).run(run_id):
+    async with nt.Ledger(Distant()).run(run_id):
         await send("ann")
 
 if __name__ == "__main__":
@@ -68,7 +68,7 @@ def test_a_sqlite_ledger_that_another_process_has_locked_keeps_no_reader_waiting
 ) -> None:
     """So its reads stay in the loop. Whoever writes waits in a thread, and the loop goes on."""
     path = tmp_path / "agent.db"
-    ledger = nt.open(path)
+    ledger = nt.Ledger(path)
 
     async def main() -> None:
         async with ledger.run("r"):
@@ -96,7 +96,7 @@ def test_a_sqlite_ledger_that_another_process_has_locked_keeps_no_reader_waiting
 
 def test_reads_do_not_wait_behind_tools_that_fill_the_pool_of_the_loop() -> None:
     """Such a tool may wait for something that another task can only do once it has read."""
-    ledger, sent = nt.open(Distant()), threading.Event()
+    ledger, sent = nt.Ledger(Distant()), threading.Event()
 
     @nt.tool("unsafe_on_replay", name="wait for the other task")
     def wait_for_it() -> bool:
@@ -124,7 +124,7 @@ def test_a_cancelled_waiter_does_not_wait_for_its_read() -> None:
             may_end.wait(30)
             return super().load_call(identity)
 
-    ledger = nt.open(Slow())
+    ledger = nt.Ledger(Slow())
 
     async def main() -> str:
         async with ledger.run("r"):

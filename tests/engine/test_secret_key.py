@@ -75,7 +75,7 @@ def test_a_run_whose_key_is_gone_sends_nothing(
     with host.process() as ledger:
         program(ledger, 1)
     with_keys(monkeypatch, NEW)
-    with host.process() as ledger, pytest.raises(nt.KeyMissing) as caught:
+    with host.process() as ledger, pytest.raises(nt.errors.KeyMissing) as caught:
         program(ledger, 1)
     assert make_key(OLD).id in str(caught.value)
     assert make_key(NEW).id in str(caught.value)
@@ -104,7 +104,7 @@ def test_which_key_it_is_is_durable_with_the_first_intent_whenever_the_process_d
         with host.process() as ledger:
             try:
                 program(ledger, 1, run=run)
-            except nt.ReplayUnsafeError:
+            except nt.errors.ReplayUnsafeError:
                 # It was killed between intent and result: a person must look, and nothing is sent.
                 assert len(charges.made) <= 1
             else:
@@ -120,6 +120,6 @@ def test_a_row_that_does_not_say_which_key_is_not_believed(
     for identity, row in host.data.calls.items():
         if identity.tool_name == KEY_IN_USE:
             host.data.calls[identity] = row._replace(result=None)
-    with host.process() as ledger, pytest.raises(nt.LedgerCorrupt):
+    with host.process() as ledger, pytest.raises(nt.errors.LedgerCorrupt):
         program(ledger, 1)
     assert charges.made == [f"1:{CARD}"]

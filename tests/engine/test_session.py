@@ -92,14 +92,14 @@ def test_trouble_with_such_a_commit_is_raised_by_the_next_call(host: Host) -> No
         commit, ledger.store.commit = ledger.store.commit, _full_disk  # type: ignore[method-assign]
         host.clock.make_due()
         ledger.store.commit = commit  # type: ignore[method-assign]
-        with pytest.raises(nt.StoreError, match="disk is full"):
+        with pytest.raises(nt.errors.StoreError, match="disk is full"):
             look(2)
         look(2)
     assert len(host.calls) == 2
 
 
 def _full_disk(commit: Commit) -> None:
-    raise nt.StoreError("The disk is full. Nothing was written.")
+    raise nt.errors.StoreError("The disk is full. Nothing was written.")
 
 
 def marks(host: Host) -> list[str]:
@@ -170,7 +170,7 @@ def test_an_inner_block_of_a_run_cannot_name_other_checkpoints(host: Host) -> No
         with ledger.run("r"), ledger.run("r", checkpoints=1):
             pass
         with (
-            pytest.raises(nt.UsageError, match="Name them in the outermost block"),
+            pytest.raises(nt.errors.UsageError, match="Name them in the outermost block"),
             ledger.run("r", checkpoints="on_exit"),
         ):
             pass
@@ -190,9 +190,9 @@ def test_a_holder_that_was_overtaken_asks_for_nothing_more(host: Host) -> None:
         host.data.runs["r"] = replace(host.data.runs["r"], epoch=9, holder_id="another")
         host.clock.make_due()
         for _ in range(2):
-            with pytest.raises(nt.Fenced):
+            with pytest.raises(nt.errors.OwnershipLost):
                 nt.recorded("reply", lambda: asked.append(1))
-        with pytest.raises(nt.Fenced):
+        with pytest.raises(nt.errors.OwnershipLost):
             run.__exit__(None, None, None)
     assert asked == []
     assert host.calls == []
@@ -212,7 +212,7 @@ def test_an_overtaken_holder_writes_nothing_later(host: Host) -> None:
         host.data.runs[key] = replace(host.data.runs[key], epoch=9, holder_id="another")
         host.clock.make_due()
         assert host.calls == []
-        with pytest.raises(nt.Fenced):
+        with pytest.raises(nt.errors.OwnershipLost):
             run.__exit__(None, None, None)
 
 

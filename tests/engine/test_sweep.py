@@ -88,7 +88,7 @@ class Agent:
                 with self.host.process() as ledger:
                     self.run(ledger)
                 return resumes
-            except nt.ReplayUnsafeError:
+            except nt.errors.ReplayUnsafeError:
                 assert self.host.open_reviews, "it waits without a reason on record"
                 for review in self.host.open_reviews:
                     self._decide(review.identity.tool_name)
@@ -155,7 +155,7 @@ def test_killed_again_at_every_point_of_the_recovery() -> None:
             try:
                 with host.process(dies_at=second) as ledger:
                     agent.run(ledger)
-            except nt.ReplayUnsafeError:
+            except nt.errors.ReplayUnsafeError:
                 pass
             reached = host.points >= second
             check_durable_state(agent)
@@ -193,5 +193,5 @@ def test_the_sweep_catches_a_broken_engine(
             whole(self, kept)
 
     monkeypatch.setattr(MortalStore, "commit", broken)
-    with pytest.raises((AssertionError, nt.LedgerCorrupt)):
+    with pytest.raises((AssertionError, nt.errors.LedgerCorrupt)):
         test_killed_at_every_point_nothing_happens_twice_and_nothing_is_lost()

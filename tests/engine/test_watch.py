@@ -100,7 +100,7 @@ def test_an_effect_outside_of_a_tool_is_stopped_before_it_happens(
 ) -> None:
     Path("kept").write_text("x")
     with pytest.raises(
-        nt.UndeclaredEffect, match=r"test_watch\.py:\d+, outside of any tool"
+        nt.errors.UndeclaredEffect, match=r"test_watch\.py:\d+, outside of any tool"
     ) as told:
         place(EFFECTS[what])
     assert "It was not done" in told.value.message
@@ -226,7 +226,7 @@ def test_unset_it_watches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_word_is_refused_before_a_run_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTTWICE_WATCH", "yes")
-    with pytest.raises(nt.UsageError, match="Set it to warn or error"):
+    with pytest.raises(nt.errors.UsageError, match="Set it to warn or error"):
         in_block(lambda: None)
 
 

@@ -70,7 +70,7 @@ class Shop:
 
     def _find(self, call: nt.Call) -> nt.Verification:
         effect = self._world.find("refund", order_id=call.args["order_id"])
-        return nt.unknown() if effect is None else nt.happened(effect.result)
+        return nt.cannot_tell() if effect is None else nt.happened(effect.result)
 
 
 # LangChain

@@ -26,7 +26,7 @@ def main(path: str, what: str, kind: str, count: str, cadence: str) -> None:
     """Run the graph, or only look at how its run ended."""
     made = flow(kind, int(count), cadence)
     if what == "run":
-        assert made.run("r", store=nt.open(path, clock=UnhurriedClock())).status == "completed"
+        assert made.run("r", store=nt.Ledger(path, clock=UnhurriedClock())).status == "completed"
     else:
         assert made.outcome("r", store=path).status == "completed"
 

@@ -92,7 +92,7 @@ class Everything:
 
     def _loop(self, state: State) -> Any:
         more = len(state["log"]) < 3
-        return nt.go("again" if more else "on", {"log": [self.act("round")]})
+        return nt.goto("again" if more else "on", {"log": [self.act("round")]})
 
     def _second_of_right(self, state: State) -> Any:
         return {"saw": "left" in state, "log": ["right"]}

@@ -151,7 +151,7 @@ def test_looking_for_a_run_does_not_create_a_ledger(
         lambda: app.outcome("r"),
         lambda: app.cancel("r", by="ann", why="x"),
     ):
-        with pytest.raises(nt.NoLedger, match="Nothing was created"):
+        with pytest.raises(nt.errors.NoLedger, match="Nothing was created"):
             look()
     assert list(tmp_path.iterdir()) == []
     assert app.run("flow", "r").status == one.outcome("r", store=name).status == "completed"

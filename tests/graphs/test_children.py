@@ -88,7 +88,7 @@ def test_an_async_child_without_await_is_refused_before_it_exists(host: Host) ->
 
     @parent.node
     async def coordinate(state: State) -> None:
-        with pytest.raises(nt.UsageError, match=r"await nt\.aspawn"):
+        with pytest.raises(nt.errors.UsageError, match=r"await nt\.aspawn"):
             nt.spawn(child)
 
     assert arun(host, parent).status == "completed"
@@ -168,7 +168,7 @@ def test_every_visit_and_every_branch_has_children_of_its_own(host: Host, effect
     def coordinate(state: State) -> Any:
         outcomes = nt.map(lambda order: nt.spawn(child, {"order": 1}), [1, 2])
         ids = [outcome.run_id for outcome in outcomes]
-        return nt.go("on" if state.get("ids") else "again", {"ids": ids})
+        return nt.goto("on" if state.get("ids") else "again", {"ids": ids})
 
     assert len(set(run(host, parent).state["ids"])) == 4
     assert effects.done == ["child 1"] * 4
@@ -339,7 +339,7 @@ def test_a_child_is_no_way_around_a_doubt(host: Host, effects: Effects) -> None:
     def swallow(state: State) -> None:
         try:
             lose(at=1)
-        except nt.ReplayUnsafeError:
+        except nt.errors.ReplayUnsafeError:
             nt.spawn(child)
 
     assert run(host, parent).status == "waiting"
@@ -396,7 +396,7 @@ def test_the_id_of_a_child_follows_from_the_call_and_always_fits(length: int) ->
 
 def test_a_label_that_cannot_be_kept_is_refused(host: Host, effects: Effects) -> None:
     child = child_of(effects)
-    with pytest.raises(nt.InvalidId, match="label"):
+    with pytest.raises(nt.errors.InvalidId, match="label"):
         run(host, parent_of(effects, lambda state: nt.spawn(child, label="")))
     assert children(host) == []
 
@@ -404,13 +404,13 @@ def test_a_label_that_cannot_be_kept_is_refused(host: Host, effects: Effects) ->
 def test_an_input_that_does_not_fit_starts_no_child(host: Host, effects: Effects) -> None:
     child: nt.Graph[Marked] = nt.Graph("child", version="1.0.0", state=Marked)
     child.node(name="work")(lambda state: None)
-    with pytest.raises(nt.InvalidGraph, match="does not fit"):
+    with pytest.raises(nt.errors.InvalidGraph, match="does not fit"):
         run(host, parent_of(effects, lambda state: nt.spawn(child, {"order": "many"})))
     assert children(host) == []
 
 
 def test_a_child_is_spawned_inside_a_run() -> None:
-    with pytest.raises(nt.NotInRun, match=r"nt\.spawn"):
+    with pytest.raises(nt.errors.NotInRun, match=r"nt\.spawn"):
         nt.spawn(graph("child"))
 
 
@@ -426,7 +426,9 @@ def test_what_is_no_graph_is_refused_before_anything_is_spawned(
     host: Host, effects: Effects
 ) -> None:
     parent = parent_of(effects, lambda state: nt.spawn("child"))  # type: ignore[arg-type]
-    with pytest.raises(nt.UsageError, match=r"nt\.spawn takes a graph, and 'child' is not a graph"):
+    with pytest.raises(
+        nt.errors.UsageError, match=r"nt\.spawn takes a graph, and 'child' is not a graph"
+    ):
         run(host, parent)
     awaiting = graph("awaiting")
 
@@ -434,7 +436,7 @@ def test_what_is_no_graph_is_refused_before_anything_is_spawned(
     async def coordinate(state: State) -> None:
         await nt.aspawn("child")  # type: ignore[arg-type]
 
-    with pytest.raises(nt.UsageError, match=r"nt\.aspawn takes a graph"):
+    with pytest.raises(nt.errors.UsageError, match=r"nt\.aspawn takes a graph"):
         arun(host, awaiting, run_id="s")
     assert children(host) == []
 

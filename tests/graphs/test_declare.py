@@ -166,7 +166,7 @@ def test_a_version_is_three_numbers() -> None:
 
 
 def test_an_unknown_cadence_is_refused() -> None:
-    with pytest.raises(nt.UsageError, match="Graph 'flow' has checkpoints='sometimes'"):
+    with pytest.raises(nt.errors.UsageError, match="Graph 'flow' has checkpoints='sometimes'"):
         graph(checkpoints="sometimes")
 
 

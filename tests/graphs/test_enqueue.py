@@ -70,9 +70,9 @@ def test_the_same_id_with_another_input_is_refused(
         app = nt.App(graphs=[flow], store=ledger)
         app.enqueue("order", "r", {"order_id": 7})
         before = dict(host.data.runs)
-        with pytest.raises(nt.UsageError, match=r"another input\. Nothing was enqueued"):
+        with pytest.raises(nt.errors.UsageError, match=r"another input\. Nothing was enqueued"):
             app.enqueue("order", "r", given)
-        with pytest.raises(nt.UsageError, match=r"another input\. Nothing was enqueued"):
+        with pytest.raises(nt.errors.UsageError, match=r"another input\. Nothing was enqueued"):
             app.enqueue_all("order", {"new": {"order_id": 1}, "r": given})
     assert host.data.runs == before
 
@@ -85,11 +85,11 @@ def test_the_id_of_another_graph_or_of_a_plain_run_is_refused(
     with host.process() as ledger:
         app = nt.App(graphs=[flow, other], store=ledger)
         app.enqueue("other", "r")
-        with pytest.raises(nt.UsageError, match=r"of other@1\.0\.0\. Nothing was enqueued"):
+        with pytest.raises(nt.errors.UsageError, match=r"of other@1\.0\.0\. Nothing was enqueued"):
             app.enqueue("order", "r", {"order_id": 7})
         with ledger.run("plain"):
             pass
-        with pytest.raises(nt.UsageError, match="no graph"):
+        with pytest.raises(nt.errors.UsageError, match="no graph"):
             app.enqueue("order", "plain", {"order_id": 7})
 
 
@@ -119,9 +119,9 @@ def test_what_cannot_begin_is_refused_before_anything_is_written(
         ):
             with pytest.raises(kind):
                 app.enqueue_all("order", inputs)
-        with pytest.raises(nt.UsageError, match="no graph 'orders'"):
+        with pytest.raises(nt.errors.UsageError, match="no graph 'orders'"):
             app.enqueue("orders", "r", good)
-        with pytest.raises(nt.UsageError, match="takes a dict"):
+        with pytest.raises(nt.errors.UsageError, match="takes a dict"):
             app.enqueue_all("order", [("a", good)])  # type: ignore[arg-type]
     assert host.data.runs == {}
 
@@ -142,7 +142,7 @@ def test_a_graph_that_was_edited_in_place_is_not_enqueued(host: Host, flow: nt.G
     edited.node(name="another")(lambda state: None)
     with host.process() as ledger:
         nt.App(graphs=[flow], store=ledger).enqueue("order", "r", {"order_id": 7})
-        with pytest.raises(nt.GraphChangedInPlace):
+        with pytest.raises(nt.errors.GraphChangedInPlace):
             nt.App(graphs=[edited], store=ledger).enqueue("order", "s", {"order_id": 7})
     assert list(host.data.runs) == ["r"]
 
@@ -194,8 +194,8 @@ def test_the_id_of_a_run_that_was_removed_is_refused(host: Host, flow: nt.Graph[
         done = host.data.runs["r"]
         host.data.runs["r"] = replace(done, status=RunStatus.REMOVED, input_json=None)
         for inputs in ({"r": given}, {"new": given, "r": None}):
-            with pytest.raises(nt.RunRemoved):
+            with pytest.raises(nt.errors.RunRemoved):
                 app.enqueue_all("order", inputs)
-        with pytest.raises(nt.RunRemoved):
+        with pytest.raises(nt.errors.RunRemoved):
             app.enqueue("order", "r", given)
     assert list(host.data.runs) == ["r"]

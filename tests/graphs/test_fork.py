@@ -31,7 +31,7 @@ def rounds(effects: Effects) -> nt.Graph[Any]:
         effects.visit("work")
         log = [effects.act("same"), effects.look("same")]
         more = len(state.get("log", [])) < state["most"]
-        return nt.go("again" if more else "on", {"log": log})
+        return nt.goto("again" if more else "on", {"log": log})
 
     @flow.node
     def last(state: State) -> Any:
@@ -235,8 +235,8 @@ def test_what_cannot_be_forked_says_why(host: Host, effects: Effects) -> None:
     with pytest.raises(UsageError, match="cannot choose a route"):
         fork(host, flow, at=0, update="again")
     with pytest.raises(UsageError, match="cannot choose a route"):
-        fork(host, flow, at=0, update=nt.go("again", {"most": 1}))
-    with pytest.raises(nt.InvalidId):
+        fork(host, flow, at=0, update=nt.goto("again", {"most": 1}))
+    with pytest.raises(nt.errors.InvalidId):
         fork(host, flow, to="")
     other = graph("other")
     other.node(name="a")(lambda state: None)

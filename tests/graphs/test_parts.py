@@ -69,7 +69,7 @@ def test_parts_that_nothing_can_change_are_lent_again_and_not_made_anew(
         seen.append(state)
         step = part(state, "step") + 1
         days = [*part(state, "days"), datetime.date(2026, 3, step)]
-        return nt.go("again" if step < 3 else "end", {"step": step, "days": days})
+        return nt.goto("again" if step < 3 else "end", {"step": step, "days": days})
 
     run(host, flow, FIRST)
     assert all(part(one, "notes") is part(seen[0], "notes") for one in seen)
@@ -235,7 +235,7 @@ def test_a_list_of_models_that_nothing_can_change_is_lent_again(
     def add(now: Any) -> Any:
         seen.append(list(now["lines"]))
         step, lines = now["step"] + 1, [*now["lines"], kind(text=f"{now['step']}")]
-        return nt.go("again" if step < 3 else "end", {"step": step, "lines": lines})
+        return nt.goto("again" if step < 3 else "end", {"step": step, "lines": lines})
 
     outcome = run(host, flow, {"step": 0, "lines": []})
     assert [one.text for one in outcome.state["lines"]] == ["0", "1", "2"]

@@ -35,7 +35,7 @@ def flow(effects: Effects, name: str = "flow") -> nt.Graph[Any]:
     def work(state: State) -> Any:
         try:
             return {"by": effects.act(name)}
-        except nt.Denied as denied:
+        except nt.errors.DeniedByPolicy as denied:
             return {"by": str(denied).rpartition(": ")[2]}
 
     return made
@@ -47,11 +47,11 @@ def test_the_policy_of_an_app_holds_whichever_ledger_is_named(
     with host.process() as ledger:
         app = nt.App(graphs=[flow(effects)], store=ledger, policy=never)
         assert app.run("flow", "r").state["by"].endswith("in r")
-    with_ledger = nt.App(graphs=app.graphs, store=nt.open(tmp_path / "a.db", policy=never))
+    with_ledger = nt.App(graphs=app.graphs, store=nt.Ledger(tmp_path / "a.db", policy=never))
     for made in (app, with_ledger):
         application = load_application("json")
         deployed = Deployed(application, made)
-        other = nt.open(tmp_path / "b.db")
+        other = nt.Ledger(tmp_path / "b.db")
         outcome = deployed.in_ledger(other).run("flow", f"s{id(made)}")
         assert outcome.state["by"].endswith(f"in s{id(made)}")
     assert effects.done == []
@@ -62,7 +62,7 @@ def test_a_graph_of_an_app_with_a_policy_does_not_run_past_it(
 ) -> None:
     made, path = flow(effects), tmp_path / "a.db"
     app = nt.App(graphs=[made], store=path, policy=never)
-    with pytest.raises(nt.UsageError, match=r"would not ask the policy of the app .*never"):
+    with pytest.raises(nt.errors.UsageError, match=r"would not ask the policy of the app .*never"):
         made.run("r", store=path)
     assert made.run("r", store=app).state["by"].endswith("in r")
     assert effects.done == []
@@ -99,7 +99,7 @@ def test_a_graph_that_was_stopped_has_failed_whatever_its_node_swallows(
 
         @made.node
         def work(state: State) -> None:
-            with contextlib.suppress(nt.RunDenied):
+            with contextlib.suppress(nt.errors.RunStoppedByPolicy):
                 effects.act("first")
 
         @made.node
@@ -108,7 +108,10 @@ def test_a_graph_that_was_stopped_has_failed_whatever_its_node_swallows(
 
         return made
 
-    with host.process() as ledger, pytest.raises(nt.RunDenied, match="the office is closed"):
+    with (
+        host.process() as ledger,
+        pytest.raises(nt.errors.RunStoppedByPolicy, match="the office is closed"),
+    ):
         nt.App(graphs=[careless()], store=ledger, policy=halt).run("careless", "r")
     assert host.data.runs["r"].status is RunStatus.FAILED
     with host.process() as ledger:

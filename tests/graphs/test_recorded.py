@@ -34,5 +34,5 @@ def test_every_kind_of_route_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("json", ["{", "[]", "{}", '{"name": "a"}', '{"name": 1, "nodes": [1]}'])
 def test_what_cannot_be_read_is_not_believed(json: str) -> None:
-    with pytest.raises(nt.LedgerCorrupt):
+    with pytest.raises(nt.errors.LedgerCorrupt):
         recorded_definition(GraphRecord("a@1.0.0", json, 0.0))

@@ -224,7 +224,7 @@ def test_a_node_that_the_edited_draft_does_not_have_stops_the_run(
 ) -> None:
     effects.broken = {"b"}
     crash(host, line(effects, "a", "b", version="0.0.1"))
-    with pytest.raises(nt.InvalidGraph, match="at node 'b', which graph"):
+    with pytest.raises(nt.errors.InvalidGraph, match="at node 'b', which graph"):
         run(host, line(effects, "a", "c", version="0.0.1"))
     assert effects.done == ["a"]
 
@@ -350,7 +350,7 @@ def test_an_error_that_nobody_can_decide_fails_the_run_and_never_completes_it(
     crash(host, flow)
     effects.broken = set()
     wants.append("y")
-    with pytest.raises(nt.ReplayDriftError, match="is finished and only replays"):
+    with pytest.raises(nt.errors.ReplayDriftError, match="is finished and only replays"):
         run(host, flow)
     with host.process() as ledger:
         assert flow.outcome("r", store=ledger).status == "failed"
@@ -508,7 +508,7 @@ def test_a_deploy_that_removed_the_node_leaves_the_failure_as_it_was(
     edited = graph(version="0.0.1")
     edited.node(name="other")(lambda state: None)
     for _ in range(2):
-        with pytest.raises(nt.InvalidGraph, match="is at node 'work'"):
+        with pytest.raises(nt.errors.InvalidGraph, match="is at node 'work'"):
             run(host, edited)
         found = host.data.runs["r"]
         assert found.failure is not None
@@ -524,6 +524,6 @@ def test_a_run_at_a_node_that_is_gone_has_failed_if_it_had_not_before(host: Host
     flow.node(name="work")(lambda state: nt.receive("paid"))
     edited.node(name="other")(lambda state: None)
     assert run(host, flow).status == "waiting"
-    with pytest.raises(nt.InvalidGraph, match="is at node 'work'"):
+    with pytest.raises(nt.errors.InvalidGraph, match="is at node 'work'"):
         run(host, edited)
     assert host.data.runs["r"].status.value == "failed"

@@ -359,9 +359,9 @@ def test_what_a_factory_fills_in_is_made_once_and_makes_no_other_input(
     effects.broken = set()
     run(host, flow, {"order": 7})
     assert tokens[0] == tokens[1]
-    with pytest.raises(nt.UsageError, match="another input"):
+    with pytest.raises(nt.errors.UsageError, match="another input"):
         run(host, flow, {"order": 8})
-    with pytest.raises(nt.UsageError, match="another input"):
+    with pytest.raises(nt.errors.UsageError, match="another input"):
         run(host, flow, {"order": 7, "token": "other"})
 
 
@@ -432,7 +432,7 @@ def test_a_list_that_is_returned_whole_costs_what_was_added_to_it(host: Host, st
     def work(state: Any) -> Any:
         order = part(state, "order") + 1
         log = [*part(state, "log"), "x" * 100]
-        return nt.go("again" if order < 60 else "end", {"order": order, "log": log})
+        return nt.goto("again" if order < 60 else "end", {"order": order, "log": log})
 
     outcome = run(host, flow, {"order": 0, "log": []})
     assert part(outcome.state, "log") == ["x" * 100] * 60
@@ -446,7 +446,7 @@ def test_a_dict_that_is_returned_whole_costs_what_changed_in_it(host: Host) -> N
     @flow.node(then={"again": "work", "end": nt.END})
     def work(state: dict[str, Any]) -> Any:
         step = state["step"] + 1
-        return nt.go(
+        return nt.goto(
             "again" if step < 60 else "end",
             {"step": step, "known": {**state["known"], "last": step}},
         )

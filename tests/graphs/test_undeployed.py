@@ -124,7 +124,7 @@ def test_a_run_that_is_stranded_again_is_told_again(stranded: Host, effects: Eff
 
 def test_a_person_can_only_abort_it(stranded: Host, effects: Effects) -> None:
     stumble(stranded, effects)
-    with pytest.raises(nt.UsageError, match="Choose one of: abort"):
+    with pytest.raises(nt.errors.UsageError, match="Choose one of: abort"):
         stranded.decide(Verb.ACCEPT)
     stranded.decide(Verb.ABORT, why="too old")
     with pytest.raises(RunAborted, match="too old"):

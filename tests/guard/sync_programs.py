@@ -40,7 +40,7 @@ KINDS = {one.__name__: one for one in (look, ask_model, look_durably, act, recor
 
 def main(path: str, kind: str, steps: str, checkpoints: str) -> None:
     words = int(checkpoints) if checkpoints.isdigit() else checkpoints
-    with nt.open(path, clock=UnhurriedClock()) as ledger, ledger.run("r", checkpoints=words):
+    with nt.Ledger(path, clock=UnhurriedClock()) as ledger, ledger.run("r", checkpoints=words):
         for number in range(int(steps)):
             with nt.step("turn", at=number):
                 assert KINDS[kind](number) == number

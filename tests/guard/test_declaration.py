@@ -17,7 +17,7 @@ KEYED = {"key": "refund-{order_id}", "window": "24h"}
 
 
 def verify(call: nt.Call) -> nt.Verification:
-    return nt.unknown()
+    return nt.cannot_tell()
 
 
 def refuse(replay_class: str, **declared: Any) -> str:
@@ -26,7 +26,7 @@ def refuse(replay_class: str, **declared: Any) -> str:
     def refund_refused(order_id: int, cents: int = 0) -> str:
         raise AssertionError("a refused tool must not run")
 
-    with pytest.raises(nt.InvalidTool) as caught:
+    with pytest.raises(nt.errors.InvalidTool) as caught:
         declare(replay_class, **declared)(refund_refused)
     assert registry.find_tool("refund_refused") is None
     return str(caught.value)
@@ -117,7 +117,7 @@ def test_a_duration_is_a_number_with_a_unit(what: str, value: object) -> None:
     [
         ({"verify": True}, "verify must be a function"),
         ({"verify": "mail_in_outbox"}, "verify must be a function"),
-        ({"classify": nt.Poison("no")}, "classify must be a function"),
+        ({"classify": nt.Permanent("no")}, "classify must be a function"),
         ({"retry": 3}, "retry must be an nt.RetryPolicy"),
         ({"retry": False}, "retry must be an nt.RetryPolicy"),
     ],
@@ -240,5 +240,5 @@ def test_a_retention_that_is_no_duration_is_refused(keep: Any) -> None:
 
 @pytest.mark.parametrize("rate", ["", 7, "a\nb"])
 def test_a_rate_class_that_is_no_name_is_refused(rate: Any) -> None:
-    with pytest.raises(nt.InvalidId, match="rate"):
+    with pytest.raises(nt.errors.InvalidId, match="rate"):
         tool_of("limited by nothing", "pure", rate=rate)

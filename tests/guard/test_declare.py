@@ -49,7 +49,7 @@ def test_a_tool_without_a_class_is_refused_even_without_brackets() -> None:
         lambda: declare(None)(send),
     ]
     for attempt in attempts:
-        with pytest.raises(nt.UnclassifiedTool) as caught:
+        with pytest.raises(nt.errors.UnclassifiedTool) as caught:
             attempt()
         check_refusal(str(caught.value), "has no replay class")
 
@@ -74,7 +74,7 @@ def test_an_unknown_class_is_refused_with_the_one_that_was_meant(
     def send(to: str) -> str:
         return to
 
-    with pytest.raises(nt.UnclassifiedTool) as caught:
+    with pytest.raises(nt.errors.UnclassifiedTool) as caught:
         declare(given)(send)
     check_refusal(str(caught.value), f"has the unknown replay class {given!r}")
     assert ("Did you mean" in str(caught.value)) == (meant is not None)
@@ -83,7 +83,7 @@ def test_an_unknown_class_is_refused_with_the_one_that_was_meant(
 
 @pytest.mark.parametrize("thing", [7, "send", None, classmethod(print)])
 def test_only_functions_can_be_protected(thing: object) -> None:
-    with pytest.raises(nt.InvalidTool, match="protects functions"):
+    with pytest.raises(nt.errors.InvalidTool, match="protects functions"):
         declare("pure", name="declare thing")(thing)
 
 
@@ -95,7 +95,7 @@ def test_a_tool_that_yields_is_refused_because_it_works_after_its_receipt() -> N
         yield to
 
     for each in (stream, stream_async):
-        with pytest.raises(nt.InvalidTool, match="it yields"):
+        with pytest.raises(nt.errors.InvalidTool, match="it yields"):
             declare("unsafe_on_replay")(each)
 
 
@@ -104,13 +104,13 @@ def test_a_tool_is_protected_once() -> None:
     def declared_once(to: str) -> str:
         return to
 
-    with pytest.raises(nt.InvalidTool, match="is declared already"):
+    with pytest.raises(nt.errors.InvalidTool, match="is declared already"):
         declare("pure")(declared_once)
 
 
 @pytest.mark.parametrize("name", ["", " \n", "a\x1bb", "x" * 1_000_000, 7])
 def test_a_name_that_cannot_be_kept_is_refused(name: object) -> None:
-    with pytest.raises(nt.InvalidId, match="The tool's name"):
+    with pytest.raises(nt.errors.InvalidId, match="The tool's name"):
         declare("pure", name=name)(lambda: None)
 
 
@@ -190,15 +190,15 @@ def test_an_async_tool_gives_receipts_repeats_and_retries_too() -> None:
     async def declare_async_calls(x: int) -> int:
         fired.append(x)
         if x < 0 and len(fired) < 4:
-            raise nt.Poison("not yet")
+            raise nt.Permanent("not yet")
         return x
 
     async def main() -> None:
-        async with nt.open(":memory:").run("r"):
+        async with nt.Ledger(":memory:").run("r"):
             assert await declare_async_calls(1) == 1
             assert (await declare_async_calls.receipt(1)).replayed
             assert await declare_async_calls.again("second parcel")(1) == 1
-            with pytest.raises(nt.Poison, match="took no effect: not yet"):
+            with pytest.raises(nt.Permanent, match="took no effect: not yet"):
                 await declare_async_calls(-1)
             assert await declare_async_calls.retry(-1) == -1
 
@@ -211,11 +211,11 @@ def test_a_failure_keeps_its_cause_when_it_is_live() -> None:
     def declare_cause(x: int) -> int:
         raise ValueError("wrong")
 
-    with nt.open(":memory:").run("r"):
-        with pytest.raises(nt.Poison, match="ValueError: wrong") as caught:
+    with nt.Ledger(":memory:").run("r"):
+        with pytest.raises(nt.Permanent, match="ValueError: wrong") as caught:
             declare_cause(1)
         assert isinstance(caught.value.__cause__, ValueError)
-        with pytest.raises(nt.Poison, match="ValueError: wrong") as caught:
+        with pytest.raises(nt.Permanent, match="ValueError: wrong") as caught:
             declare_cause(1)
         assert caught.value.__cause__ is None
 
@@ -232,7 +232,7 @@ def test_a_run_that_waits_for_a_person_is_no_failure_of_the_pure_tool_around() -
     def declare_outer(x: int) -> int:
         return declare_inner(x)
 
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
         declare_outer(1)
     assert [row.identity.tool_name for row in host.calls] == ["declare_inner"]
 
@@ -287,7 +287,7 @@ def test_the_error_of_a_call_that_nobody_waits_for_is_logged_on_one_line(
         async def declare_unseen(x: int) -> str:
             began.set()
             await go_on.wait()
-            raise nt.Poison("first line\nsecond line")
+            raise nt.Permanent("first line\nsecond line")
 
         with host.process() as ledger:
             asyncio.get_running_loop().call_later(0.05, go_on.set)
@@ -324,7 +324,7 @@ def test_a_tool_that_calls_itself_with_the_same_arguments_is_refused() -> None:
     def declare_self(x: int) -> int:
         return declare_self(x)
 
-    with nt.open(":memory:").run("r"), pytest.raises(nt.SelfWait) as caught:
+    with nt.Ledger(":memory:").run("r"), pytest.raises(nt.errors.SelfWait) as caught:
         declare_self(1)
     assert "would wait for itself. The inner call was not made." in str(caught.value)
     assert ".again('a label')" in str(caught.value)
@@ -335,7 +335,7 @@ def test_recursion_with_other_arguments_is_welcome() -> None:
     def declare_recursive(x: int) -> int:
         return x * declare_recursive(x - 1) if x else 1
 
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         assert declare_recursive(5) == 120
 
 
@@ -346,11 +346,11 @@ def test_an_effect_that_waits_for_itself_sees_the_refusal_and_may_go_on() -> Non
     def declare_selfish(x: int) -> str:
         try:
             return declare_selfish(x)
-        except nt.SelfWait as error:
+        except nt.errors.SelfWait as error:
             refused.append(str(error))
             return "alone"
 
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         assert declare_selfish(1) == "alone"
     assert len(refused) == 1
 
@@ -363,9 +363,9 @@ def test_a_call_that_waits_for_itself_through_a_thread_is_refused() -> None:
         found.extend(in_thread(lambda: declare_threaded(x)))
         return "done"
 
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         assert declare_threaded(1) == "done"
-    assert [type(each) for each in found] == [nt.SelfWait]
+    assert [type(each) for each in found] == [nt.errors.SelfWait]
 
 
 def test_a_call_that_waits_for_itself_through_a_task_is_refused() -> None:
@@ -374,8 +374,8 @@ def test_a_call_that_waits_for_itself_through_a_task_is_refused() -> None:
         return await asyncio.create_task(_as_coroutine(declare_task(x)))
 
     async def main() -> None:
-        async with nt.open(":memory:").run("r"):
-            with pytest.raises(nt.SelfWait):
+        async with nt.Ledger(":memory:").run("r"):
+            with pytest.raises(nt.errors.SelfWait):
                 await asyncio.wait_for(declare_task(1), timeout=10)
 
     asyncio.run(main())
@@ -408,11 +408,11 @@ def test_tools_that_wait_for_each_other_are_refused_however_long_the_circle(betw
     def unless_refused(who: str, call: Callable[[], object]) -> object:
         try:
             return call()
-        except nt.SelfWait:
+        except nt.errors.SelfWait:
             refused.append(who)
             return None
 
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         left = started(lambda: declare_left(0))
         in_thread(lambda: declare_right(0))
         left.join(timeout=10)
@@ -428,7 +428,7 @@ def started(function: Callable[[], object]) -> threading.Thread:
 
 def test_two_waits_of_one_call_at_once_are_both_remembered() -> None:
     """A tool waits in two threads; when one wait is over, the other still makes a circle."""
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         scope = current_scope.get()
         assert scope is not None
         session = scope.session
@@ -439,7 +439,7 @@ def test_two_waits_of_one_call_at_once_are_both_remembered() -> None:
         session.in_flight.enter(slow.identity, waits)
         over, _ = session.in_flight.enter(quick.identity, waits)
         session.in_flight.stop_waiting(over)
-        with pytest.raises(nt.SelfWait):
+        with pytest.raises(nt.errors.SelfWait):
             session.in_flight.enter(waits.identity, slow)
         session.in_flight.enter(waits.identity, quick)
         for each in (waits, slow, quick):
@@ -457,7 +457,7 @@ CALLED = "import nottwice as nt\n\n@nt.tool('pure')\ndef pay(x: int) -> None: ..
         (UNKNOWN_CLASS.replace("'unsafe'", "'pure', windw=1"), "InvalidTool: Tool 'pay' was not"),
         (CALLED + "pay(1)\n", "NotInRun: Tool 'pay' was called outside a run"),
         (
-            CALLED + "with nt.open(':memory:').run('r'):\n    pay('x')\n",
+            CALLED + "with nt.Ledger(':memory:').run('r'):\n    pay('x')\n",
             "InvalidArguments: Tool 'pay'",
         ),
     ],

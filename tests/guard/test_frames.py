@@ -62,7 +62,7 @@ def retry_wrongly(store: MemoryStore) -> None:
 
 
 def open_nothing(store: MemoryStore) -> None:
-    nt.open("mysql://somewhere")
+    nt.Ledger("mysql://somewhere")
 
 
 def run_no_task(store: MemoryStore) -> None:
@@ -70,7 +70,7 @@ def run_no_task(store: MemoryStore) -> None:
 
 
 def open_again(store: MemoryStore) -> None:
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         call(store)
     with nt.run("doubt", store=store):
         raise AssertionError("a run with an open review was opened")
@@ -126,14 +126,14 @@ def test_no_more_than_one_line_of_ours_is_shown(go: Callable[[MemoryStore], None
 
 
 def test_the_lines_of_the_program_inside_of_another_tool_stay() -> None:
-    with pytest.raises(nt.ReplayUnsafeError) as caught, nt.run("inner", store=MemoryStore()):
+    with pytest.raises(nt.errors.ReplayUnsafeError) as caught, nt.run("inner", store=MemoryStore()):
         frames_outer(7)
     shown = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert "frames_outer" in shown
 
 
 def test_the_exception_that_left_the_doubt_keeps_its_lines() -> None:
-    with pytest.raises(nt.ReplayUnsafeError) as caught:
+    with pytest.raises(nt.errors.ReplayUnsafeError) as caught:
         call(MemoryStore())
     assert isinstance(caught.value.__cause__, ValueError)
     shown = [frame.name for frame in traceback.extract_tb(caught.value.__cause__.__traceback__)]

@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_a_path_the_ledger_is_here(folder: Path) -> None:
-    with nt.open() as ledger:
+    with nt.Ledger() as ledger:
         assert ledger.location == str(folder.resolve() / "nottwice.db")
     with nt.run("r"):
         pass
@@ -53,7 +53,7 @@ def test_without_a_path_the_ledger_is_here(folder: Path) -> None:
 
 def test_the_environment_can_name_the_ledger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTTWICE_STORE", str(folder / "named.db"))
-    with nt.open() as ledger:
+    with nt.Ledger() as ledger:
         assert ledger.location == str(folder.resolve() / "named.db")
     with nt.run("r"):
         pass
@@ -63,7 +63,7 @@ def test_the_environment_can_name_the_ledger(folder: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_path_is_a_text_or_a_path(folder: Path, sender: Sender, kind: type[Any]) -> None:
     for _ in range(2):
-        with nt.open(kind(folder / "a.db")) as ledger, ledger.run("r"):
+        with nt.Ledger(kind(folder / "a.db")) as ledger, ledger.run("r"):
             sender.send("ann")
         with nt.run("r", store=kind(folder / "a.db")):
             sender.send("ann")
@@ -77,14 +77,14 @@ def test_a_path_in_the_home_folder_works_in_both_ways(
     for _ in range(2):
         with nt.run("r", store="~/a.db"):
             sender.send("ann")
-    with nt.open("~/a.db", create=False) as ledger, ledger.run("r"):
+    with nt.Ledger("~/a.db", create=False) as ledger, ledger.run("r"):
         sender.send("ann")
     assert sender.sent == ["ann"]
     assert (folder / "a.db").exists()
 
 
 def test_a_ledger_in_memory_lasts_as_long_as_it_is_kept(sender: Sender) -> None:
-    ledger = nt.open(":memory:")
+    ledger = nt.Ledger(":memory:")
     assert ledger.location == ":memory:"
     for _ in range(2):
         with ledger.run("r"):
@@ -98,28 +98,28 @@ def test_a_ledger_in_memory_lasts_as_long_as_it_is_kept(sender: Sender) -> None:
 
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_run_cannot_open_a_ledger_in_memory_by_name(folder: Path, kind: type[Any]) -> None:
-    with pytest.raises(nt.UsageError) as caught:
+    with pytest.raises(nt.errors.UsageError) as caught:
         nt.run("r", store=kind(":memory:"))
-    assert "ledger = nt.open(':memory:'), then ledger.run(...)" in str(caught.value)
+    assert "ledger = nt.Ledger(':memory:'), then ledger.run(...)" in str(caught.value)
     assert list(folder.iterdir()) == []
 
 
 def test_a_store_of_ones_own_is_used_as_it_is() -> None:
     store = MemoryStore()
-    assert nt.open(store).store is store
+    assert nt.Ledger(store).store is store
 
 
 def test_a_ledger_that_is_not_there_is_an_error_if_it_must_not_be_created(folder: Path) -> None:
-    with pytest.raises(nt.NoLedger):
-        nt.open(folder / "typo.db", create=False)
+    with pytest.raises(nt.errors.NoLedger):
+        nt.Ledger(folder / "typo.db", create=False)
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("given", ["", "a\0b", "mysql://host/db", "redis://"])
 def test_what_is_no_path_is_refused_and_nothing_is_opened_instead(folder: Path, given: str) -> None:
     """An empty setting, say, must not lead to some other ledger."""
-    for attempt in (lambda: nt.open(given), lambda: nt.run("r", store=given)):
-        with pytest.raises(nt.UsageError, match="Nothing was opened"):
+    for attempt in (lambda: nt.Ledger(given), lambda: nt.run("r", store=given)):
+        with pytest.raises(nt.errors.UsageError, match="Nothing was opened"):
             attempt()
     assert list(folder.iterdir()) == []
 
@@ -127,8 +127,8 @@ def test_what_is_no_path_is_refused_and_nothing_is_opened_instead(folder: Path, 
 def test_a_folder_of_something_else_is_no_ledger(folder: Path) -> None:
     (folder / "a.db").mkdir()
     (folder / "a.db" / "package.json").write_text("{}")
-    for attempt in (lambda: nt.open(folder / "a.db"), lambda: nt.run("r", store=folder / "a.db")):
-        with pytest.raises(nt.StoreError, match="not a nottwice ledger"):
+    for attempt in (lambda: nt.Ledger(folder / "a.db"), lambda: nt.run("r", store=folder / "a.db")):
+        with pytest.raises(nt.errors.StoreError, match="not a nottwice ledger"):
             attempt()
     assert [file.name for file in (folder / "a.db").iterdir()] == ["package.json"]
 
@@ -137,7 +137,7 @@ def test_a_folder_of_something_else_is_no_ledger(folder: Path) -> None:
 def test_a_folder_holds_json_files(folder: Path, given: str) -> None:
     with nt.run("a run", store=given):
         pass
-    with nt.open(given, create=False) as ledger:
+    with nt.Ledger(given, create=False) as ledger:
         assert [run.workflow_id for run in ledger.store.runs()] == ["a run"]
     where = folder / given.removeprefix("file:")
     assert [file.suffix for file in where.iterdir() if file.is_file()] == [".json"]
@@ -145,11 +145,11 @@ def test_a_folder_holds_json_files(folder: Path, given: str) -> None:
 
 def test_a_folder_becomes_a_ledger_only_if_file_says_so(folder: Path) -> None:
     (folder / "ledger").mkdir()
-    with pytest.raises(nt.StoreError, match=r"say so: file:ledger"):
-        nt.open("ledger")
+    with pytest.raises(nt.errors.StoreError, match=r"say so: file:ledger"):
+        nt.Ledger("ledger")
     assert list((folder / "ledger").iterdir()) == []
-    nt.open("file:ledger").close()
-    nt.open("ledger").close()
+    nt.Ledger("file:ledger").close()
+    nt.Ledger("ledger").close()
 
 
 @pytest.mark.parametrize(
@@ -157,15 +157,15 @@ def test_a_folder_becomes_a_ledger_only_if_file_says_so(folder: Path) -> None:
     [("sqlite:///x.db", "x.db"), ("sqlite:////abs/x.db", "/abs/x.db"), ("sqlite:x.db", "x.db")],
 )
 def test_a_url_of_sqlite_is_refused_with_the_path_it_means(url: str, path: str) -> None:
-    with pytest.raises(nt.UsageError, match=f"Give the path: '{path}'"):
-        nt.open(url)
+    with pytest.raises(nt.errors.UsageError, match=f"Give the path: '{path}'"):
+        nt.Ledger(url)
 
 
 @pytest.mark.parametrize("given", ["\ud800.db", "file:\ud800", "postgresql://\ud800/x"])
 def test_half_a_character_names_no_ledger(given: str) -> None:
-    with pytest.raises(nt.UsageError, match="does not name a ledger"):
-        nt.open(given)
-    with pytest.raises(nt.UsageError, match="does not name a ledger"):
+    with pytest.raises(nt.errors.UsageError, match="does not name a ledger"):
+        nt.Ledger(given)
+    with pytest.raises(nt.errors.UsageError, match="does not name a ledger"):
         nt.run("r", store=given)
 
 
@@ -179,12 +179,12 @@ def test_a_program_uses_the_ledger_of_its_project_like_the_commands(
     monkeypatch.delenv("NOTTWICE_STORE", raising=False)
     with nt.run("r"):
         pass
-    with nt.open() as ledger:
+    with nt.Ledger() as ledger:
         assert ledger.location == str(folder / configured.removeprefix("file:"))
         assert ledger.store.load_run("r") is not None
     assert Settings().store_path().endswith(configured.removeprefix("file:"))
     monkeypatch.setenv("NOTTWICE_STORE", str(folder / "other.db"))
-    with nt.open() as other:
+    with nt.Ledger() as other:
         assert other.location == str(folder / "other.db")
 
 
@@ -194,23 +194,23 @@ def test_a_folder_is_opened_once_a_process(folder: Path) -> None:
 
 
 def test_a_folder_without_a_ledger_is_not_made_one_by_looking(folder: Path) -> None:
-    with pytest.raises(nt.NoLedger, match="file:FOLDER"):
-        nt.open("file:runs", create=False)
+    with pytest.raises(nt.errors.NoLedger, match="file:FOLDER"):
+        nt.Ledger("file:runs", create=False)
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("given", ["file:", "file:a.db", "file://runs"])
 def test_what_is_no_folder_is_refused(folder: Path, given: str) -> None:
     (folder / "a.db").touch()
-    for attempt in (lambda: nt.open(given), lambda: nt.run("r", store=given)):
-        with pytest.raises(nt.UsageError, match="Nothing was opened"):
+    for attempt in (lambda: nt.Ledger(given), lambda: nt.run("r", store=given)):
+        with pytest.raises(nt.errors.UsageError, match="Nothing was opened"):
             attempt()
     assert [file.name for file in folder.iterdir()] == ["a.db"]
 
 
 def test_a_folder_that_is_not_there_is_a_clear_error(folder: Path) -> None:
-    for attempt in (lambda: nt.open("no/a.db"), lambda: nt.run("r", store="no/a.db")):
-        with pytest.raises(nt.StoreError):
+    for attempt in (lambda: nt.Ledger("no/a.db"), lambda: nt.run("r", store="no/a.db")):
+        with pytest.raises(nt.errors.StoreError):
             attempt()
 
 
@@ -251,7 +251,7 @@ def test_many_ledgers_can_be_used_in_turn_without_keeping_all_open(
 
 
 def test_a_closed_ledger_keeps_what_was_reported_durable(folder: Path, sender: Sender) -> None:
-    with nt.open("a.db") as ledger:
+    with nt.Ledger("a.db") as ledger:
         with ledger.run("r"):
             sender.send("ann")
         store = ledger.store
@@ -264,7 +264,7 @@ def test_a_closed_ledger_keeps_what_was_reported_durable(folder: Path, sender: S
 def test_the_clock_of_a_ledger_is_the_one_it_was_given(folder: Path, sender: Sender) -> None:
     clock = FakeClock(now=1_000_000.0)
     for place in (":memory:", "a.db"):
-        with nt.open(place, clock=clock) as ledger, ledger.run(f"r {place}"):
+        with nt.Ledger(place, clock=clock) as ledger, ledger.run(f"r {place}"):
             sender.send(place)
             (row,) = ledger.store.calls(f"r {place}")
         assert (row.created_at, row.finished_at) == (1_000_000.0, 1_000_000.0)
@@ -274,13 +274,13 @@ def test_the_clock_of_a_ledger_is_the_one_it_was_given(folder: Path, sender: Sen
 @pytest.mark.parametrize("given", ["soon", 0, 5, 2.5, -1])
 def test_a_timeout_is_a_duration_with_a_unit(name: str, given: Any) -> None:
     with pytest.raises(nt.NottwiceError, match=f"{name}=.* (unit|duration)"):
-        nt.open(":memory:").run("r", **{name: given})
+        nt.Ledger(":memory:").run("r", **{name: given})
 
 
 def test_a_folder_of_other_things_is_not_made_a_ledger_by_mistake(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("mine")
-    with pytest.raises(nt.StoreError, match="file:"):
-        nt.open(tmp_path)
+    with pytest.raises(nt.errors.StoreError, match="file:"):
+        nt.Ledger(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
-    nt.open(f"file:{tmp_path}").close()
-    nt.open(tmp_path).close()
+    nt.Ledger(f"file:{tmp_path}").close()
+    nt.Ledger(tmp_path).close()

@@ -34,7 +34,7 @@ class Outbox:
             if self.trouble:
                 raise self.trouble.pop(0)
             if len(text) > self.longest:
-                raise nt.Poison(f"the text is longer than {self.longest} characters")
+                raise nt.Permanent(f"the text is longer than {self.longest} characters")
             self.sent.append((to, order_id, text))
             return f"mail {len(self.sent)}"
 
@@ -117,7 +117,7 @@ def test_a_second_mail_on_purpose_shows_a_person_both_wordings() -> None:
     assert [text for *_, text in outbox.sent] == ["Hello", "It is on its way."]
 
 
-TOO_LONG = nt.Poison("the text is longer than 20 characters")
+TOO_LONG = nt.Permanent("the text is longer than 20 characters")
 
 
 @pytest.mark.parametrize("trouble", [[TOO_LONG], [nt.Retryable("busy")] * 4])
@@ -167,7 +167,7 @@ def test_new_words_after_a_failure_keep_the_key_of_the_effect() -> None:
         """Pay."""
         keys.append(nt.current_call().key)
         if len(reason) > 3:
-            raise nt.Poison("the reason is too long")
+            raise nt.Permanent("the reason is too long")
         return "paid"
 
     script = [{"pay": {"order": 7, "reason": "broken"}}, {"pay": {"order": 7, "reason": "bad"}}]
@@ -227,7 +227,7 @@ def test_in_a_plain_run_other_words_get_the_recorded_failure_unless_the_code_say
     for _ in range(2):
         with host.process() as ledger, ledger.run("r"):
             for text in ("A long text", "Short"):
-                with pytest.raises(nt.Poison):
+                with pytest.raises(nt.Permanent):
                     outbox.tool("ann", 7, text)
             outbox.tool.again("shorter")("ann", 7, "Short")
     assert outbox.sent == [("ann", 7, "Short")]
@@ -301,10 +301,10 @@ def test_an_approval_is_for_the_words_that_a_person_saw() -> None:
         with host.process() as ledger, ledger.run("r"):
             outbox.tool("ann", 7, text)
 
-    with pytest.raises(nt.ApprovalNeeded):
+    with pytest.raises(nt.errors.ApprovalNeeded):
         attempt("Hello")
     host.decide(Verb.APPROVE)
-    with pytest.raises(nt.ApprovalNeeded, match="was for other words"):
+    with pytest.raises(nt.errors.ApprovalNeeded, match="was for other words"):
         attempt("You owe us 1,000,000.")
     assert outbox.sent == []
     host.decide(Verb.APPROVE)
@@ -346,17 +346,17 @@ def test_one_key_for_the_same_effect_in_other_words_is_no_conflict() -> None:
 def test_what_once_per_cannot_mean_is_refused_when_the_tool_is_declared(
     declared: dict[str, Any], why: str
 ) -> None:
-    with pytest.raises(nt.InvalidTool, match=why):
+    with pytest.raises(nt.errors.InvalidTool, match=why):
         Outbox(**declared)
 
 
 def test_a_pure_tool_has_no_effect_to_count() -> None:
-    with pytest.raises(nt.InvalidTool, match="no effect that could happen twice"):
+    with pytest.raises(nt.errors.InvalidTool, match="no effect that could happen twice"):
         nt.tool("pure", name="look", once_per=("what",))(lambda what: what)  # type: ignore[call-overload]
 
 
 def test_a_key_cannot_use_what_does_not_count() -> None:
-    with pytest.raises(nt.InvalidTool, match="not in once_per"):
+    with pytest.raises(nt.errors.InvalidTool, match="not in once_per"):
         nt.tool(
             "idempotent_with_key", name="pay", key="{reason}", window="1h", once_per=("order",)
         )(lambda order, reason: None)
@@ -393,7 +393,7 @@ def test_the_same_declaration_with_another_once_per_is_another_tool() -> None:
         return to
 
     first = nt.tool("unsafe_on_replay", name="send_once", once_per=("to",))(send)
-    with pytest.raises(nt.InvalidTool, match="send_once"):
+    with pytest.raises(nt.errors.InvalidTool, match="send_once"):
         nt.tool("unsafe_on_replay", name="send_once", once_per=("text",))(send)
     assert first.tool.volatile == ("text",)
 

@@ -62,7 +62,7 @@ def test_functions_that_hold_something_are_told_apart(tmp_path: Path) -> None:
 
     one, other = Jobs(), Jobs()
     first = recipes.create_if_absent(read=one.read, create=create, settles="1m", name="jobs")
-    with pytest.raises(nt.InvalidTool, match="name of its own"):
+    with pytest.raises(nt.errors.InvalidTool, match="name of its own"):
         recipes.create_if_absent(read=other.read, create=create, settles="1m", name="jobs")
     again = recipes.create_if_absent(read=one.read, create=create, settles="1m", name="jobs")
     assert first.tool.name == again.tool.name
@@ -74,12 +74,12 @@ def test_comments_at_one_address_are_the_same_wherever_they_are_made() -> None:
 
     first, again = make("https://a.example"), make("https://a.example/")
     assert first.tool.name == again.tool.name
-    with pytest.raises(nt.InvalidTool, match="name of its own"):
+    with pytest.raises(nt.errors.InvalidTool, match="name of its own"):
         make("https://b.example")
 
 
 def test_a_bad_duration_is_refused_when_the_tool_is_made(tmp_path: Path) -> None:
-    with pytest.raises(nt.InvalidTool, match="settles"):
+    with pytest.raises(nt.errors.InvalidTool, match="settles"):
         recipes.write_file(tmp_path, name="bad", settles="soon")
-    with pytest.raises(nt.InvalidTool, match="time_limit"):
+    with pytest.raises(nt.errors.InvalidTool, match="time_limit"):
         recipes.http_request("https://a.example", window="24h", name="bad", time_limit="soon")

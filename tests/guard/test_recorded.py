@@ -117,7 +117,7 @@ def test_outside_of_steps_a_label_says_which_one_is_meant(
     found = []
     for _ in range(2):
         with host.process() as ledger, ledger.run("r"):
-            with pytest.raises(nt.UsageError, match="label='a name'"):
+            with pytest.raises(nt.errors.UsageError, match="label='a name'"):
                 value()
             host.clock.advance(1)
             found.append((value(label="a"), value(label="b")))
@@ -160,12 +160,12 @@ def test_values_work_in_async_code(host: Host) -> None:
 
 @every_kind
 def test_outside_of_a_run_there_is_nothing_to_record_in(value: Callable[..., Any]) -> None:
-    with pytest.raises(nt.NotInRun):
+    with pytest.raises(nt.errors.NotInRun):
         value()
 
 
 def test_the_names_that_nottwice_gives_are_its_own() -> None:
-    with pytest.raises(nt.InvalidTool, match="nottwice's own"):
+    with pytest.raises(nt.errors.InvalidTool, match="nottwice's own"):
 
         @nt.tool("pure", name="nottwice.now")
         def now() -> None: ...
@@ -278,7 +278,7 @@ def test_an_answer_that_cannot_be_kept_is_refused_and_not_handed_out(
     host: Host, answer: Any, why: str
 ) -> None:
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.UsageError, match=why):
+        with pytest.raises(nt.errors.UsageError, match=why):
             nt.recorded("reply", lambda: answer)
         assert nt.recorded("reply", lambda: "plain") == "plain"
     assert len(host.calls) == 1
@@ -300,15 +300,17 @@ def test_an_answer_of_a_type_that_later_code_does_not_name_is_not_asked_for_anew
     with host.process() as ledger, ledger.run("r"):
         nt.recorded("reply", lambda: (1, 2), returns=tuple[int, int])
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.ResultNotKept, match="Restore the type"):
+        with pytest.raises(nt.errors.ResultNotKept, match="Restore the type"):
             nt.recorded("reply", Model().ask, returns=datetime)
 
 
 def test_outside_of_a_run_nothing_is_asked() -> None:
     model = Model()
-    with pytest.raises(nt.NotInRun, match=r"nt\.recorded\('reply', \.\.\.\) was used outside"):
+    with pytest.raises(
+        nt.errors.NotInRun, match=r"nt\.recorded\('reply', \.\.\.\) was used outside"
+    ):
         nt.recorded("reply", model.ask)
-    with pytest.raises(nt.NotInRun):
+    with pytest.raises(nt.errors.NotInRun):
         asyncio.run(nt.recorded("reply", model.ask_async))
     assert model.asked == 0
 
@@ -316,11 +318,11 @@ def test_outside_of_a_run_nothing_is_asked() -> None:
 def test_what_cannot_be_asked_is_answered_with_how_to_write_it(host: Host) -> None:
     model = Model()
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.UsageError, match="needs a function to call"):
+        with pytest.raises(nt.errors.UsageError, match="needs a function to call"):
             nt.recorded("reply", model.ask_async())  # type: ignore[call-overload]
-        with pytest.raises(nt.UsageError, match="returned a coroutine, which was not run"):
+        with pytest.raises(nt.errors.UsageError, match="returned a coroutine, which was not run"):
             _ = nt.recorded("reply", lambda: model.ask_async())
-        with pytest.raises(nt.InvalidId):
+        with pytest.raises(nt.errors.InvalidId):
             nt.recorded("", model.ask)
     assert model.asked == 0
     assert host.calls == []

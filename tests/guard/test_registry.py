@@ -20,7 +20,7 @@ def test_two_tools_of_one_name_are_refused_and_the_first_stays() -> None:
     def first(x: int) -> str:
         return "first"
 
-    with pytest.raises(nt.InvalidTool, match="Two tools are named 'registry twice'"):
+    with pytest.raises(nt.errors.InvalidTool, match="Two tools are named 'registry twice'"):
 
         @nt.tool("pure", name="registry twice")
         def second(x: int) -> str:
@@ -63,7 +63,7 @@ def test_what_has_no_name_of_its_own_must_be_given_one() -> None:
             return x
 
     for nameless in (lambda x: x, functools.partial(both, 1), Client()):
-        with pytest.raises(nt.InvalidTool, match=r"it has no name of its own.* name="):
+        with pytest.raises(nt.errors.InvalidTool, match=r"it has no name of its own.* name="):
             declare("pure")(nameless)
 
 
@@ -74,7 +74,7 @@ def test_a_nameless_function_with_a_given_name_is_a_tool_like_any_other() -> Non
     one = declare("pure", name="registry partial 1")(functools.partial(both, 1))
     two = declare("pure", name="registry partial 2")(functools.partial(both, 2))
     three = declare("pure", name="registry lambda")(lambda b: 3)
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         assert [one(b=7), two(b=7), three(b=7)] == [1, 2, 3]
 
 
@@ -94,7 +94,7 @@ def test_two_nameless_functions_of_one_given_name_are_refused(kind: str) -> None
     }
     first, second = pairs[kind]
     kept = declare("pure", name=f"registry one {kind}")(first)
-    with pytest.raises(nt.InvalidTool, match="Two tools are named"):
+    with pytest.raises(nt.errors.InvalidTool, match="Two tools are named"):
         declare("pure", name=f"registry one {kind}")(second)
     again = declare("pure", name=f"registry one {kind}")(first)
     assert registry.find_protected(f"registry one {kind}") is again

@@ -42,7 +42,7 @@ def upstream() -> Upstream:
 
 @pytest.fixture
 def ledger() -> nt.Ledger:
-    return nt.open(":memory:")
+    return nt.Ledger(":memory:")
 
 
 def rows(ledger: nt.Ledger, run_id: str = "r") -> list[CallRow]:
@@ -73,7 +73,7 @@ def test_outside_a_run_nothing_is_sent_and_the_error_shows_the_ways_out(
         lambda: request_outside.again("twice")(1),
     ]
     for call in calls:
-        with pytest.raises(nt.NotInRun) as caught:
+        with pytest.raises(nt.errors.NotInRun) as caught:
             call()
         check_ways_out(str(caught.value), "request_outside")
     assert upstream.sent == []
@@ -91,7 +91,7 @@ def test_a_thread_is_in_the_run_only_with_its_context(
     def work(x: int) -> None:
         try:
             found.append(request_threaded(x))
-        except nt.NotInRun as error:
+        except nt.errors.NotInRun as error:
             found.append(error)
 
     with ledger.run("r"):
@@ -104,7 +104,7 @@ def test_a_thread_is_in_the_run_only_with_its_context(
         thread.start()
         thread.join()
     # A copy that is made inside the thread is a copy of nothing.
-    assert [type(each) for each in found[:2]] == [nt.NotInRun, nt.NotInRun]
+    assert [type(each) for each in found[:2]] == [nt.errors.NotInRun, nt.errors.NotInRun]
     check_ways_out(str(found[0]), "request_threaded")
     assert found[2] == "sent 1"
     assert upstream.sent == [2]
@@ -119,9 +119,9 @@ def test_after_the_block_the_run_is_over_even_for_those_who_kept_its_context(
 
     with ledger.run("r"):
         kept = contextvars.copy_context()
-    with pytest.raises(nt.NotInRun, match="called outside a run"):
+    with pytest.raises(nt.errors.NotInRun, match="called outside a run"):
         request_late(1)
-    with pytest.raises(nt.NotInRun, match=r"'r' was left already\. Nothing was sent"):
+    with pytest.raises(nt.errors.NotInRun, match=r"'r' was left already\. Nothing was sent"):
         kept.run(request_late, 1)
     assert upstream.sent == []
     assert rows(ledger) == []
@@ -183,7 +183,10 @@ def test_a_label_that_cannot_be_kept_is_refused(
     def request_label(x: int) -> str:
         return upstream.take(x)
 
-    with ledger.run("r"), pytest.raises(nt.InvalidId, match="The label of a deliberate repeat"):
+    with (
+        ledger.run("r"),
+        pytest.raises(nt.errors.InvalidId, match="The label of a deliberate repeat"),
+    ):
         request_label.again(label)
     assert (upstream.sent, rows(ledger)) == ([], [])
 
@@ -228,7 +231,7 @@ def test_arguments_that_do_not_fit_leave_no_trace(ledger: nt.Ledger, upstream: U
     wrong: Any = request_misfit
     with ledger.run("r"):
         for args in ((), (1,), (1, 2, 3), ("x", 1), (1, None)):
-            with pytest.raises(nt.InvalidArguments, match=r"'request_misfit' was not run"):
+            with pytest.raises(nt.errors.InvalidArguments, match=r"'request_misfit' was not run"):
                 wrong(*args)
     assert (upstream.sent, rows(ledger)) == ([], [])
 
@@ -271,7 +274,7 @@ class Account:
 
 
 def test_a_method_must_say_what_tells_its_instances_apart() -> None:
-    with pytest.raises(nt.InvalidTool) as caught:
+    with pytest.raises(nt.errors.InvalidTool) as caught:
 
         class Refused:
             @nt.tool("unsafe_on_replay")
@@ -283,7 +286,7 @@ def test_a_method_must_say_what_tells_its_instances_apart() -> None:
 
 
 def test_a_function_has_no_instance_to_be_bound_by() -> None:
-    with pytest.raises(nt.InvalidTool, match="bound_by= is for methods, and it is none"):
+    with pytest.raises(nt.errors.InvalidTool, match="bound_by= is for methods, and it is none"):
         declare("pure", name="request bound function", bound_by=("account",))(lambda x: x)
 
 
@@ -309,9 +312,13 @@ def test_an_instance_without_the_part_or_with_an_odd_one_is_refused(ledger: nt.L
     bare = Account("ann", sent)
     del bare.account
     with ledger.run("r"):
-        with pytest.raises(nt.InvalidArguments, match="bound by 'account', which its instance"):
+        with pytest.raises(
+            nt.errors.InvalidArguments, match="bound by 'account', which its instance"
+        ):
             bare.pay(5)
-        with pytest.raises(nt.NotPlainData, match="'account' that tool 'account-pay' is bound by"):
+        with pytest.raises(
+            nt.errors.NotPlainData, match="'account' that tool 'account-pay' is bound by"
+        ):
             Account(object(), sent).pay(5)
     assert (sent, rows(ledger)) == ([], [])
 
@@ -333,7 +340,7 @@ def test_static_class_and_async_methods_are_tools_too(ledger: nt.Ledger) -> None
 
 @pytest.mark.parametrize("wrapper", [staticmethod, classmethod])
 def test_the_tool_goes_under_the_static_method(wrapper: Any) -> None:
-    with pytest.raises(nt.InvalidTool):
+    with pytest.raises(nt.errors.InvalidTool):
 
         class Refused:
             @declare("pure")  # type: ignore[untyped-decorator]
@@ -361,7 +368,7 @@ def test_what_is_not_the_instance_is_never_taken_for_it(ledger: nt.Ledger) -> No
             lambda: account.ping.again("once more")("x"),
             lambda: Account.ping("x"),
         ):
-            with pytest.raises(nt.InvalidArguments) as caught:
+            with pytest.raises(nt.errors.InvalidArguments) as caught:
                 call()
             text = str(caught.value)
             assert "'account-ping' is a method and was called without its instance" in text
@@ -422,7 +429,7 @@ def test_a_ready_made_key_is_one_for_each_call(ledger: nt.Ledger, upstream: Upst
             calls()
     assert len(upstream.keys) == len(set(upstream.keys)) == 8
     assert [row.key for row in rows(ledger)] == [row.call_id for row in rows(ledger)]
-    with pytest.raises(nt.InvalidTool, match="a mark for key="):
+    with pytest.raises(nt.errors.InvalidTool, match="a mark for key="):
         nt.key_per_call(x=1)
 
 
@@ -436,7 +443,7 @@ def test_one_key_with_two_different_arguments_is_an_error_before_anything_runs(
     with ledger.run("r"):
         request_conflict(7, 100)
     for run_id in ("r", "another"):
-        with ledger.run(run_id), pytest.raises(nt.KeyConflict) as caught:
+        with ledger.run(run_id), pytest.raises(nt.errors.KeyConflict) as caught:
             request_conflict(7, 200)
         text = str(caught.value)
         assert "'request_conflict' was called with the idempotency key 'refund-7'" in text
@@ -467,7 +474,7 @@ def test_a_key_that_is_not_usable_is_refused_before_anything_runs(
     def request_bad_key(x: int) -> str:
         return upstream.take(x)
 
-    with ledger.run("r"), pytest.raises(nt.InvalidKey) as caught:
+    with ledger.run("r"), pytest.raises(nt.errors.InvalidKey) as caught:
         request_bad_key(1)
     assert "'request_bad_key' was not run" in str(caught.value)
     assert told in str(caught.value)

@@ -25,7 +25,7 @@ from tests.fakes import Host
 
 @pytest.fixture
 def ledger() -> nt.Ledger:
-    return nt.open(":memory:")
+    return nt.Ledger(":memory:")
 
 
 def status(ledger: nt.Ledger, run_id: str = "r") -> tuple[RunStatus, bool]:
@@ -51,7 +51,7 @@ def in_thread(function: Callable[[], object]) -> object:
     return found[0]
 
 
-def enter(run: nt.Run) -> str:
+def enter(run: nt.types.Run) -> str:
     with run:
         return "entered"
 
@@ -65,7 +65,7 @@ def test_the_block_names_its_run_and_code_in_it_can_ask(ledger: nt.Ledger) -> No
     assert status(ledger) == (RunStatus.COMPLETED, False)
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), nt.Poison("no")])
+@pytest.mark.parametrize("error", [ValueError("no"), nt.Permanent("no")])
 def test_a_block_that_raises_gives_the_run_up_and_says_why(
     ledger: nt.Ledger, error: BaseException
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_process_that_is_told_to_end_in_a_block_interrupts_its_run(
     )
     (run,) = json.loads(shown.stdout)["runs"]
     assert (run["state"], run["failure"]) == ("interrupted", None)
-    ledger = nt.open(store)
+    ledger = nt.Ledger(store)
     assert status(ledger) == (RunStatus.RUNNING, False)
     with ledger.run("r"):
         assert status(ledger) == (RunStatus.RUNNING, True)
@@ -165,7 +165,7 @@ def test_an_async_block_that_raises_does_the_same(ledger: nt.Ledger) -> None:
 def test_one_block_object_is_entered_once_at_a_time(ledger: nt.Ledger) -> None:
     run = ledger.run("r")
     with run:
-        with pytest.raises(nt.UsageError, match="entered already"), run:
+        with pytest.raises(nt.errors.UsageError, match="entered already"), run:
             raise AssertionError("entered twice")
         assert status(ledger) == (RunStatus.RUNNING, True)
     with run:
@@ -281,7 +281,7 @@ def test_another_run_inside_is_a_run_of_its_own(ledger: nt.Ledger) -> None:
 
 
 def test_one_id_in_two_ledgers_is_two_runs(ledger: nt.Ledger) -> None:
-    other = nt.open(":memory:")
+    other = nt.Ledger(":memory:")
     fired: list[int] = []
 
     @nt.tool("unsafe_on_replay")
@@ -466,7 +466,7 @@ def test_a_block_may_be_left_in_another_context_than_it_was_entered_in(
 def test_an_id_that_cannot_be_kept_is_refused_and_nothing_is_created(
     ledger: nt.Ledger, run_id: Any
 ) -> None:
-    with pytest.raises(nt.InvalidId, match="The run id"), ledger.run(run_id):
+    with pytest.raises(nt.errors.InvalidId, match="The run id"), ledger.run(run_id):
         raise AssertionError("entered")
     assert ledger.store.runs() == []
 
@@ -482,10 +482,10 @@ def test_a_block_that_the_ledger_interrupts_has_not_failed() -> None:
         with ledger.run("r"), nt.step("s"):
             sent = send()
             if full:
-                raise nt.StoreError(f"no space left, {full.pop()}")
+                raise nt.errors.StoreError(f"no space left, {full.pop()}")
             return sent
 
-    with host.process() as ledger, pytest.raises(nt.StoreError):
+    with host.process() as ledger, pytest.raises(nt.errors.StoreError):
         work(ledger)
     left, (step,) = host.data.runs["r"], host.data.steps.values()
     assert (left.status, left.failure, left.holder_id) == (RunStatus.RUNNING, None, None)

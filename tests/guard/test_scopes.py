@@ -108,20 +108,20 @@ def test_an_inner_call_does_not_hide_the_outer_one_for_good() -> None:
         names.append(nt.current_call().tool)
         return x
 
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         scopes_outer(1)
     assert names == ["scopes_inner", "scopes_outer"]
 
 
 def test_there_is_no_current_call_outside_a_tool(sender: Sender) -> None:
-    with nt.open(":memory:").run("r"), pytest.raises(nt.NotInRun, match=r"bare \.fn"):
+    with nt.Ledger(":memory:").run("r"), pytest.raises(nt.errors.NotInRun, match=r"bare \.fn"):
         nt.current_call()
 
     @nt.tool("pure")
     def scopes_bare() -> str:
         return nt.current_call().id
 
-    with pytest.raises(nt.NotInRun, match="outside a protected tool"):
+    with pytest.raises(nt.errors.NotInRun, match="outside a protected tool"):
         scopes_bare.fn()
 
 
@@ -138,14 +138,16 @@ def test_there_is_no_current_call_outside_a_tool(sender: Sender) -> None:
 )
 def test_steps_and_branches_need_a_run(what: Callable[[], object]) -> None:
     """And a coroutine that is refused is closed: no warning comes up in another place."""
-    with pytest.raises(nt.NotInRun, match=r"^nt\.(step|map|gather).* was used outside a run"):
+    with pytest.raises(
+        nt.errors.NotInRun, match=r"^nt\.(step|map|gather).* was used outside a run"
+    ):
         what()
 
 
 def test_the_marks_of_steps_ride_with_commits_that_are_made_anyway(sender: Sender) -> None:
     """Four commits: the claim, the intent, the result and the release; steps add none."""
     store = CountingStore(inner := MemoryStore())
-    with nt.open(cast(Store, store)).run("r"):
+    with nt.Ledger(cast(Store, store)).run("r"):
         with nt.step("look"), nt.step("closer"):
             pass
         assert store.commits == 1
@@ -249,9 +251,9 @@ def test_a_finished_step_only_replays(host: Host, sender: Sender) -> None:
     with host.process() as ledger, ledger.run("r"):
         with nt.step("tell"):
             assert scopes_look(1) == 1
-            with pytest.raises(nt.ReplayDriftError) as caught:
+            with pytest.raises(nt.errors.ReplayDriftError) as caught:
                 sender.send("bob")
-            with pytest.raises(nt.ReplayDriftError):
+            with pytest.raises(nt.errors.ReplayDriftError):
                 sender.send.again("once more")("ann")
         with nt.step("tell", at=2):
             sender.send("bob")
@@ -285,10 +287,10 @@ def test_no_name_can_imitate_another_step_or_branch(host: Host, sender: Sender) 
 
 def test_at_tells_visits_apart_and_is_a_text_or_a_whole_number() -> None:
     for wrong in (1.5, True, ["a"], b"a"):
-        with pytest.raises(nt.UsageError, match="cannot tell visits of step 's' apart"):
+        with pytest.raises(nt.errors.UsageError, match="cannot tell visits of step 's' apart"):
             nt.step("s", at=wrong)  # type: ignore[arg-type]
     for unkept in ("", "a\nb", 10**5000):
-        with pytest.raises(nt.InvalidId, match="The step's at"):
+        with pytest.raises(nt.errors.InvalidId, match="The step's at"):
             nt.step("s", at=unkept)
 
 
@@ -298,7 +300,7 @@ def test_a_step_object_is_entered_once_at_a_time_and_leaves_no_mark_when_refused
     with host.process() as ledger, ledger.run("r"):
         step = nt.step("tell")
         with step:
-            with pytest.raises(nt.UsageError, match="entered already"), step:
+            with pytest.raises(nt.errors.UsageError, match="entered already"), step:
                 raise AssertionError("entered")
             sender.send("ann")
         with step:
@@ -423,7 +425,7 @@ def test_an_error_that_blocks_the_run_comes_before_any_other(host: Host) -> None
         async with ledger.run("r"):
             await nt.gather(branch(0), branch(1))
 
-    with host.process() as ledger, pytest.raises(nt.ReplayUnsafeError) as caught:
+    with host.process() as ledger, pytest.raises(nt.errors.ReplayUnsafeError) as caught:
         asyncio.run(main(ledger))
     assert caught.value.__notes__ == ["Another branch ended with ValueError: no 0"]
 
@@ -465,7 +467,7 @@ def test_other_items_in_a_resumed_map_are_drift(
         raise Crash
     with (
         host.process() as ledger,
-        pytest.raises(nt.ReplayDriftError, match="the code has drifted"),
+        pytest.raises(nt.errors.ReplayDriftError, match="the code has drifted"),
         ledger.run("r"),
         nt.step("tell"),
     ):
@@ -487,14 +489,19 @@ def test_a_second_map_of_one_name_outside_steps_is_refused_and_another_name_is_n
 ) -> None:
     with host.process() as ledger, ledger.run("r"):
         nt.map(sender.send, ["ann"])
-        with pytest.raises(nt.ReplayDriftError, match=r"'map send\[0\]' .*finished and only"):
+        with pytest.raises(
+            nt.errors.ReplayDriftError, match=r"'map send\[0\]' .*finished and only"
+        ):
             nt.map(sender.send, ["bob"])
         nt.map(sender.send, ["bob"], name="second round")
     assert sender.sent == ["ann", "bob"]
 
 
 def test_map_refuses_what_it_could_not_await(sender: Sender) -> None:
-    with nt.open(":memory:").run("r"), pytest.raises(nt.UsageError, match=r"await nt\.gather"):
+    with (
+        nt.Ledger(":memory:").run("r"),
+        pytest.raises(nt.errors.UsageError, match=r"await nt\.gather"),
+    ):
         nt.map(sender.send_async, ["ann"])
     assert sender.sent == []
 

@@ -40,7 +40,7 @@ def test_the_same_id_is_the_same_event_and_another_content_is_refused(host: Host
         assert ledger.send("r", "paid", 1, event_id="e1") == "e1"
         assert ledger.send("r", "paid", 1, event_id="e1") == "e1"
         for name, payload in (("paid", 2), ("refunded", 1)):
-            with pytest.raises(nt.UsageError, match="Nothing was changed"):
+            with pytest.raises(nt.errors.UsageError, match="Nothing was changed"):
                 ledger.send("r", name, payload, event_id="e1")
         ledger.send("another run", "paid", 2, event_id="e1")
     assert len(told(host)) == 1
@@ -73,7 +73,7 @@ def test_an_event_that_was_taken_is_not_delivered_again_under_its_id(host: Host)
 def test_what_cannot_be_kept_is_refused_before_anything_is_written(
     host: Host, words: dict[str, Any]
 ) -> None:
-    with host.process() as ledger, pytest.raises((nt.InvalidId, nt.NotPlainData)):
+    with host.process() as ledger, pytest.raises((nt.errors.InvalidId, nt.errors.NotPlainData)):
         ledger.send(**{"run_id": "r", "name": "paid", **words})
     assert told(host) == []
 
@@ -87,14 +87,14 @@ def test_an_event_can_be_sent_to_a_ledger_by_its_path(tmp_path: Path) -> None:
 
 def test_an_event_for_a_run_that_was_aborted_is_refused_and_not_kept(host: Host) -> None:
     with host.process() as ledger:
-        with pytest.raises(nt.QuestionOpen) as asked, ledger.run("r"):
+        with pytest.raises(nt.errors.QuestionOpen) as asked, ledger.run("r"):
             nt.ask("Continue?")
         ledger.send("r", "paid", event_id="e1")
         with nt.Reviews(ledger) as reviews:
             reviews.decide(str(asked.value.review_id), "abort", by="ann", why="enough")
-        with pytest.raises(nt.RunAborted), ledger.run("r"):
+        with pytest.raises(nt.errors.RunAborted), ledger.run("r"):
             raise AssertionError("it is aborted")
-        with pytest.raises(nt.RunAborted, match="takes the event 'paid' any more"):
+        with pytest.raises(nt.errors.RunAborted, match="takes the event 'paid' any more"):
             ledger.send("r", "paid", event_id="e2")
         assert ledger.send("r", "paid", event_id="e1") == "e1", "it was sent in time"
     assert [event[0] for event in told(host)] == ["e1"]

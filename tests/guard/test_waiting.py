@@ -64,7 +64,7 @@ def test_an_answer_has_the_declared_type_now_and_after_a_resume(
     def work() -> Any:
         return nt.ask("What?", returns=returns)
 
-    assert isinstance(attempt(host, work), nt.QuestionOpen)
+    assert isinstance(attempt(host, work), nt.errors.QuestionOpen)
     host.decide(Verb.ANSWER, result=given)
     for _ in range(2):
         answer = attempt(host, work)
@@ -117,7 +117,7 @@ def test_the_schema_of_an_answer_is_shown_where_the_name_says_too_little(host: H
 )
 def test_a_bad_wish_is_refused_before_anything_happens(host: Host, work: Callable[[], Any]) -> None:
     refused = attempt(host, work)
-    assert isinstance(refused, nt.UsageError)
+    assert isinstance(refused, nt.errors.UsageError)
     assert host.open_reviews == []
     assert host.calls == []
 
@@ -126,14 +126,14 @@ def test_a_bad_wish_is_refused_before_anything_happens(host: Host, work: Callabl
     "work", [lambda: nt.ask("Go?"), lambda: nt.sleep("1s"), lambda: nt.receive("paid")]
 )
 def test_outside_of_a_run_nobody_waits(work: Callable[[], Any]) -> None:
-    with pytest.raises(nt.NotInRun):
+    with pytest.raises(nt.errors.NotInRun):
         work()
 
 
 def test_outside_of_steps_timers_and_events_need_a_label(host: Host) -> None:
     with host.process() as ledger, ledger.run("r"):
         for work in (lambda: nt.sleep("1s"), lambda: nt.receive("paid")):
-            with pytest.raises(nt.UsageError, match="label='a name'"):
+            with pytest.raises(nt.errors.UsageError, match="label='a name'"):
                 work()
     assert host.calls == []
     with host.process() as ledger:
@@ -152,13 +152,13 @@ def test_an_effect_cannot_wait_in_its_middle(host: Host) -> None:
         lambda: nt.receive("paid"),
     ]
 
-    @nt.tool("unsafe_on_replay", name="wait in an effect", classify=lambda error: nt.Poison)
+    @nt.tool("unsafe_on_replay", name="wait in an effect", classify=lambda error: nt.Permanent)
     def act(number: int) -> None:
         works[number]()
 
     for number in range(3):
         refused = attempt(host, partial(act, number))
-        assert isinstance(refused, nt.Poison)
+        assert isinstance(refused, nt.Permanent)
         assert "declare approve=True" in str(refused)
     assert host.open_reviews == []
 
@@ -172,7 +172,7 @@ async def waiting_block(host: Host) -> Any:
 
 
 def test_waiting_works_in_async_code(host: Host) -> None:
-    with pytest.raises(nt.QuestionOpen):
+    with pytest.raises(nt.errors.QuestionOpen):
         asyncio.run(waiting_block(host))
     host.decide(Verb.ANSWER, result="yes")
     with pytest.raises(nt.RunWaits):
@@ -198,7 +198,7 @@ def test_an_async_tool_that_needs_approval_waits_like_any_other(host: Host) -> N
             async with ledger.run("r"):
                 return await nt.gather(*[send(number) for number in range(3)])
 
-    with pytest.raises(nt.ApprovalNeeded):
+    with pytest.raises(nt.errors.ApprovalNeeded):
         asyncio.run(work())
     assert (sent, len(host.open_reviews)) == ([], 3)
     with host.process() as ledger:

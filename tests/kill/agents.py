@@ -98,7 +98,7 @@ class Process:
         }
         self.say(error=type(error).__name__, text=str(error), **named, **facts)
 
-    def say_receipt(self, receipt: nt.Receipt[Any], **facts: Any) -> None:
+    def say_receipt(self, receipt: nt.types.Receipt[Any], **facts: Any) -> None:
         self.say(
             value=receipt.value,
             replayed=receipt.replayed,
@@ -123,9 +123,9 @@ class Process:
 
     def open(self) -> nt.Ledger:
         store: Store = SqliteStore(self.plan.ledger, now=self.clock.now())
-        return nt.open(KillingStore(store, self.reach), clock=self.clock)
+        return nt.Ledger(KillingStore(store, self.reach), clock=self.clock)
 
-    def open_run(self, ledger: nt.Ledger) -> nt.Run:
+    def open_run(self, ledger: nt.Ledger) -> nt.types.Run:
         return ledger.run(self.plan.run, **self.plan.run_options)
 
     @contextlib.contextmanager
@@ -184,7 +184,7 @@ class Process:
         except WorldRefused as refused:
             if outcome == "retryable":
                 raise nt.Retryable("the upstream is busy") from refused
-            raise nt.Poison("there is no such account") from refused
+            raise nt.Permanent("there is no such account") from refused
 
     def look(self, call: nt.Call) -> Any:
         """The verify hook: ask the World whether it knows the call."""
@@ -206,7 +206,7 @@ class Process:
             case "still running":
                 return nt.still_running()
             case "unknown":
-                return nt.unknown()
+                return nt.cannot_tell()
             case "did not happen":
                 return nt.did_not_happen()
             case "nonsense":

@@ -49,10 +49,10 @@ def open_ledger(process: Process) -> Ledger:
     Whoever starts workers starts one again that could not reach its ledger.
     """
     for _ in range(MOST_STARTS):
-        with contextlib.suppress(nt.StoreError):
-            return nt.open(process.plan.ledger, clock=process.clock)
+        with contextlib.suppress(nt.errors.StoreError):
+            return nt.Ledger(process.plan.ledger, clock=process.clock)
         process.clock.pause(0.1)
-    return nt.open(process.plan.ledger, clock=process.clock)
+    return nt.Ledger(process.plan.ledger, clock=process.clock)
 
 
 def run_ids(process: Process) -> list[str]:
@@ -90,7 +90,7 @@ def fleet_decider(process: Process) -> None:
     while left:
         for review in store.open_reviews():
             if review.status is ReviewStatus.OPEN:
-                with contextlib.suppress(nt.UsageError, nt.DecisionConflict):
+                with contextlib.suppress(nt.errors.UsageError, nt.errors.DecisionConflict):
                     decide(work, nt.Reviews(ledger), review)
         runs = [store.load_run(run_id) for run_id in left]
         left -= {run.workflow_id for run in runs if run and run.status is RunStatus.COMPLETED}

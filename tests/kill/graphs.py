@@ -153,7 +153,7 @@ class Everything:
 
     def _loop(self, state: State) -> Any:
         log = [self.post(text="again"), self.look(at=len(state["log"]))]
-        return nt.go("again" if len(state["log"]) < 2 else "on", {"log": log})
+        return nt.goto("again" if len(state["log"]) < 2 else "on", {"log": log})
 
     def _map(self, state: State) -> Any:
         return {"mapped": nt.map(lambda item: self.charge(order=f"item {item}"), range(2))}
@@ -169,7 +169,7 @@ def everything(process: Process) -> None:
     whole = Everything(process)
     kind = JsonFileStore if process.plan.more.get("files") else SqliteStore
     store: Store = kind(process.plan.ledger, now=process.clock.now())
-    ledger = nt.open(PlacedStore(store, process.reach), clock=process.clock)
+    ledger = nt.Ledger(PlacedStore(store, process.reach), clock=process.clock)
     outcome = _advance(whole, ledger)
     for _ in range(10):
         if outcome.status != "waiting":

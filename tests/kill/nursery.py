@@ -93,7 +93,7 @@ def warm_up() -> None:
     def act(order: int, cents: int = 1) -> dict[str, str]:
         return {}
 
-    with nt.open(":memory:").run("warm up"):
+    with nt.Ledger(":memory:").run("warm up"):
         act(order=1)
 
 

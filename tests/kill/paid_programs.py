@@ -97,7 +97,7 @@ def by_graph(model: Model, store: str, turns: int, *, checkpoints: str = "effect
     def turn(state: dict[str, Any]) -> Any:
         assert ask_model(state["turn"]) == f"reply {state['turn']}"
         done = state["turn"] + 1
-        return nt.go("again" if done < turns else "end", {"turn": done})
+        return nt.goto("again" if done < turns else "end", {"turn": done})
 
     assert flow.run("r", {"turn": 0}, store=store).status == "completed"
 

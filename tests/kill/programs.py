@@ -84,7 +84,7 @@ async def _swallow(process: Process) -> None:
         try:
             answer = function(order=ORDER)
             answer = await answer if process.plan.is_async else answer
-            if isinstance(answer, nt.Receipt):
+            if isinstance(answer, nt.types.Receipt):
                 process.say_receipt(answer, turn=name)
             else:
                 process.say(value=answer, turn=name)

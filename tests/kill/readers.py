@@ -64,7 +64,7 @@ def make_run(run: str, calls: int) -> None:
 def look() -> None:
     """Open and close the ledger until told to stop."""
     while not Path("..", STOP).exists():
-        with nt.open(LEDGER, create=False) as ledger:
+        with nt.Ledger(LEDGER, create=False) as ledger:
             ledger.store.runs(limit=5)
 
 
@@ -74,7 +74,7 @@ def visit(name: str) -> None:
     while not Path("..", STOP).exists():
         number += 1
         run = f"{name}-{number}"
-        with nt.open(LEDGER, create=False) as ledger, ledger.run(run):
+        with nt.Ledger(LEDGER, create=False) as ledger, ledger.run(run):
             send(run, 0)
             note(TOLD, f"{run} 0")
 

@@ -89,7 +89,7 @@ class Work:
 
     def _loop(self, state: State) -> Any:
         number = len(state["log"]) - 3
-        return nt.go("again" if number < 1 else "on", {"log": [self.post(str(number))]})
+        return nt.goto("again" if number < 1 else "on", {"log": [self.post(str(number))]})
 
 
 FINAL_STATE = {
@@ -106,7 +106,7 @@ def soak_worker(process: Process) -> None:
     work = Work(process)
     chosen = random.Random(process.plan.more["seed"])
     store = SqliteStore(process.plan.ledger, now=process.clock.now())
-    ledger = nt.open(store, clock=process.clock)
+    ledger = nt.Ledger(store, clock=process.clock)
     while left := list(unfinished(process, store)):
         chosen.shuffle(left)
         for run_id in left:
@@ -129,13 +129,13 @@ def soak_decider(process: Process) -> None:
     """Answer every question, and say truthfully what happened, until all runs are finished."""
     work = Work(process)
     store = SqliteStore(process.plan.ledger, now=process.clock.now())
-    ledger = nt.open(store, clock=process.clock)
+    ledger = nt.Ledger(store, clock=process.clock)
     decided = 0
     while list(unfinished(process, store)):
         for review in store.open_reviews():
             if review.status is ReviewStatus.OPEN:
                 # Somebody may use, close or decide it meanwhile, or its holder may still live.
-                with contextlib.suppress(nt.UsageError, nt.DecisionConflict):
+                with contextlib.suppress(nt.errors.UsageError, nt.errors.DecisionConflict):
                     decide(work, nt.Reviews(ledger), review)
                     decided += 1
         process.clock.pause(0.002)

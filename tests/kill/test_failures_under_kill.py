@@ -47,7 +47,7 @@ def test_a_poisonous_call_is_not_retried_and_fails_alike_in_every_process(
     first = case.finish(kind=kind, is_async=is_async, more=more)
     again = case.finish(kind=kind, is_async=is_async, more=more)
     for agent in (first, again):
-        assert agent.said["error"] == "Poison"
+        assert agent.said["error"] == "Permanent"
         assert "there is no such account" in agent.said["text"]
     assert first.said["text"] == again.said["text"]
     check_state(case, State("FAILED", 0, 1))

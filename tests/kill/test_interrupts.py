@@ -126,7 +126,7 @@ def test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable(
         folder = tmp_path / str(points)
         folder.mkdir()
         monkeypatch.chdir(folder)
-        nt.open(place).close()
+        nt.Ledger(place).close()
         sent.clear()
         striking = Striking(1 + points * stride, files)
         before = sys.gettrace()
@@ -140,7 +140,7 @@ def test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable(
             break
         try:
             assert do(place) == "sent", striking.at
-        except nt.ReplayUnsafeError:
+        except nt.errors.ReplayUnsafeError:
             pass
         except nt.RunBusy as busy:
             pytest.fail(f"{busy} after {striking.at}")

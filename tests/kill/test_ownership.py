@@ -134,7 +134,7 @@ def test_what_an_overtaken_holder_learned_becomes_evidence_and_never_a_row(
     owner, gate = start_and_hold(case, kind=kind, is_async=is_async)
     overtake(usurper, case.run)
     case.client.release(gate)
-    assert owner.end().said["error"] == "Fenced"
+    assert owner.end().said["error"] == "OwnershipLost"
     check_state(case, State("PENDING", 1, 1))
     assert case.row()["result_json"] is None
     (told,) = [one for one in case.evidence() if one["source"].startswith("holder pid")]
@@ -163,7 +163,7 @@ def test_verify_may_only_confirm_while_the_overtaken_holder_may_be_alive(
     assert refused.said["error"] == "UsageError"
     assert f"pid {owner.pid}" in refused.said["text"]
     case.client.release(gate)
-    assert owner.end().said["error"] == "Fenced"
+    assert owner.end().said["error"] == "OwnershipLost"
     again = case.finish(kind=kind)
     assert ("value" in again.said) is (kind != "unsafe")
     assert case.effects() == 1
@@ -178,7 +178,7 @@ def test_evidence_about_a_closed_review_opens_a_new_one(case: Case, usurper: Sql
     assert case.finish(kind="unsafe").said["value"] == RESULT
     check_state(case, State("DONE", 1, 2))
     case.client.release(gate)
-    assert owner.end().said["error"] == "Fenced"
+    assert owner.end().said["error"] == "OwnershipLost"
     # Two effects, by a person's word; the ledger keeps the receipt it has, and says what it knows.
     check_state(case, State("DONE", 2, 2))
     assert [one["status"] for one in case.reviews()] == ["used", "open"]
@@ -194,7 +194,7 @@ def test_evidence_that_arrives_between_a_decision_and_its_use_stops_the_use(
     case.finish(kind="unsafe")
     case.decide("did-not-happen", holder_stopped=True)
     case.client.release(gate)
-    assert owner.end().said["error"] == "Fenced"
+    assert owner.end().said["error"] == "OwnershipLost"
     check_state(case, State("PENDING", 1, 1))
     for _ in range(2):
         resumed = case.finish(kind="unsafe")

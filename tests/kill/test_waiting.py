@@ -167,7 +167,7 @@ def test_a_rejection_counts_once_and_nothing_is_ever_sent(case: Case, place: str
     assert statuses(case) == ["used" if place == "after use" else "decided"]
     for _ in range(2):
         rejected = desk(case, "act", **APPROVED)
-        assert rejected.said["error"] == "Rejected"
+        assert rejected.said["error"] == "RejectedByReviewer"
         assert "ann did not allow it: a test" in rejected.said["text"]
     assert case.effects() == 0
     assert [row["status"] for row in case.rows()] == ["FAILED"]

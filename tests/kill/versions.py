@@ -32,7 +32,7 @@ flow = nt.Graph("growing", version="1.0.0", append=("log",), checkpoints="every_
 def step(state: dict[str, Any]) -> Any:
     number = state["number"] + 1
     to = "done" if number == state["steps"] else "more"
-    return nt.go(to, {"number": number, "log": [f"{number} {BODY}"]})
+    return nt.goto(to, {"number": number, "log": [f"{number} {BODY}"]})
 
 
 def killed(ledger: Path, steps: int, *, commits: int, after: bool) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nottwice.errors as nt
+import nottwice as nt
 from nottwice.model.failure import (
     Classifier,
     Failure,
@@ -75,7 +75,7 @@ def caused_by(error: BaseException, cause: BaseException) -> BaseException:
     ("error", "expected"),
     [
         (nt.Retryable("busy"), RETRYABLE),
-        (nt.Poison("no such account"), POISON),
+        (nt.Permanent("no such account"), POISON),
         (nt.Ambiguous("the line went dead"), AMBIGUOUS),
     ],
 )
@@ -92,24 +92,24 @@ def test_a_tool_that_says_what_happened_is_believed(
 
 
 def test_a_subclass_of_our_failures_speaks_like_its_parent() -> None:
-    class AccountGone(nt.Poison):
+    class AccountGone(nt.Permanent):
         pass
 
     assert judge(AccountGone("7")).failure_class is POISON
 
 
 def test_of_two_words_the_one_that_promises_least_counts() -> None:
-    class RetryOrNot(nt.Retryable, nt.Poison):
+    class RetryOrNot(nt.Retryable, nt.Permanent):
         pass
 
-    class Nothing(nt.Poison, nt.Ambiguous):
+    class Nothing(nt.Permanent, nt.Ambiguous):
         pass
 
     assert judge(RetryOrNot("?")).failure_class is POISON
     assert judge(Nothing("?")).failure_class is AMBIGUOUS
 
 
-@pytest.mark.parametrize("error", [nt.ToolFailure("bare"), nt.ResultNotKept("too large")])
+@pytest.mark.parametrize("error", [nt.ToolFailure("bare"), nt.errors.ResultNotKept("too large")])
 def test_our_failures_that_say_nothing_about_the_effect_leave_it_open(error: Exception) -> None:
     assert judge(error).failure_class is AMBIGUOUS
 
@@ -139,7 +139,7 @@ def test_the_wait_a_tool_asks_for_is_recorded_when_it_makes_sense(
 
 
 def test_only_a_retryable_failure_has_a_wait() -> None:
-    assert judge(nt.Poison("gone", retry_after=5)).retry_after_seconds is None
+    assert judge(nt.Permanent("gone", retry_after=5)).retry_after_seconds is None
     assert judge(nt.Ambiguous("lost", retry_after=5)).retry_after_seconds is None
 
 
@@ -161,10 +161,10 @@ def test_the_wait_is_taken_from_the_answer_that_the_tool_names_as_the_cause() ->
         (POISON, POISON),
         (AMBIGUOUS, AMBIGUOUS),
         (nt.Retryable, RETRYABLE),
-        (nt.Poison, POISON),
+        (nt.Permanent, POISON),
         (nt.Ambiguous, AMBIGUOUS),
         (nt.Retryable("busy"), RETRYABLE),
-        (nt.Poison("no such account"), POISON),
+        (nt.Permanent("no such account"), POISON),
         (nt.Ambiguous("lost"), AMBIGUOUS),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_classifier_without_an_opinion_changes_nothing() -> None:
 
 
 def test_what_the_classifier_adds_is_recorded_beside_the_error() -> None:
-    failure = judge(Stranger("404"), classifier=lambda _: nt.Poison("no such account"))
+    failure = judge(Stranger("404"), classifier=lambda _: nt.Permanent("no such account"))
     assert failure.message == "no such account (404)"
     assert failure.error_type.endswith("test_failure.Stranger")
 
@@ -441,7 +441,7 @@ GOOD = Failure(POISON, "ValueError", "bad").to_plain()
     ids=repr,
 )
 def test_a_record_that_we_cannot_have_written_is_corrupt(plain: object) -> None:
-    with pytest.raises(nt.LedgerCorrupt, match="Restore the ledger from a backup"):
+    with pytest.raises(nt.errors.LedgerCorrupt, match="Restore the ledger from a backup"):
         Failure.from_plain(plain)
 
 
@@ -506,7 +506,7 @@ def test_single_request_can_be_declared_as_a_classifier() -> None:
     assert failure == Failure(RETRYABLE, "ConnectionRefusedError", "nobody listens")
 
 
-@pytest.mark.parametrize("kind", [nt.Retryable, nt.Poison])
+@pytest.mark.parametrize("kind", [nt.Retryable, nt.Permanent])
 def test_the_recorded_failure_of_an_inner_call_is_no_word_about_the_outer_effect(
     kind: type[nt.ToolFailure],
 ) -> None:

@@ -28,7 +28,7 @@ def test_an_amount_is_counted_in_millionths_and_rounded_up(amount: Any, counted:
 
 @pytest.mark.parametrize("amount", [None, True, "", "x", "NaN", -0.1, 10**12 + 1, b"1", "1e99"])
 def test_what_is_no_amount_is_refused(amount: Any) -> None:
-    with pytest.raises(nt.UsageError, match="it must be"):
+    with pytest.raises(nt.errors.UsageError, match="it must be"):
         in_millionths(amount, what="it")
 
 
@@ -51,5 +51,5 @@ def test_the_strictest_ruling_counts() -> None:
 
 def test_a_misspelt_ruling_is_told_what_there_is() -> None:
     assert read_kind("ask", what="otherwise") is RulingKind.ASK
-    with pytest.raises(nt.UsageError, match="'allow', 'ask', 'deny', 'stop'"):
+    with pytest.raises(nt.errors.UsageError, match="'allow', 'ask', 'deny', 'stop'"):
         read_kind("refuse", what="otherwise")

@@ -151,11 +151,11 @@ def test_every_delay_is_within_its_bounds(
 )
 def test_a_policy_that_makes_no_sense_is_refused_with_the_rule(choice: dict[str, Any]) -> None:
     name = next(iter(choice))
-    with pytest.raises(nt.InvalidTool, match=rf"RetryPolicy\({name}=.*Make {name} "):
+    with pytest.raises(nt.errors.InvalidTool, match=rf"RetryPolicy\({name}=.*Make {name} "):
         RetryPolicy(**choice)
 
 
 @pytest.mark.parametrize(("count", "unit"), [(0, 0.5), (1, -0.1), (1, 1.1), (1, math.nan)])
 def test_a_delay_is_not_computed_from_nonsense(count: int, unit: float) -> None:
-    with pytest.raises(nt.UsageError, match="nothing was scheduled"):
+    with pytest.raises(nt.errors.UsageError, match="nothing was scheduled"):
         RetryPolicy().delay_seconds(failed(), failed_attempts=count, random_unit=unit)

@@ -13,11 +13,11 @@ from nottwice.model.decision import Answer
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import (
     Tool,
+    cannot_tell,
     did_not_happen,
     happened,
     parse_duration,
     still_running,
-    unknown,
 )
 
 
@@ -115,6 +115,6 @@ def test_of_the_recorded_and_the_declared_window_the_shorter_counts() -> None:
 
 def test_a_verify_hook_has_four_answers() -> None:
     assert (happened({"id": 7}).answer, happened({"id": 7}).result) == (Answer.HAPPENED, {"id": 7})
-    answers = [made().answer for made in (did_not_happen, still_running, unknown)]
+    answers = [made().answer for made in (did_not_happen, still_running, cannot_tell)]
     assert answers == [Answer.DID_NOT_HAPPEN, Answer.STILL_RUNNING, Answer.UNKNOWN]
-    assert {made().result for made in (did_not_happen, still_running, unknown)} == {None}
+    assert {made().result for made in (did_not_happen, still_running, cannot_tell)} == {None}

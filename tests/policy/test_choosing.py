@@ -19,5 +19,5 @@ def test_everything_that_is_named_must_fit() -> None:
 
 
 def test_an_empty_name_is_refused() -> None:
-    with pytest.raises(nt.InvalidId):
+    with pytest.raises(nt.errors.InvalidId):
         Choosing(tag="")

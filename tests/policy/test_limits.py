@@ -30,7 +30,7 @@ class Bank:
         @nt.tool("unsafe_on_replay", name="pay", tags=("money",))
         def pay(to: str, cents: int = 100) -> str:
             if to == "nobody":
-                raise nt.Poison("no such account")
+                raise nt.Permanent("no such account")
             self.paid.append((to, cents))
             return to
 
@@ -43,7 +43,7 @@ class Bank:
 
     def ask(self, run: str, limit: Any, to: str, **given: Any) -> str:
         """What somebody is told who asks for a payment, in a process of its own so to speak."""
-        with nt.open(self.path, clock=self.clock, policy=limit) as ledger:
+        with nt.Ledger(self.path, clock=self.clock, policy=limit) as ledger:
             try:
                 with ledger.run(run):
                     return self.pay(to, **given)
@@ -58,43 +58,50 @@ def bank(tmp_path: Path) -> Bank:
 
 def test_a_rate_survives_restarts_and_frees_itself_with_time(bank: Bank) -> None:
     limit = policy.rate(2, per="1h", tag="money")
-    assert [bank.ask(f"r{n}", limit, "ann") for n in range(4)] == ["ann", "ann", "Denied", "Denied"]
+    assert [bank.ask(f"r{n}", limit, "ann") for n in range(4)] == [
+        "ann",
+        "ann",
+        "DeniedByPolicy",
+        "DeniedByPolicy",
+    ]
     bank.clock.advance(3599)
-    assert bank.ask("r5", limit, "ann") == "Denied"
+    assert bank.ask("r5", limit, "ann") == "DeniedByPolicy"
     bank.clock.advance(1)
-    assert [bank.ask(f"r6{n}", limit, "ann") for n in range(3)] == ["ann", "ann", "Denied"]
+    assert [bank.ask(f"r6{n}", limit, "ann") for n in range(3)] == ["ann", "ann", "DeniedByPolicy"]
     assert len(bank.paid) == 4
 
 
 def test_a_rate_goes_on_counting_when_its_limit_changes(bank: Bank) -> None:
     assert bank.ask("r1", policy.rate(1, per="1h", tool="pay"), "ann") == "ann"
-    assert bank.ask("r2", policy.rate(1, per="2h", tool="pay"), "ann") == "Denied"
+    assert bank.ask("r2", policy.rate(1, per="2h", tool="pay"), "ann") == "DeniedByPolicy"
     assert bank.ask("r3", policy.rate(2, per="1h", tool="pay"), "ann") == "ann"
 
 
 def test_a_rate_counts_failed_calls_and_a_limit_of_spending_does_not(bank: Bank) -> None:
     rate = policy.rate(1, per="1h", tool="pay")
-    assert bank.ask("r1", rate, "nobody") == "Poison"
-    assert bank.ask("r2", rate, "ann") == "Denied"
+    assert bank.ask("r1", rate, "nobody") == "Permanent"
+    assert bank.ask("r2", rate, "ann") == "DeniedByPolicy"
     spend = policy.spend("cents", 100, tool="pay")
-    assert bank.ask("r3", spend, "nobody") == "Poison"
+    assert bank.ask("r3", spend, "nobody") == "Permanent"
     assert bank.ask("r4", spend, "ann") == "ann"
-    assert bank.ask("r5", spend, "ann") == "Denied"
+    assert bank.ask("r5", spend, "ann") == "DeniedByPolicy"
 
 
 def test_a_limit_can_be_for_each_run_on_its_own(bank: Bank) -> None:
     limit = policy.spend("cents", 150, tag="money", each_run=True)
-    assert [bank.ask("r1", limit, name) for name in ("ann", "bob")] == ["ann", "Denied"]
+    assert [bank.ask("r1", limit, name) for name in ("ann", "bob")] == ["ann", "DeniedByPolicy"]
     assert bank.ask("r2", limit, "ann") == "ann"
     assert bank.ask("x" * 500, limit, "ann") == "ann"
 
 
 def test_spending_is_added_up_exactly(bank: Bank) -> None:
     limit = policy.spend("amount", "0.3", tag="euros")
-    with nt.open(bank.path, policy=limit) as ledger, ledger.run("r"):
+    with nt.Ledger(bank.path, policy=limit) as ledger, ledger.run("r"):
         for name in ("ann", "bob", "eve"):
             bank.exactly(name, Decimal("0.1"))
-        with pytest.raises(nt.Denied, match=r"0\.3 of 0\.3 are used, and this would add 0\.000001"):
+        with pytest.raises(
+            nt.errors.DeniedByPolicy, match=r"0\.3 of 0\.3 are used, and this would add 0\.000001"
+        ):
             bank.exactly("one more", Decimal("0.000001"))
     assert len(bank.paid) == 3
 
@@ -104,14 +111,14 @@ def test_the_smaller_of_two_limits_holds(bank: Bank) -> None:
     told = [bank.ask(f"r{number}", limits, "ann") for number in range(3)]
     bank.clock.advance(61)
     told += [bank.ask(f"s{number}", limits, "ann") for number in range(2)]
-    assert told == ["ann", "ann", "Denied", "ann", "Denied"]
+    assert told == ["ann", "ann", "DeniedByPolicy", "ann", "DeniedByPolicy"]
 
 
 def test_a_clock_that_jumps_back_frees_nothing(bank: Bank) -> None:
     limit = policy.rate(1, per="1h", tool="pay")
     assert bank.ask("r1", limit, "ann") == "ann"
     bank.clock.advance(-7200)
-    assert bank.ask("r2", limit, "ann") == "Denied"
+    assert bank.ask("r2", limit, "ann") == "DeniedByPolicy"
 
 
 @pytest.mark.parametrize("cents", [-1, "many", None, True, [], {}])
@@ -145,7 +152,7 @@ def test_an_argument_inside_of_another_can_be_counted() -> None:
     ],
 )
 def test_a_limit_that_cannot_hold_is_refused_when_it_is_made(make: Any) -> None:
-    with pytest.raises(nt.UsageError):
+    with pytest.raises(nt.errors.UsageError):
         make()
 
 
@@ -159,15 +166,15 @@ def pay(to: str) -> None:
     with open(sys.argv[2], "a") as file:
         file.write("paid\\n")
 
-ledger = nt.open(sys.argv[1], policy=policy.rate({LIMIT}, per="1h", tool="pay"))
+ledger = nt.Ledger(sys.argv[1], policy=policy.rate({LIMIT}, per="1h", tool="pay"))
 for number in range({CALLS}):
-    with ledger.run(f"{{sys.argv[3]}} {{number}}"), contextlib.suppress(nt.Denied):
+    with ledger.run(f"{{sys.argv[3]}} {{number}}"), contextlib.suppress(nt.errors.DeniedByPolicy):
         pay("ann")
 """
 
 
 def test_several_workers_together_do_not_exceed_a_limit(tmp_path: Path) -> None:
-    nt.open(tmp_path / "agent.db").close()
+    nt.Ledger(tmp_path / "agent.db").close()
     workers = [
         subprocess.Popen(
             [sys.executable, "-c", PROGRAM, "agent.db", "paid.txt", f"worker {number}"],

@@ -42,5 +42,5 @@ def test_only_what_is_on_the_list_is_allowed() -> None:
     ],
 )
 def test_what_says_nothing_is_refused_when_it_is_made(make: Any) -> None:
-    with pytest.raises(nt.UsageError):
+    with pytest.raises(nt.errors.UsageError):
         make()

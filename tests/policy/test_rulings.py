@@ -21,7 +21,7 @@ def test_there_are_four_rulings() -> None:
 @pytest.mark.parametrize("why", ["", "  ", None, 7])
 def test_a_refusal_without_a_reason_is_refused(why: Any) -> None:
     for ruling in (policy.deny, policy.ask, policy.stop):
-        with pytest.raises(nt.UsageError, match="needs a reason"):
+        with pytest.raises(nt.errors.UsageError, match="needs a reason"):
             ruling(why)
 
 
@@ -51,5 +51,5 @@ def test_a_charge_allows_a_call_and_counts_it() -> None:
 )
 def test_what_cannot_be_counted_is_refused(words: dict[str, Any]) -> None:
     given: dict[str, Any] = {"meter": "tokens", "amount": 1, **words}
-    with pytest.raises(nt.UsageError):
+    with pytest.raises(nt.errors.UsageError):
         policy.charge(given.pop("meter"), given.pop("amount"), **given)

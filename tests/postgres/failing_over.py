@@ -62,12 +62,12 @@ def drive(ledger: nt.Ledger, run_id: str) -> dict[str, str]:
             return {"run": run_id, "ended": "done"}
         except nt.RunBlocked as held:
             return {"run": run_id, "ended": "held", "why": str(held)}
-        except (nt.Fenced, nt.StoreError, nt.CommitUnknown, nt.RunBusy):
+        except (nt.errors.OwnershipLost, nt.errors.StoreError, nt.errors.CommitUnknown, nt.RunBusy):
             WAIT.wait(0.05)
 
 
 def main() -> None:
-    with nt.open(URL) as ledger, ThreadPoolExecutor(len(RUNS)) as pool:
+    with nt.Ledger(URL) as ledger, ThreadPoolExecutor(len(RUNS)) as pool:
         for ended in pool.map(lambda run_id: drive(ledger, run_id), RUNS):
             print(json.dumps(ended), flush=True)
 

@@ -46,7 +46,7 @@ def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> 
     assert outcome.status == "waiting"
     assert sent == ["ann"]
     (review,) = outcome.reviews
-    nt.Reviews(nt.open(ledger)).decide(
+    nt.Reviews(nt.Ledger(ledger)).decide(
         review.review_id, "raise", by="ann", why="worth it", result={"turns": 5}
     )
     assert agent.run("ticket-7", store=ledger).state.answer == "reply 3"
@@ -59,7 +59,7 @@ def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> 
 
 
 def test_workers_at_once_stay_within_the_budget_of_their_boss(ledger: PostgresStore) -> None:
-    price = nt.Price(0.0, 100.0)
+    price = nt.agent.Price(0.0, 100.0)
 
     def work(request: ModelRequest) -> object:
         if request.turn < 3:
@@ -76,7 +76,7 @@ def test_workers_at_once_stay_within_the_budget_of_their_boss(ledger: PostgresSt
     outcome = boss.run("tree", goal="all of it", store=ledger)
     assert outcome.status == "waiting"
     assert 0.2 < outcome.state.spent.usd <= 0.40
-    reviews = nt.Reviews(nt.open(ledger))
+    reviews = nt.Reviews(nt.Ledger(ledger))
     reviews.decide(outcome.reviews[0].review_id, "raise", by="ann", why="go on", result={"usd": 2})
     outcome = boss.run("tree", store=ledger)
     assert (outcome.status, outcome.state.spent.own.requests) == ("completed", 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nottwice.errors import Fenced, StoreError
+from nottwice.errors import OwnershipLost, StoreError
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.run import Fence
 from nottwice.store.interface import Blocked, Commit, Outdated, ReviewWrite
@@ -68,7 +68,7 @@ def test_each_member_is_judged_by_itself(ledger: PostgresStore) -> None:
     rows = {run: row_of(run) for run in RUNS} | {RUNS[2]: other}
     commits = [intent(rows[run], fences[run], unless_blocked=True) for run in RUNS]
     heard = together(ledger, commits)
-    refused = {1: Fenced, 2: Outdated, 3: Blocked, 4: Fenced}
+    refused = {1: OwnershipLost, 2: Outdated, 3: Blocked, 4: OwnershipLost}
     assert heard == [refused.get(n, type(None)).__name__ for n in range(7)]
     assert [len(ledger.calls(run)) for run in RUNS] == [1, 0, 1, 0, 0, 1, 1]
     assert ledger.calls(RUNS[2]) == [known]
@@ -100,7 +100,7 @@ def test_a_receipt_in_a_batch_follows_only_its_own_attempt(ledger: PostgresStore
         follow(stale.done(RESULT, now=NOW), stale, fences[RUNS[1]]),
         follow(row_of(RUNS[2]).done(RESULT, now=NOW), row_of(RUNS[2]), Fence("no", 1)),
     ]
-    assert together(ledger, results) == ["NoneType", "Outdated", "Fenced"]
+    assert together(ledger, results) == ["NoneType", "Outdated", "OwnershipLost"]
     shown = [ledger.calls(run)[0].status for run in RUNS[:3]]
     assert shown == [CallStatus.DONE, CallStatus.PENDING, CallStatus.PENDING]
 

@@ -17,7 +17,7 @@ from nottwice.model.call import CallStatus
 from nottwice.model.run import Fence
 from nottwice.store.interface import Commit, Store
 from nottwice.store.memory import MemoryStore
-from nottwice.store.postgres.connections import Connections, Lost
+from nottwice.store.postgres.connections import ConnectionLost, PostgresConnections
 from nottwice.store.postgres.place import read_place
 from nottwice.store.postgres.store import PostgresStore
 from nottwice.testing.conformance.bench import everything
@@ -218,7 +218,7 @@ def test_no_effect_is_fired_while_its_intent_is_unknown(
     caplog.set_level(logging.CRITICAL, logger="nottwice")
     watched_schema = server.schema_for(tmp_path)
     flight, proxied = 1, True
-    with nt.open(
+    with nt.Ledger(
         PostgresStore(proxy.url(tmp_path, lease_seconds=99999), now=NOW, patience_seconds=0.02)
     ) as ledger:
         while proxied:
@@ -227,7 +227,7 @@ def test_no_effect_is_fired_while_its_intent_is_unknown(
             run = f"run {flight}"
             proxy.cut(way, flight=flight, for_good=for_good)
             told: list[dict[str, int]] = []
-            with contextlib.suppress(nt.StoreError):
+            with contextlib.suppress(nt.errors.StoreError):
                 with ledger.run(run):
                     told.append(send(1))
                     told.append(send(2))
@@ -248,8 +248,8 @@ def test_no_effect_is_fired_while_its_intent_is_unknown(
 def test_a_connection_that_is_stuck_in_a_pipeline_is_a_lost_one(tmp_path: Path) -> None:
     """So a server that restarts in the middle of one leaves it: not closed, and of no use."""
     place = read_place(server.LEDGERS.url("writer", tmp_path))
-    connections = Connections(place, busy_seconds=5.0)
-    with pytest.raises(Lost), connections.use() as connection:
+    connections = PostgresConnections(place, busy_seconds=5.0)
+    with pytest.raises(ConnectionLost), connections.use() as connection:
         connection.pgconn.enter_pipeline_mode()
         connection.pgconn.send_query_params(b"SELECT pg_sleep(0.2)", None)
         raise psycopg.OperationalError("cannot exit pipeline mode while busy")

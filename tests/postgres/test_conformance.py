@@ -58,11 +58,11 @@ for _claim in claims_of(TestRemovals):
 def test_who_drives_runs_cannot_remove_them(tmp_path: Path) -> None:
     store = PostgresStore(server.LEDGERS.url("writer", tmp_path), now=NOW)
     clock = FakeClock(NOW)
-    with nt.open(store, clock=clock) as ledger:
+    with nt.Ledger(store, clock=clock) as ledger:
         with ledger.run("run"):
             look(what="it")
         clock.advance(100 * 86_400)
-        with pytest.raises(nt.StoreError, match="nottwice_keeper"):
+        with pytest.raises(nt.errors.StoreError, match="nottwice_keeper"):
             nt.remove_expired(ledger)
         assert len(store.calls("run")) == 1
         run = store.load_run("run")

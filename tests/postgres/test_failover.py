@@ -120,7 +120,7 @@ def test_a_synchronous_failover_holds_nothing_where_only_those_are_promoted(tmp_
             (tmp_path / "stop").touch()
             (tmp_path / "go").touch()
             ended = child.hear_all()
-        with nt.open(url) as ledger, ledger.run("busy 0"):
+        with nt.Ledger(url) as ledger, ledger.run("busy 0"):
             send("once more")
     assert {one["ended"] for one in ended} == {"done"}
     assert len(ended) == len(runs)
@@ -130,7 +130,7 @@ def test_a_synchronous_failover_holds_nothing_where_only_those_are_promoted(tmp_
 @pytest.mark.deep(part="sweeps")
 def test_once_all_who_had_a_lease_have_vouched_nothing_is_held(pair: Replicas) -> None:
     url = pair.url(lease_seconds=60)
-    with nt.open(url) as one, nt.open(url) as other:
+    with nt.Ledger(url) as one, nt.Ledger(url) as other:
         for ledger, run in ((one, "idle"), (other, "other")):
             with ledger.run(run):
                 send(run)
@@ -154,10 +154,10 @@ def test_once_all_who_had_a_lease_have_vouched_nothing_is_held(pair: Replicas) -
 @pytest.mark.deep(part="sweeps")
 def test_a_process_that_says_nothing_keeps_the_ledger_held(pair: Replicas) -> None:
     url = pair.url(lease_seconds=60)
-    silent = nt.open(url)
+    silent = nt.Ledger(url)
     with silent.run("of another"):
         send("before")
-    with nt.open(url) as ledger:
+    with nt.Ledger(url) as ledger:
         with ledger.run("idle"):
             send("idle")
         pair.catch_up()
@@ -178,7 +178,7 @@ def test_a_run_continues_if_the_promoted_server_was_restarted_and_no_other_does(
     pair: Replicas,
 ) -> None:
     """Then no position in the WAL is known any more; the last commit of the run itself is there."""
-    with nt.open(pair.url()) as ledger:
+    with nt.Ledger(pair.url()) as ledger:
         with ledger.run("idle"):
             send("idle")
         with ledger.run("held"):
@@ -186,7 +186,7 @@ def test_a_run_continues_if_the_promoted_server_was_restarted_and_no_other_does(
             pair.catch_up()
             pair.fail_over(restarted=True)
             send("second")
-        with nt.open(pair.url()) as other:
+        with nt.Ledger(pair.url()) as other:
             with other.run("held"):
                 assert [send(what) for what in ("first", "second", "third")][-1] == "third"
     assert set(sent.values()) == {1}
@@ -196,13 +196,13 @@ def test_a_run_continues_if_the_promoted_server_was_restarted_and_no_other_does(
 def test_a_run_that_only_the_lost_server_knew_is_held_for_another_store_of_its_process(
     pair: Replicas,
 ) -> None:
-    nt.open(pair.url()).close()
+    nt.Ledger(pair.url()).close()
     pair.catch_up()
     pair.cut_off()
-    with nt.open(pair.url()) as ledger, ledger.run("forgotten"):
+    with nt.Ledger(pair.url()) as ledger, ledger.run("forgotten"):
         send("forgotten")
     pair.fail_over()
-    with nt.open(pair.url()) as ledger:
+    with nt.Ledger(pair.url()) as ledger:
         with pytest.raises(nt.RunBlocked, match="may lack commits"), ledger.run("forgotten"):
             send("forgotten")
     assert sent["forgotten"] == 1
@@ -213,13 +213,13 @@ def test_behind_a_pooler_that_keeps_connections_a_failover_is_noticed(
     pair: Replicas,
 ) -> None:
     """In transaction mode the connection of a client outlives the server behind it."""
-    with pooler(pair.sockets[0]) as behind, nt.open(behind.url("pooled")) as ledger:
-        other = nt.open(behind.url("pooled"))
+    with pooler(pair.sockets[0]) as behind, nt.Ledger(behind.url("pooled")) as ledger:
+        other = nt.Ledger(behind.url("pooled"))
         with ledger.run("kept"):
             send("kept")
             pair.catch_up()
             pair.cut_off()
-            with pytest.raises(nt.Fenced), other.run("lost"):
+            with pytest.raises(nt.errors.OwnershipLost), other.run("lost"):
                 send("lost")
                 pair.fail_over()
                 behind.lead_to(pair.sockets[1])
@@ -238,12 +238,12 @@ def test_a_ledger_on_another_server_is_held_also_where_only_synchronous_standbys
     """As a dump carries it to a new server: the ledger itself says where it has lived."""
     sent.clear()
     url = server.ledger_url(tmp_path, standbys="synchronous")
-    with nt.open(url) as ledger, ledger.run("run"):
+    with nt.Ledger(url) as ledger, ledger.run("run"):
         send("run")
     with server.connected() as connection:
         schema = server.schema_for(tmp_path)
         connection.execute(f"UPDATE {schema}.lineage SET origin = '1/00000001'")
-    with nt.open(url) as ledger:
+    with nt.Ledger(url) as ledger:
         with pytest.raises(nt.RunBlocked, match="another database server"), ledger.run("run"):
             send("run, again")
         with ledger.run("new"):
@@ -258,8 +258,8 @@ def test_a_server_that_lost_commits_without_a_failover_is_noticed_too(tmp_path: 
     clock = FakeClock(NOW)
     own = server.Server(seed=seed())
     try:
-        ledger = nt.open(own.url, clock=clock)
-        with pytest.raises(nt.Fenced), ledger.run("run"):
+        ledger = nt.Ledger(own.url, clock=clock)
+        with pytest.raises(nt.errors.OwnershipLost), ledger.run("run"):
             send("run")
             with server.connected(own.url) as connection:
                 connection.execute("DELETE FROM nottwice.tool_call_results")
@@ -277,7 +277,7 @@ def test_a_server_that_lost_commits_without_a_failover_is_noticed_too(tmp_path: 
 def test_restarts_hold_nothing_whatever_others_did_meanwhile() -> None:
     own = server.Server(seed=seed())
     try:
-        one, two = nt.open(own.url), nt.open(own.url)
+        one, two = nt.Ledger(own.url), nt.Ledger(own.url)
         for turn in range(2):
             for ledger in (one, two, one):
                 with ledger.run("run"):
@@ -311,7 +311,7 @@ def test_no_way_to_commit_writes_to_a_server_that_was_not_looked_at(pair: Replic
             commits = [_next_of(way, rows[run], fences[run]) for run in runs[way]]
             assert len(arrange(commits)[0]) == 1, "it is one statement"
             heard = store._commits.commit_many(commits)
-            assert [type(one) for one in heard] == [nt.Fenced] * len(commits), way
+            assert [type(one) for one in heard] == [nt.errors.OwnershipLost] * len(commits), way
         left = stores["step"]
         assert [left.calls(run) + left.steps(run) for run in fences] == [[]] * len(fences)
         for store in stores.values():

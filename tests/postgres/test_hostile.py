@@ -10,5 +10,5 @@ from tests.test_hostile import check_huge
 
 
 def test_what_is_huge_breaks_no_store(tmp_path: Path) -> None:
-    with nt.open(server.ledger_url(tmp_path)) as ledger:
+    with nt.Ledger(server.ledger_url(tmp_path)) as ledger:
         check_huge(ledger)

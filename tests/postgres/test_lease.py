@@ -167,7 +167,7 @@ answers: list[Verification] = []
 
 
 def look(call: nt.Call) -> Verification:
-    return answers.pop(0) if answers else nt.unknown()
+    return answers.pop(0) if answers else nt.cannot_tell()
 
 
 @nt.tool("unsafe_on_replay", name="charge_with_lease", verify=look, settles="1s")
@@ -193,12 +193,12 @@ def test_a_run_whose_holder_has_a_lease_is_busy_also_while_a_long_tool_runs(
 
     def somebody_else_tries() -> None:
         with pytest.raises(nt.RunBusy) as refused:
-            with nt.open(second).run("run"):
+            with nt.Ledger(second).run("run"):
                 pass
         busy.append(refused.value)
 
     during.append(somebody_else_tries)
-    with nt.open(first).run("run"):
+    with nt.Ledger(first).run("run"):
         send("ann")
     assert len(busy) == 1
     assert sent == ["ann"]
@@ -212,16 +212,16 @@ def test_a_holder_that_lost_its_lease_is_fenced_at_its_next_write_and_sends_noth
     def overtaken() -> None:
         during.clear()
         end_lease(first)
-        with pytest.raises(nt.ReplayUnsafeError):
-            with nt.open(second).run("run"):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
+            with nt.Ledger(second).run("run"):
                 pass
 
     during.append(overtaken)
-    with pytest.raises(nt.Fenced):
-        with nt.open(first).run("run"):
+    with pytest.raises(nt.errors.OwnershipLost):
+        with nt.Ledger(first).run("run"):
             try:
                 send("ann")
-            except nt.Fenced:
+            except nt.errors.OwnershipLost:
                 send("bob")
     assert sent == ["ann"]
     (row,) = second.calls("run")
@@ -241,16 +241,16 @@ def test_clocks_that_are_off_by_a_day_change_nothing_about_who_is_alive(
     def tried_and_overtaken() -> None:
         during.clear()
         with pytest.raises(nt.RunBusy):
-            with nt.open(second, clock=behind).run("run"):
+            with nt.Ledger(second, clock=behind).run("run"):
                 pass
         end_lease(first)
-        with pytest.raises(nt.ReplayUnsafeError):
-            with nt.open(second, clock=behind).run("run"):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
+            with nt.Ledger(second, clock=behind).run("run"):
                 pass
 
     during.append(tried_and_overtaken)
-    with pytest.raises(nt.Fenced):
-        with nt.open(first, clock=ahead).run("run"):
+    with pytest.raises(nt.errors.OwnershipLost):
+        with nt.Ledger(first, clock=ahead).run("run"):
             send("ann")
     assert sent == ["ann"]
 
@@ -264,14 +264,14 @@ def test_verify_may_only_confirm_what_a_holder_left_whose_lease_ran_out(open_sto
         end_lease(first)
         clock.advance(DAY)
         answers.append(nt.did_not_happen())
-        with pytest.raises(nt.ReplayUnsafeError):
-            with nt.open(second, clock=clock).run("run"):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
+            with nt.Ledger(second, clock=clock).run("run"):
                 charge("ann")
         answers.append(nt.happened({"to": "ann"}))
 
     during.append(overtaken)
-    with pytest.raises(nt.Fenced):
-        with nt.open(first, clock=clock).run("run"):
+    with pytest.raises(nt.errors.OwnershipLost):
+        with nt.Ledger(first, clock=clock).run("run"):
             charge("ann")
     # "It did not happen" licensed nothing; the effect came after it was said.
     assert sent == ["ann"]
@@ -296,6 +296,6 @@ def test_a_fenced_write_leaves_no_trace(open_store: Open) -> None:
     end_lease(first)
     claim(second, after=second.load_run("run"))
     for careful in (True, False):
-        with pytest.raises(nt.Fenced):
+        with pytest.raises(nt.errors.OwnershipLost):
             first.commit(intent(pending(), fence, unless_blocked=careful))
     assert second.calls("run") == []

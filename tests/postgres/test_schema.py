@@ -79,10 +79,10 @@ def test_a_ledger_that_is_not_there_is_made_only_when_asked_for(tmp_path: Path) 
     with pytest.raises(NoLedger, match="Nothing was created"):
         PostgresStore(url, now=NOW, create=False)
     with pytest.raises(NoLedger):
-        nt.open(url, create=False)
-    with nt.open(url) as ledger:
+        nt.Ledger(url, create=False)
+    with nt.Ledger(url) as ledger:
         assert ledger.store.runs() == []
-    nt.open(url, create=False).close()
+    nt.Ledger(url, create=False).close()
 
 
 def test_a_schema_of_other_things_is_left_alone(
@@ -215,8 +215,8 @@ def test_a_url_that_promises_synchronous_standbys_is_checked_against_the_server(
     assert "synchronous_standby_names is empty" in caplog.text
     with pytest.raises(StoreError, match="standbys=synchronous.*Nothing was written"):  # noqa: RUF043
         PostgresStore(server.with_words(url, options="-csynchronous_commit%3Dlocal"), now=NOW)
-    with pytest.raises(nt.UsageError, match="standbys=all"):
-        nt.open(server.ledger_url(tmp_path, standbys="all"))
+    with pytest.raises(nt.errors.UsageError, match="standbys=all"):
+        nt.Ledger(server.ledger_url(tmp_path, standbys="all"))
 
 
 def test_a_server_whose_locks_do_not_lock_is_refused(
@@ -231,7 +231,7 @@ def test_a_server_whose_locks_do_not_lock_is_refused(
 def test_a_password_is_in_no_error_log_or_name(caplog: pytest.LogCaptureFixture) -> None:
     url = "postgresql://ann:hunter2@127.0.0.1:1/agents?connect_timeout=2"
     with pytest.raises(StoreError, match="cannot be reached") as refused:
-        nt.open(url)
+        nt.Ledger(url)
     with pytest.raises(StoreError) as again:
         nt.run("run", store=url)
     texts = (str(refused.value), repr(refused.value), str(again.value), caplog.text)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import nottwice as nt
 from nottwice.cli.main import main as program
-from nottwice.errors import Fenced, UsageError
+from nottwice.errors import OwnershipLost, UsageError
 from nottwice.model.call import CallStatus
 from nottwice.model.run import Fence, RunStatus, Wait, WaitKind
 from nottwice.store.interface import Claim, Commit, Outdated, RunUpdate
@@ -67,7 +67,7 @@ def test_once_a_claim_was_made_nothing_of_the_former_holder_arrives_any_more(
                 row = pending(identity(run, arguments=f"{number}"), attempt_id=f"{number}")
                 try:
                     first.commit(intent(row, fence, unless_blocked=careful))
-                except Fenced:
+                except OwnershipLost:
                     return
                 begun.set()
 
@@ -125,7 +125,7 @@ def test_names_that_are_too_long_for_an_index_are_refused_and_nothing_is_written
     fence = claim(store, chaos)
     row = pending(identity(chaos, node=chaos[::-1], at=chaos[1:] + "x", tool=chaos[2:] + "y"))
     for careful in (True, False):
-        with pytest.raises(nt.StoreError, match="Use shorter names"):
+        with pytest.raises(nt.errors.StoreError, match="Use shorter names"):
             store.commit(intent(row, fence, unless_blocked=careful))
     assert store.calls(chaos) == []
 
@@ -170,7 +170,7 @@ def test_many_runs_of_one_event_loop_share_commits(tmp_path: Path) -> None:
     store = PostgresStore(server.ledger_url(tmp_path), now=NOW)
 
     async def one(number: int) -> list[str]:
-        async with nt.open(store).run(f"run {number}"):
+        async with nt.Ledger(store).run(f"run {number}"):
             return [await send(f"{number} {turn}") for turn in range(3)]
 
     async def all_of_them() -> list[list[str]]:
@@ -187,7 +187,7 @@ def test_many_runs_of_one_event_loop_share_commits(tmp_path: Path) -> None:
 def test_commands_work_on_a_url_and_never_show_its_password(tmp_path: Path) -> None:
     url = server.ledger_url(tmp_path)
     with_password = url.replace("postgres@", "postgres:hunter2@")
-    with nt.open(url) as ledger, ledger.run("ticket-7"):
+    with nt.Ledger(url) as ledger, ledger.run("ticket-7"):
         pass
     shown = CliRunner().invoke(program, ["runs", "--store", with_password])
     assert "ticket-7" in shown.output
@@ -222,7 +222,7 @@ def test_without_its_driver_the_error_says_what_to_install() -> None:
         }
         try:
             with pytest.raises(UsageError, match=r"pip install 'nottwice\[postgres\]'"):
-                nt.open("postgresql://host/db")
+                nt.Ledger("postgresql://host/db")
         finally:
             sys.modules.update(kept)
 

@@ -41,7 +41,7 @@ def kill_at(place: str, ledger: Path, work: Work) -> None:
 
     def child() -> None:
         store: Any = KillingStore(SqliteStore(str(ledger), now=time.time()), reach)
-        with nt.open(store).run(RUN):
+        with nt.Ledger(store).run(RUN):
             work()
 
     assert _forked(child) == -signal.SIGKILL, f"{place!r} was not reached"

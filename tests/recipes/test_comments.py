@@ -70,7 +70,7 @@ def test_an_answer_that_got_lost_is_looked_up_and_not_sent_again(
 
 def test_a_refused_comment_is_told(tracker: Tracker, say: Say, ledger: Path) -> None:
     tracker.next_answers({"refuse": 403, "body": {"message": "the issue is locked"}})
-    with pytest.raises(nt.Poison, match="the issue is locked"):
+    with pytest.raises(nt.Permanent, match="the issue is locked"):
         work_on(ledger, lambda: say(target="7", text="Done."))
 
 
@@ -105,7 +105,7 @@ def test_a_list_that_cannot_be_read_proves_nothing(
 
     say = recipes.comment(recipes.Comments(read, comments.add), name="blind", settles="10ms")
     kill_at("before result", ledger, lambda: say(target="7", text="Done."))
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         work_on(ledger, lambda: say(target="7", text="Done."))
     assert len(listed(comments)) == 1
 
@@ -123,5 +123,5 @@ def test_pages_are_read_where_the_first_one_was(tracker: Tracker) -> None:
 def test_a_marker_without_a_place_for_the_id_is_refused(
     comments: recipes.Comments, marker: Any
 ) -> None:
-    with pytest.raises(nt.InvalidTool, match="id"):
+    with pytest.raises(nt.errors.InvalidTool, match="id"):
         recipes.comment(comments, settles="1s", name="marked", marker=marker)

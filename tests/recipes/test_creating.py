@@ -78,8 +78,8 @@ def test_a_thing_whose_creator_was_killed_is_created_once(
         (ConnectionRefusedError("refused"), None),
         (nt.Ambiguous("the list was cut off"), None),
         (TimeoutError("too long"), None),
-        (ValueError("this is no list"), nt.Poison),
-        (nt.Poison("no such project"), nt.Poison),
+        (ValueError("this is no list"), nt.Permanent),
+        (nt.Permanent("no such project"), nt.Permanent),
     ],
 )
 def test_a_list_that_cannot_be_read_leaves_no_doubt(
@@ -116,6 +116,6 @@ def test_looking_for_a_state_needs_no_id_of_a_call(create: Create) -> None:
 def test_bad_arguments_are_refused_before_anything_happens(
     cron: Cron, create: Create, ledger: Path, item: Any, settings: Any
 ) -> None:
-    with pytest.raises(nt.InvalidArguments):
+    with pytest.raises(nt.errors.InvalidArguments):
         work_on(ledger, lambda: create(item=item, settings=settings))
     assert cron.jobs == []

@@ -162,7 +162,7 @@ def test_what_somebody_wrote_in_the_meantime_is_not_overwritten(
         kill_at_rename(ledger, work)
     _age_folder(folder)
     (folder / "c.txt").write_text("edited by ann")
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         work_on(ledger, work)
     assert (folder / "c.txt").read_text() == "edited by ann"
 
@@ -189,7 +189,7 @@ def test_what_somebody_wrote_in_the_meantime_is_not_overwritten(
 def test_a_path_that_leads_out_is_refused_before_anything_happens(
     write: Write, folder: Path, ledger: Path, path: str
 ) -> None:
-    with pytest.raises(nt.InvalidArguments, match="path"):
+    with pytest.raises(nt.errors.InvalidArguments, match="path"):
         work_on(ledger, lambda: write(path=path, text="x"))
     assert not folder.exists()
 
@@ -217,13 +217,13 @@ def test_links_are_not_followed_and_nothing_else_is_replaced(
     out.mkdir()
     folder.mkdir()
     make(folder, out)
-    with pytest.raises(nt.Poison, match="not written"):
+    with pytest.raises(nt.Permanent, match="not written"):
         work_on(ledger, lambda: write(path=path, text="x"))
     assert list(out.iterdir()) == []
 
 
 def test_a_name_that_is_too_long_is_told_and_tried_once(write: Write, ledger: Path) -> None:
-    with pytest.raises(nt.Poison, match="too long"):
+    with pytest.raises(nt.Permanent, match="too long"):
         work_on(ledger, lambda: write(path="x" * 300, text="x"))
 
 
@@ -246,7 +246,7 @@ def test_a_full_disk_is_tried_again(
 
 
 def test_another_folder_needs_another_name(write: Write, tmp_path: Path) -> None:
-    with pytest.raises(nt.InvalidTool, match="name of its own"):
+    with pytest.raises(nt.errors.InvalidTool, match="name of its own"):
         recipes.write_file(tmp_path / "elsewhere")
     other = recipes.write_file(tmp_path / "elsewhere", name="write_elsewhere")
     assert other.tool.name == other.__name__ == "write_elsewhere"

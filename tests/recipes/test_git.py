@@ -192,7 +192,7 @@ def test_a_hook_that_refuses_leaves_no_commit_and_nothing_staged(
 ) -> None:
     repository.hook(hook, "echo 'line 7 is too long' >&2; exit 1")
     repository.git("add", "theirs.txt")
-    with pytest.raises(nt.Poison, match="line 7 is too long"):
+    with pytest.raises(nt.Permanent, match="line 7 is too long"):
         work_on(ledger, lambda: commit(message="ours", paths=["ours.txt"]))
     assert repository.commits == []
     assert repository.staged == ["theirs.txt"]
@@ -225,7 +225,7 @@ def test_what_a_hook_changes_and_adds_is_committed_and_not_undone_by_the_next_co
 def test_a_hook_that_hangs_is_killed(repository: Repository, ledger: Path) -> None:
     impatient = recipes.git_commit(repository.path, name="impatient", time_limit="1s")
     repository.hook("pre-commit", "sleep 60")
-    with pytest.raises(nt.Poison, match="SIGKILL"):
+    with pytest.raises(nt.Permanent, match="SIGKILL"):
         work_on(ledger, lambda: impatient(message="ours", paths=["ours.txt"]))
     assert repository.commits == []
 
@@ -280,7 +280,7 @@ def test_nobody_elses_merge_is_concluded(
     repository.git("merge", "--quiet", "--no-commit", "--no-ff", "side")
     (repository.path / "ours.txt").write_text("new\n")
     before = repository.git("rev-parse", "HEAD")
-    with pytest.raises(nt.Poison, match="a merge, a rebase or the like is in progress"):
+    with pytest.raises(nt.Permanent, match="a merge, a rebase or the like is in progress"):
         work_on(ledger, lambda: commit(message="ours", paths=["ours.txt"]))
     assert repository.git("rev-parse", "HEAD") == before
 
@@ -302,7 +302,7 @@ def test_what_cannot_be_committed_is_refused_before_anything_happens(
     paths: list[str],
     match: str,
 ) -> None:
-    with pytest.raises(nt.InvalidArguments, match=match):
+    with pytest.raises(nt.errors.InvalidArguments, match=match):
         work_on(ledger, lambda: commit(message=message, paths=paths))
     assert repository.commits == []
 
@@ -313,20 +313,20 @@ def test_what_cannot_be_committed_is_refused_before_anything_happens(
 def test_files_that_are_not_there_and_patterns_are_refused(
     repository: Repository, commit: Commit, ledger: Path, paths: list[str], match: str
 ) -> None:
-    with pytest.raises(nt.Poison, match=match):
+    with pytest.raises(nt.Permanent, match=match):
         work_on(ledger, lambda: commit(message="ours", paths=paths))
     assert repository.commits == []
 
 
 def test_nothing_to_commit_is_told(repository: Repository, commit: Commit, ledger: Path) -> None:
     (repository.path / "ours.txt").write_text("old\n")
-    with pytest.raises(nt.Poison, match="HEAD already has these files"):
+    with pytest.raises(nt.Permanent, match="HEAD already has these files"):
         work_on(ledger, lambda: commit(message="ours", paths=["ours.txt"]))
 
 
 def test_a_folder_that_is_no_repository_is_told(tmp_path: Path, ledger: Path) -> None:
     commit = recipes.git_commit(tmp_path, name="commit_nowhere")
-    with pytest.raises(nt.Poison, match="not a git repository"):
+    with pytest.raises(nt.Permanent, match="not a git repository"):
         work_on(ledger, lambda: commit(message="ours", paths=["ours.txt"]))
 
 

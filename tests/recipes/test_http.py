@@ -68,7 +68,7 @@ def test_a_refusal_is_told_with_its_reason_and_sent_once(
     tracker: Tracker, send: Send, ledger: Path, status: int
 ) -> None:
     tracker.next_answers({"refuse": status, "body": {"error": "the item is sold out"}})
-    with pytest.raises(nt.Poison, match=f"{status}.*sold out"):
+    with pytest.raises(nt.Permanent, match=f"{status}.*sold out"):
         work_on(ledger, lambda: send(method="POST", path="/new"))
     assert (len(tracker.seen), tracker.orders) == (1, [])
 
@@ -97,7 +97,7 @@ def test_an_upstream_that_never_comes_to_an_end_is_not_waited_for(
 ) -> None:
     send = recipes.http_request(tracker.url, window="24h", name="impatient", time_limit="200ms")
     tracker.next_answers({"drip": 40})
-    with pytest.raises(nt.ReplayUnsafeError, match="time limit"):
+    with pytest.raises(nt.errors.ReplayUnsafeError, match="time limit"):
         work_on(ledger, lambda: send(method="POST", path="/new"))
     # What comes late is taken note of, and the run goes on.
     assert work_on(ledger, lambda: send(method="POST", path="/new"))["status"] == 200
@@ -148,7 +148,7 @@ def test_whatever_the_answer_says_the_request_has_happened(
 def test_a_path_cannot_lead_to_another_place(
     tracker: Tracker, send: Send, ledger: Path, path: str
 ) -> None:
-    with pytest.raises(nt.InvalidArguments, match="path"):
+    with pytest.raises(nt.errors.InvalidArguments, match="path"):
         work_on(ledger, lambda: send(method="POST", path=path))
     assert tracker.seen == []
 
@@ -157,7 +157,7 @@ def test_a_path_cannot_lead_to_another_place(
     "url", ["file:///etc/passwd", "ftp://a.example", "a.example", "https://me:pw@a.example"]
 )
 def test_an_address_that_is_none_or_holds_a_password_is_refused(url: str) -> None:
-    with pytest.raises(nt.InvalidTool) as caught:
+    with pytest.raises(nt.errors.InvalidTool) as caught:
         recipes.http_request(url, window="24h", name="bad_address")
     assert "pw" not in str(caught.value)
 
@@ -167,7 +167,7 @@ def test_secrets_are_in_no_ledger_log_or_error(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     tracker.next_answers({"refuse": 422})
-    with pytest.raises(nt.Poison) as caught:
+    with pytest.raises(nt.Permanent) as caught:
         work_on(ledger, lambda: send(method="POST", path="/new"))
     left = b"".join(each.read_bytes() for each in ledger.parent.glob("agent.db*"))
     for text in (str(caught.value), caplog.text, left.decode("utf-8", "replace")):
@@ -194,7 +194,7 @@ def test_headers_that_cannot_be_sent_leave_no_doubt_and_are_not_told(
     tracker: Tracker, ledger: Path, headers: Any
 ) -> None:
     send = recipes.http_request(tracker.url, window="24h", name="odd_headers", headers=headers)
-    with pytest.raises(nt.Poison, match="Nothing was sent") as caught:
+    with pytest.raises(nt.Permanent, match="Nothing was sent") as caught:
         work_on(ledger, lambda: send(method="POST", path="/new"))
     assert "s3cr" not in str(caught.value)
     left = b"".join(each.read_bytes() for each in ledger.parent.glob("agent.db*"))

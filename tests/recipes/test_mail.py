@@ -100,7 +100,7 @@ def test_without_a_place_to_look_a_person_is_asked(mailbox: Mailbox, ledger: Pat
     blind = recipes.send_mail(
         "127.0.0.1", port=mailbox.port, security="none", sender=SENDER, name="blind_mail"
     )
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         work_on(ledger, lambda: mail_to(blind, "lost@example.com"))
     assert len(mailbox.mails) == 1
 
@@ -126,7 +126,7 @@ def test_a_second_attempt_sends_the_same_bytes(mailbox: Mailbox, ledger: Path) -
 def test_a_recipient_that_is_refused_for_good_is_told(
     mailbox: Mailbox, send: Send, ledger: Path
 ) -> None:
-    with pytest.raises(nt.Poison):
+    with pytest.raises(nt.Permanent):
         work_on(ledger, lambda: mail_to(send, "nobody@example.com"))
     assert mailbox.mails == []
 
@@ -160,14 +160,14 @@ def test_a_server_that_asks_to_come_back_is_asked_again(
 def test_nobody_is_written_to_who_was_not_named(
     mailbox: Mailbox, send: Send, ledger: Path, to: list[str], subject: str
 ) -> None:
-    with pytest.raises(nt.InvalidArguments):
+    with pytest.raises(nt.errors.InvalidArguments):
         work_on(ledger, lambda: send(to=to, subject=subject, text="x"))
     assert mailbox.mails == []
 
 
 @pytest.mark.parametrize("words", [{"sender": "nobody"}, {"sender": SENDER, "security": "some"}])
 def test_settings_that_cannot_work_are_refused(words: dict[str, Any]) -> None:
-    with pytest.raises(nt.InvalidTool):
+    with pytest.raises(nt.errors.InvalidTool):
         recipes.send_mail("mail.example.com", name="bad_mail", **words)
 
 
@@ -185,7 +185,7 @@ def test_a_login_that_cannot_be_had_leaves_no_doubt_and_is_not_told(
         login=locked_vault,
         name="locked_mail",
     )
-    with pytest.raises(nt.Poison, match="was not sent") as caught:
+    with pytest.raises(nt.Permanent, match="was not sent") as caught:
         work_on(ledger, lambda: mail_to(send, "ann@example.com"))
     assert "s3cret" not in str(caught.value)
     assert mailbox.mails == []
@@ -197,7 +197,7 @@ def test_a_server_without_encryption_gets_no_mail_unless_that_is_meant(
     careful = recipes.send_mail(
         "127.0.0.1", port=mailbox.port, sender=SENDER, name="careful_mail", login=("me", "s3cret")
     )
-    with pytest.raises(nt.Poison) as caught:
+    with pytest.raises(nt.Permanent) as caught:
         work_on(ledger, lambda: mail_to(careful, "ann@example.com"))
     assert "s3cret" not in str(caught.value)
     assert mailbox.mails == []

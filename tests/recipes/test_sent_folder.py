@@ -66,7 +66,7 @@ def test_where_it_cannot_look_it_does_not_answer(post: Post, words: dict[str, An
 
 @pytest.mark.parametrize("words", [{"security": "some"}, {"folder": 'a"b'}, {"folder": "Entwürfe"}])
 def test_settings_that_cannot_work_are_refused(words: dict[str, Any]) -> None:
-    with pytest.raises(nt.InvalidTool):
+    with pytest.raises(nt.errors.InvalidTool):
         recipes.imap_sent_folder("imap.example.com", login=LOGIN, **words)
 
 

@@ -22,7 +22,7 @@ def host() -> Host:
     def send(to: str) -> dict[str, int]:
         raise TimeoutError
 
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
         send("ann")
     return host
 
@@ -58,7 +58,7 @@ def test_the_same_decision_twice_is_harmless(host: Host) -> None:
 def test_another_decision_conflicts(host: Host) -> None:
     say(host, Verb.HAPPENED)
     for verb, options in ((Verb.DID_NOT_HAPPEN, {}), (Verb.HAPPENED, {"result": {"id": 2}})):
-        with pytest.raises(nt.DecisionConflict, match="already decided: 'happened' by ann"):
+        with pytest.raises(nt.errors.DecisionConflict, match="already decided: 'happened' by ann"):
             say(host, verb, **options)
 
 
@@ -82,31 +82,33 @@ def test_a_used_decision_cannot_be_undone(host: Host) -> None:
     (review,) = host.open_reviews
     with host.process() as ledger, ledger.run("r"):
         assert send("ann") == {"id": 1}
-    with pytest.raises(nt.DecisionConflict, match="used"):
+    with pytest.raises(nt.errors.DecisionConflict, match="used"):
         undo(MemoryStore(host.data), host.clock, review.review_id, by="ann", why="too late")
 
 
 def test_a_decision_about_an_outdated_view_is_refused(host: Host) -> None:
-    with pytest.raises(nt.DecisionConflict, match="changed since it was shown"):
+    with pytest.raises(nt.errors.DecisionConflict, match="changed since it was shown"):
         say(host, Verb.HAPPENED, shown_version=7)
     assert host.open_reviews[0].status is ReviewStatus.OPEN
 
 
 @pytest.mark.parametrize("missing", ["by", "why"])
 def test_a_decision_needs_who_and_why(host: Host, missing: str) -> None:
-    with pytest.raises(nt.UsageError, match=f"--{missing}"):
+    with pytest.raises(nt.errors.UsageError, match=f"--{missing}"):
         say(host, Verb.HAPPENED, **{missing: " "})
 
 
 def test_it_happened_needs_a_result_and_the_other_verbs_take_none(host: Host) -> None:
-    with pytest.raises(nt.UsageError, match="needs the result"):
+    with pytest.raises(nt.errors.UsageError, match="needs the result"):
         say(host, Verb.HAPPENED, has_result=False)
-    with pytest.raises(nt.UsageError, match="takes no result"):
+    with pytest.raises(nt.errors.UsageError, match="takes no result"):
         say(host, Verb.ABORT, has_result=True, result=1)
 
 
 def test_a_verb_of_another_kind_is_refused(host: Host) -> None:
-    with pytest.raises(nt.UsageError, match="Choose one of: happened, did-not-happen, abort"):
+    with pytest.raises(
+        nt.errors.UsageError, match="Choose one of: happened, did-not-happen, abort"
+    ):
         say(host, Verb.ACCEPT)
 
 
@@ -117,7 +119,7 @@ def test_the_result_is_checked_against_the_tool_first(host: Host) -> None:
     def send(to: str) -> dict[str, int]:
         return {}
 
-    with pytest.raises(nt.InvalidArguments):
+    with pytest.raises(nt.errors.InvalidArguments):
         say(host, Verb.HAPPENED, result=["no"], tool=send.tool)
     assert host.open_reviews[0].status is ReviewStatus.OPEN
 
@@ -128,7 +130,7 @@ def test_did_not_happen_is_refused_while_the_attempt_may_run(host: Host) -> None
 
     host.data.calls[row.identity] = row._replace(finished_at=None)
     host.data.holders.clear()
-    with pytest.raises(nt.UsageError, match="--holder-stopped"):
+    with pytest.raises(nt.errors.UsageError, match="--holder-stopped"):
         say(host, Verb.DID_NOT_HAPPEN)
     assert host.open_reviews[0].status is ReviewStatus.OPEN
     say(host, Verb.DID_NOT_HAPPEN, holder_stopped=True)
@@ -144,7 +146,7 @@ def test_somebody_who_decides_at_the_same_moment_wins_or_loses_whole(host: Host)
             super().commit(commit)  # type: ignore[arg-type]
 
     (review,) = host.open_reviews
-    with pytest.raises(nt.DecisionConflict, match="has just been changed"):
+    with pytest.raises(nt.errors.DecisionConflict, match="has just been changed"):
         decide(
             Racing(host.data),
             host.clock,
@@ -165,7 +167,7 @@ def test_somebody_who_decides_at_the_same_moment_wins_or_loses_whole(host: Host)
 
 def asking(**words: Any) -> Host:
     host = Host()
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.QuestionOpen):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.QuestionOpen):
         nt.ask("How many?", **words)
     return host
 
@@ -181,16 +183,16 @@ def answer(host: Host, **words: Any) -> Review:
 )
 def test_an_answer_of_another_type_is_refused_when_it_is_given(returns: Any, given: Any) -> None:
     host = asking(returns=returns)
-    with pytest.raises(nt.InvalidArguments, match="It was not used"):
+    with pytest.raises(nt.errors.InvalidArguments, match="It was not used"):
         answer(host, result=given, has_result=True)
     assert [review.status for review in host.open_reviews] == [ReviewStatus.OPEN]
 
 
 def test_an_answer_that_was_not_offered_is_refused() -> None:
     host = asking(options=["one", "two"])
-    with pytest.raises(nt.UsageError, match="not one of the offered answers: one, two"):
+    with pytest.raises(nt.errors.UsageError, match="not one of the offered answers: one, two"):
         answer(host, result="three", has_result=True)
-    with pytest.raises(nt.UsageError, match="It is one of: one, two"):
+    with pytest.raises(nt.errors.UsageError, match="It is one of: one, two"):
         answer(host)
     assert answer(host, result="two", has_result=True).status is ReviewStatus.DECIDED
 
@@ -199,13 +201,13 @@ def test_two_different_answers_conflict_and_the_same_one_does_not() -> None:
     host = asking(returns=int)
     answer(host, result=1, has_result=True)
     assert answer(host, result=1, has_result=True).version == 2
-    with pytest.raises(nt.DecisionConflict, match="already decided"):
+    with pytest.raises(nt.errors.DecisionConflict, match="already decided"):
         answer(host, result=2, has_result=True)
 
 
 def test_an_answer_says_who_and_needs_no_reason() -> None:
     host = asking()
-    with pytest.raises(nt.UsageError, match="needs by="):
+    with pytest.raises(nt.errors.UsageError, match="needs by="):
         answer(host, by=" ", result="x", has_result=True)
     decided = answer(host, result="x", has_result=True)
     assert decided.decision is not None
@@ -224,13 +226,13 @@ def test_a_word_means_an_option_before_it_means_a_verb(word: str, meaning: Any) 
 @pytest.mark.parametrize("word", ["three", "approve", "happened", "", "ONE"])
 def test_a_word_that_the_review_does_not_know_is_refused(word: str) -> None:
     (review,) = asking(options=["one", "two"]).open_reviews
-    with pytest.raises(nt.UsageError, match="Choose one of: one, two, answer, abort"):
+    with pytest.raises(nt.errors.UsageError, match="Choose one of: one, two, answer, abort"):
         read_verb(review, word)
 
 
 def test_an_answer_to_what_is_no_question_is_refused(host: Host) -> None:
     (review,) = host.open_reviews
-    with pytest.raises(nt.UsageError, match="is not a question"):
+    with pytest.raises(nt.errors.UsageError, match="is not a question"):
         decide(
             MemoryStore(host.data),
             host.clock,

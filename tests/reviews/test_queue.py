@@ -20,7 +20,7 @@ def host() -> Host:
         raise TimeoutError
 
     for run in ("r1", "r2"):
-        with host.process() as ledger, ledger.run(run), pytest.raises(nt.ReplayUnsafeError):
+        with host.process() as ledger, ledger.run(run), pytest.raises(nt.errors.ReplayUnsafeError):
             send("ann")
         host.clock.advance(1)
     return host
@@ -61,7 +61,7 @@ def test_a_case_is_found_by_a_prefix_that_names_only_one(host: Host) -> None:
     )
     assert find_case(store, shortest).review == first.review
     for unknown in ("zz", ""):
-        with pytest.raises(nt.UnknownReview, match="nottwice reviews"):
+        with pytest.raises(nt.errors.UnknownReview, match="nottwice reviews"):
             find_case(store, unknown)
 
 
@@ -72,5 +72,5 @@ def test_an_ambiguous_prefix_is_refused_with_the_candidates(host: Host) -> None:
         del host.data.reviews[review.review_id]
         renamed = replace(review, review_id=f"abc{number}")
         host.data.reviews[renamed.review_id] = renamed
-    with pytest.raises(nt.UsageError, match="abc0, abc1"):
+    with pytest.raises(nt.errors.UsageError, match="abc0, abc1"):
         find_case(MemoryStore(host.data), "abc")

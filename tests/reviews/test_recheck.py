@@ -14,7 +14,7 @@ from tests.fakes import Host
 
 class Outbox:
     def __init__(self) -> None:
-        self.answer = nt.unknown()
+        self.answer = nt.cannot_tell()
         self.sent = 0
 
 
@@ -36,7 +36,7 @@ def send(outbox: Outbox) -> object:
 @pytest.fixture
 def host(send: object) -> Host:
     host = Host()
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
         send("ann")  # type: ignore[operator]
     return host
 
@@ -47,7 +47,9 @@ def ask(host: Host, tool_name: str | None = None) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.parametrize(
-    "answer", [nt.unknown(), nt.still_running(), nt.did_not_happen()], ids=lambda one: one.answer
+    "answer",
+    [nt.cannot_tell(), nt.still_running(), nt.did_not_happen()],
+    ids=lambda one: one.answer,
 )
 def test_any_other_answer_is_noted_and_changes_nothing(
     host: Host, outbox: Outbox, answer: nt.Verification
@@ -65,7 +67,7 @@ def test_it_happened_is_recorded_and_used_when_the_run_is_opened(
     outbox.answer = nt.happened("found it")
     assert ask(host) == [("verify answered: happened", True)]
     assert ask(host) == []
-    outbox.answer = nt.unknown()
+    outbox.answer = nt.cannot_tell()
     with host.process() as ledger, ledger.run("r"):
         assert send("ann") == "found it"  # type: ignore[operator]
     assert outbox.sent == 1

@@ -318,7 +318,7 @@ def guarded(path: str, *calls: str) -> None:
     send = nt.tool("unsafe_on_replay", name="send")(_tool)
     look_up = nt.tool("pure", name="look up")(_tool)
     effects = counts.get("effects", 0)
-    ledger = nt.open(path, clock=UnhurriedClock())
+    ledger = nt.Ledger(path, clock=UnhurriedClock())
     with ledger.run("run"):
         for number in range(effects):
             send(number)

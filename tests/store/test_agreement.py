@@ -213,7 +213,7 @@ def test_chance_brings_every_answer_about() -> None:
         for _ in range(COMMITS):
             heard.add(answer(store, chance.commit()))
             ready.add(len(store.ready_runs(begun=True, now=NOW + 90, limit=9)))
-    assert heard == {"done", "Fenced", "Outdated", "Blocked", "KeyConflict"}
+    assert heard == {"done", "OwnershipLost", "Outdated", "Blocked", "KeyConflict"}
     assert len(ready) > 1
 
 

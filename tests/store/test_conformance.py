@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 import pytest
 
-from nottwice.errors import CommitUnknown, Fenced, UsageError
+from nottwice.errors import CommitUnknown, OwnershipLost, UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow
 from nottwice.model.run import (
@@ -457,7 +457,7 @@ class AnswersTooEarly(MemoryStore):
 class SwallowsRefusals(MemoryStore):
     def commit_soon(self, commit: Commit) -> Future[None]:
         future: Future[None] = Future()
-        with contextlib.suppress(Fenced, Outdated):
+        with contextlib.suppress(OwnershipLost, Outdated):
             self.commit(commit)
         future.set_result(None)
         return future

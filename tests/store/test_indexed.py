@@ -116,7 +116,7 @@ def test_a_call_looks_at_no_more_records_when_its_run_is_long(tool: Any, in_step
             tool(number)
 
     seen: dict[int, int] = {}
-    with nt.open(MemoryStore(data)) as ledger, ledger.run("long"):
+    with nt.Ledger(MemoryStore(data)) as ledger, ledger.run("long"):
         for number in range(301):
             seen[number] = looked_at(partial(call, number))
     # The first calls build the groups.

@@ -60,7 +60,7 @@ def test_a_run_that_was_done_is_answered_by_its_receipts(ledger: str) -> None:
 def test_a_run_in_doubt_still_waits_for_a_person_and_then_goes_on(
     ledger: str, run_id: str, to: str
 ) -> None:
-    with pytest.raises(nt.ReplayUnsafeError) as blocked:
+    with pytest.raises(nt.errors.ReplayUnsafeError) as blocked:
         kept.agent(run_id, to, ledger)
     settle(blocked, ledger, "mailed, says ann")
     assert kept.agent(run_id, to, ledger) == [{"order": len(to)}, "mailed, says ann"]

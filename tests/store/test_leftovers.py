@@ -57,8 +57,8 @@ def test_nothing_is_done_again_after_a_ledger_was_deleted(tmp_path: Path, *, die
 def test_who_removes_what_the_error_names_begins_anew(tmp_path: Path) -> None:
     agent(tmp_path, "dies")
     (tmp_path / "agent.db").unlink()
-    with pytest.raises(nt.LedgerDeleted, match="remove what it left: rm ") as refused:
-        nt.open(tmp_path / "agent.db")
+    with pytest.raises(nt.errors.LedgerDeleted, match="remove what it left: rm ") as refused:
+        nt.Ledger(tmp_path / "agent.db")
     command = shlex.split(str(refused.value).partition("what it left: ")[2])
     assert {Path(word).name for word in command[1:]} == {"agent.db.holders", "agent.db-wal"}
     subprocess.run(command, check=True)
@@ -68,8 +68,8 @@ def test_who_removes_what_the_error_names_begins_anew(tmp_path: Path) -> None:
 
 def test_a_log_alone_is_enough_to_refuse(tmp_path: Path) -> None:
     (tmp_path / "agent.db-wal").write_bytes(b"the last commits")
-    with pytest.raises(nt.LedgerDeleted, match=r"agent\.db-wal is still there"):
-        nt.open(tmp_path / "agent.db")
+    with pytest.raises(nt.errors.LedgerDeleted, match=r"agent\.db-wal is still there"):
+        nt.Ledger(tmp_path / "agent.db")
     assert (tmp_path / "agent.db-wal").read_bytes() == b"the last commits"
 
 
@@ -78,14 +78,14 @@ def test_this_very_process_does_not_begin_anew_either(tmp_path: Path) -> None:
         pass
     for file in ("agent.db", "agent.db-wal", "agent.db-shm"):
         (tmp_path / file).unlink(missing_ok=True)
-    with pytest.raises(nt.LedgerDeleted), nt.run("r", store=tmp_path / "agent.db"):
+    with pytest.raises(nt.errors.LedgerDeleted), nt.run("r", store=tmp_path / "agent.db"):
         pass
 
 
 def test_who_only_looks_hears_that_there_is_no_ledger(tmp_path: Path) -> None:
     (tmp_path / "agent.db.holders").touch()
-    with pytest.raises(nt.NoLedger):
-        nt.open(tmp_path / "agent.db", create=False)
+    with pytest.raises(nt.errors.NoLedger):
+        nt.Ledger(tmp_path / "agent.db", create=False)
 
 
 def test_many_processes_that_make_one_ledger_do_not_take_it_for_deleted(tmp_path: Path) -> None:

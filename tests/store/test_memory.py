@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from nottwice.errors import Fenced
+from nottwice.errors import OwnershipLost
 from nottwice.model.run import Life
 from nottwice.store.interface import Outdated
 from nottwice.store.memory import MemoryData, MemoryStore
@@ -26,7 +26,7 @@ def test_a_second_store_on_the_same_data_is_the_next_process() -> None:
     first.commit(intent(pending(), fence))
     assert second.calls("run") == [pending()]
     claim(second, after=second.load_run("run"))
-    with pytest.raises(Fenced):
+    with pytest.raises(OwnershipLost):
         first.commit(follow(pending().done(RESULT, now=NOW), pending(), fence))
 
 
@@ -64,7 +64,7 @@ def test_commit_soon_never_raises_itself() -> None:
     store = MemoryStore()
     fence = claim(store)
     lost = store.commit_soon(intent(pending(), replace(fence, epoch=9)))
-    assert isinstance(lost.exception(), Fenced)
+    assert isinstance(lost.exception(), OwnershipLost)
     gone = store.commit_soon(follow(pending(), pending(), fence))
     assert isinstance(gone.exception(), Outdated)
 

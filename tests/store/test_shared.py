@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.errors import CommitUnknown, Fenced
+from nottwice.errors import CommitUnknown, OwnershipLost
 from nottwice.store.interface import Commit
 from nottwice.store.shared import MOST_IN_A_BATCH, SharedCommits
 from nottwice.store.soon import awaitable
@@ -160,7 +160,7 @@ def test_a_batch_is_bounded_and_what_is_left_over_is_led_too(
 def test_a_thread_that_did_not_fit_in_is_not_told_before_its_turn(
     shared: SharedCommits, disk: Disk
 ) -> None:
-    disk.errors = {note(9_999): Fenced("late")}
+    disk.errors = {note(9_999): OwnershipLost("late")}
     with disk.held():
         first = commit_in_thread(shared, 0)
         assert disk.busy.wait(SECONDS)
@@ -169,14 +169,14 @@ def test_a_thread_that_did_not_fit_in_is_not_told_before_its_turn(
         wait_for_queue(shared, MOST_IN_A_BATCH + 1)
     for one in (first, *soon):
         one.result(SECONDS)
-    assert isinstance(late.exception(SECONDS), Fenced)
+    assert isinstance(late.exception(SECONDS), OwnershipLost)
     assert disk.batches[2] == [note(9_999)]
 
 
 def test_a_leader_whose_own_commit_did_not_fit_in_waits_for_the_next_leader(
     shared: SharedCommits, disk: Disk
 ) -> None:
-    disk.errors = {note(10_000): Fenced("late")}
+    disk.errors = {note(10_000): OwnershipLost("late")}
     disk.turns = threading.Semaphore(0)
     soon = [shared.commit_soon(note(number)) for number in range(3 * MOST_IN_A_BATCH + 90)]
     # One batch is at the disk, one is asked for, and nobody is asked twice.
@@ -195,7 +195,7 @@ def test_a_leader_whose_own_commit_did_not_fit_in_waits_for_the_next_leader(
     wait_for(lambda: len(disk.batches) == 4)
     assert not leader.done()
     disk.turns.release(10)
-    assert isinstance(leader.exception(SECONDS), Fenced)
+    assert isinstance(leader.exception(SECONDS), OwnershipLost)
     for one in (following, *soon):
         one.result(SECONDS)
 
@@ -215,7 +215,7 @@ def test_threads_that_do_not_fit_into_one_batch_are_all_led(
 
 
 def test_each_member_hears_its_own_outcome(shared: SharedCommits, disk: Disk) -> None:
-    disk.errors = {note(number): Fenced(f"{number}") for number in (2, 5)}
+    disk.errors = {note(number): OwnershipLost(f"{number}") for number in (2, 5)}
     with disk.held():
         first = commit_in_thread(shared, 0)
         assert disk.busy.wait(SECONDS)
@@ -231,10 +231,10 @@ def test_each_member_hears_its_own_outcome(shared: SharedCommits, disk: Disk) ->
 def test_a_commit_that_fails_alone_raises_and_the_next_one_works(
     shared: SharedCommits, disk: Disk
 ) -> None:
-    disk.errors = {note(1): Fenced("no")}
-    with pytest.raises(Fenced, match="no"):
+    disk.errors = {note(1): OwnershipLost("no")}
+    with pytest.raises(OwnershipLost, match="no"):
         shared.commit(note(1))
-    with pytest.raises(Fenced, match="no"):
+    with pytest.raises(OwnershipLost, match="no"):
         commit_in_thread(shared, 1).result(SECONDS)
     shared.commit(note(2))
 

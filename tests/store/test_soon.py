@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.errors import Fenced
+from nottwice.errors import OwnershipLost
 from nottwice.store.soon import Soon, awaitable, wake
 
 SECONDS = 30
@@ -37,9 +37,9 @@ def tell_all(told: list[Soon], error: BaseException | None = None) -> None:
 def test_a_thread_hears_without_any_loop() -> None:
     fine, refused = Soon(), Soon()
     tell_all([fine])
-    tell_all([refused], Fenced("no"))
+    tell_all([refused], OwnershipLost("no"))
     assert fine.result(SECONDS) is None
-    assert isinstance(refused.exception(SECONDS), Fenced)
+    assert isinstance(refused.exception(SECONDS), OwnershipLost)
 
 
 @pytest.mark.parametrize("told_first", [True, False])
@@ -49,7 +49,7 @@ def test_it_is_a_future_like_any_other_whenever_a_thread_first_asks(told_first: 
 
     def tell() -> None:
         fine.tell(None)
-        refused.tell(Fenced("no"))
+        refused.tell(OwnershipLost("no"))
 
     if told_first:
         tell()
@@ -62,7 +62,7 @@ def test_it_is_a_future_like_any_other_whenever_a_thread_first_asks(told_first: 
         in_thread(tell)
     assert wait([fine, refused], SECONDS).done == {fine, refused} == set(heard)
     assert fine.exception(SECONDS) is None
-    with pytest.raises(Fenced, match="no"):
+    with pytest.raises(OwnershipLost, match="no"):
         refused.result(SECONDS)
 
 
@@ -95,9 +95,9 @@ def test_a_task_gets_the_error_of_its_own_commit() -> None:
     async def main() -> None:
         fine, refused = Soon(), Soon()
         tell_all([fine])
-        tell_all([refused], Fenced("no"))
+        tell_all([refused], OwnershipLost("no"))
         await awaitable(fine)
-        with pytest.raises(Fenced, match="no"):
+        with pytest.raises(OwnershipLost, match="no"):
             await awaitable(refused)
 
     asyncio.run(asyncio.wait_for(main(), SECONDS))
@@ -137,8 +137,8 @@ def test_a_loop_that_was_closed_is_no_obstacle_for_the_others() -> None:
 def test_any_other_future_can_be_awaited_too() -> None:
     async def main() -> None:
         future: Future[None] = Future()
-        future.set_exception(Fenced("no"))
-        with pytest.raises(Fenced, match="no"):
+        future.set_exception(OwnershipLost("no"))
+        with pytest.raises(OwnershipLost, match="no"):
             await awaitable(future)
 
     asyncio.run(asyncio.wait_for(main(), SECONDS))

@@ -62,7 +62,7 @@ def killed_at(line: int) -> Callable[[FrameType, str, Any], Any]:
 def open_it(path: Path, line: int = 0) -> None:
     if line:
         sys.settrace(killed_at(line))
-    nt.open(path).close()
+    nt.Ledger(path).close()
 
 
 def shape(path: Path) -> tuple[int, str, list[str]]:

@@ -67,5 +67,5 @@ def test_an_upstream_that_is_not_there_is_a_bad_gateway() -> None:
 
 
 def test_what_is_no_address_is_refused_before_anything_starts() -> None:
-    with pytest.raises(nt.UsageError, match="Nothing was started"):
+    with pytest.raises(nt.errors.UsageError, match="Nothing was started"):
         LossyProxy.start("127.0.0.1:8000")

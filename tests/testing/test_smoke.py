@@ -41,9 +41,9 @@ def test_a_tool_without_a_key_is_not_tried() -> None:
         @nt.tool("idempotent_with_key", key="k-{to}", window="1h", bound_by=(), name="smoke method")
         def pay(self, to: str) -> None: ...
 
-    with pytest.raises(nt.UsageError, match="unsafe_on_replay: it has no key"):
+    with pytest.raises(nt.errors.UsageError, match="unsafe_on_replay: it has no key"):
         check_can_be_tried(unsafe)
-    with pytest.raises(nt.UsageError, match="is a method"):
+    with pytest.raises(nt.errors.UsageError, match="is a method"):
         check_can_be_tried(Account.pay)
 
 
@@ -52,5 +52,5 @@ def test_a_tool_without_a_key_is_not_tried() -> None:
 )
 def test_a_sandbox_that_cannot_work_is_refused_when_it_is_made(words: dict[str, Any]) -> None:
     good: dict[str, Any] = {"arguments": lambda number: {}, "count": lambda: 0}
-    with pytest.raises(nt.UsageError):
+    with pytest.raises(nt.errors.UsageError):
         Sandbox(**{**good, **words})

@@ -40,10 +40,6 @@ ABBREVIATIONS = {
 }
 
 
-# Names that still mean two things. The list only gets shorter; it ends when each has one meaning.
-STILL_SHARED = frozenset({"Connections", "Lost", "Standing", "Tally", "Verification"})
-
-
 def shared_class_names(tree: Tree) -> Iterator[Finding]:
     """No public class has the name of another: a name means one thing in the whole package."""
     first: dict[str, str] = {}
@@ -52,24 +48,13 @@ def shared_class_names(tree: Tree) -> Iterator[Finding]:
             if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
                 continue
             known = first.setdefault(node.name, path)
-            if known != path and node.name not in STILL_SHARED:
+            if known != path:
                 yield Finding(
                     path,
                     node.lineno,
                     f"class {node.name} is also in {known}, and means something else there",
                     "Give one of them a name that says what it is",
                 )
-
-
-def shared_names_that_are_not(tree: Tree) -> list[str]:
-    """Names of the list above that one class alone has by now."""
-    names = [
-        node.name
-        for _, module in modules(tree)
-        for node in module.body
-        if isinstance(node, ast.ClassDef)
-    ]
-    return sorted(name for name in STILL_SHARED if names.count(name) < 2)
 
 
 def synonyms(tree: Tree) -> Iterator[Finding]:

@@ -41,12 +41,12 @@ def of_bodies(version: str, state: Any = dict, **bodies: Body) -> nt.Graph[Any]:
 
 def migrate(
     host: Host, new: nt.Graph[Any], mapping: dict[str, str], run_id: str = "r", **more: Any
-) -> nt.Migration:
+) -> nt.versions.Migration:
     """In a process of its own, by an admin. All nodes here share one tool."""
     with host.process() as ledger:
         app = nt.App(graphs=[new], store=ledger, admins=["ann"])
         given = {"by": "ann", "why": "notify is broken", "repeats": ["act"], **more}
-        return nt.migrate(app, run_id, to=new.id, mapping=mapping, **given)
+        return nt.versions.migrate(app, run_id, to=new.id, mapping=mapping, **given)
 
 
 def load(host: Host, run_id: str = "r") -> RunRecord:

@@ -116,7 +116,7 @@ def test_a_completed_run_is_told_where_its_graph_is_gone(store: str) -> None:
 def test_versions_that_contradict_each_other_do_not_hide_what_is_over(store: str) -> None:
     app = nt.App(graphs=[claims("2.0.0"), claims("2.0.1", "say")], store=store)
     assert app.run("claims", "over").status == "completed"
-    with pytest.raises(nt.GraphChangedInPlace):
+    with pytest.raises(nt.errors.GraphChangedInPlace):
         app.run("claims", "new", {"order_id": 8})
 
 
@@ -190,7 +190,7 @@ def test_a_parent_reads_a_child_that_ended_before_its_graph_was_deployed_anew(
     store = str(tmp_path / "parent.db")
     MAILED.clear()
     broken = claims("1.0.1", state=dict, broken=True)
-    with pytest.raises(nt.ChildFailed) as failed:
+    with pytest.raises(nt.errors.ChildFailed) as failed:
         parent(broken).run("p", {}, store=store)
     # A process with the old code drains the child; the parent does not know of it yet.
     claims("1.0.1", state=dict).run(failed.value.facts["run_id"], store=store)

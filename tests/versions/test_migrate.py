@@ -126,15 +126,17 @@ def test_names_that_are_not_there_are_refused_with_what_was_meant(
     broken: Host, new: nt.Graph[Any]
 ) -> None:
     before = whole(broken)
-    with pytest.raises(nt.MigrationRefused, match="has no node 'tel'; did you mean 'tell'"):
+    with pytest.raises(nt.errors.MigrationRefused, match="has no node 'tel'; did you mean 'tell'"):
         migrate(broken, new, {"notify": "tel"})
-    with pytest.raises(nt.MigrationRefused, match=r"flow@1\.0\.0 has no node 'notfy'; did you"):
+    with pytest.raises(
+        nt.errors.MigrationRefused, match=r"flow@1\.0\.0 has no node 'notfy'; did you"
+    ):
         migrate(broken, new, {"notify": "tell", "notfy": "tell"})
     assert whole(broken) == before
 
 
 def test_all_reasons_are_told_at_once(broken: Host, new: nt.Graph[Any]) -> None:
-    with pytest.raises(nt.MigrationRefused) as caught:
+    with pytest.raises(nt.errors.MigrationRefused) as caught:
         migrate(broken, new, {"notify": "x", "y": "tell"}, upgrade=lambda state: None)
     assert len(caught.value.reasons) == 3
     assert "(1) " in str(caught.value)
@@ -148,7 +150,7 @@ def test_without_a_policy_nobody_may(broken: Host, new: nt.Graph[Any]) -> None:
     before = whole(broken)
     with broken.process() as ledger, pytest.raises(NotPermitted, match="the app defines none"):
         app = nt.App(graphs=[new], store=ledger)
-        nt.migrate(app, "r", to=NEW, mapping={"notify": "tell"}, by="ann", why="x")
+        nt.versions.migrate(app, "r", to=NEW, mapping={"notify": "tell"}, by="ann", why="x")
     assert whole(broken) == before
 
 
@@ -163,7 +165,7 @@ def test_only_admins_may(broken: Host, new: nt.Graph[Any]) -> None:
 
 @pytest.mark.parametrize("name", ["by", "why"])
 def test_a_reason_and_a_name_are_needed(broken: Host, new: nt.Graph[Any], name: str) -> None:
-    with pytest.raises(nt.UsageError, match=f"needs {name}"):
+    with pytest.raises(nt.errors.UsageError, match=f"needs {name}"):
         migrate(broken, new, {"notify": "tell"}, **{name: "  "})
 
 
@@ -174,7 +176,7 @@ def test_a_run_that_is_over_stays_as_it_is(
     host: Host, old: nt.Graph[Any], new: nt.Graph[Any]
 ) -> None:
     run(host, old, {})
-    with pytest.raises(nt.MigrationRefused, match="it is already completed"):
+    with pytest.raises(nt.errors.MigrationRefused, match="it is already completed"):
         migrate(host, new, {})
 
 
@@ -189,21 +191,23 @@ def test_a_run_that_is_there_already_needs_nothing(
 
 def test_a_patch_needs_no_migration(broken: Host, effects: Effects) -> None:
     patch = line(effects, "1.0.1", "pay", "notify")
-    with pytest.raises(nt.MigrationRefused, match=r"is a patch of flow@1\.0\.0"):
+    with pytest.raises(nt.errors.MigrationRefused, match=r"is a patch of flow@1\.0\.0"):
         migrate(broken, patch, {"notify": "notify"})
 
 
 def test_another_graph_is_no_version_of_it(broken: Host, effects: Effects) -> None:
     other: nt.Graph[Any] = nt.Graph("other", version="2.0.0")
     other.node(name="tell")(lambda state: None)
-    with pytest.raises(nt.MigrationRefused, match="it is a run of graph 'flow', not of 'other'"):
+    with pytest.raises(
+        nt.errors.MigrationRefused, match="it is a run of graph 'flow', not of 'other'"
+    ):
         migrate(broken, other, {"notify": "tell"})
 
 
 def test_runs_that_are_none_of_a_graph_are_refused(host: Host, new: nt.Graph[Any]) -> None:
     with host.process() as ledger, contextlib.suppress(ZeroDivisionError), ledger.run("r"):
         raise ZeroDivisionError
-    with pytest.raises(nt.MigrationRefused, match=r"it was opened with nt\.run"):
+    with pytest.raises(nt.errors.MigrationRefused, match=r"it was opened with nt\.run"):
         migrate(host, new, {})
     with pytest.raises(UnknownRun, match="no run 'nobody'"):
         migrate(host, new, {}, "nobody")
@@ -214,14 +218,17 @@ def test_a_fork_stays_with_the_receipts_of_its_origin(
 ) -> None:
     with broken.process() as ledger:
         old.fork("r", to="f", store=ledger)
-    with pytest.raises(nt.MigrationRefused, match="it is a fork of 'r'"):
+    with pytest.raises(nt.errors.MigrationRefused, match="it is a fork of 'r'"):
         migrate(broken, new, {"notify": "tell"}, "f")
 
 
 def test_a_version_that_is_not_deployed_is_refused(broken: Host, new: nt.Graph[Any]) -> None:
-    with broken.process() as ledger, pytest.raises(nt.UsageError, match=r"It has: flow@2\.0\.0"):
+    with (
+        broken.process() as ledger,
+        pytest.raises(nt.errors.UsageError, match=r"It has: flow@2\.0\.0"),
+    ):
         app = nt.App(graphs=[new], store=ledger, admins=["ann"])
-        nt.migrate(app, "r", to="flow@3.0.0", mapping={}, by="ann", why="x")
+        nt.versions.migrate(app, "r", to="flow@3.0.0", mapping={}, by="ann", why="x")
 
 
 def test_a_new_version_that_was_edited_in_place_is_refused(
@@ -236,7 +243,7 @@ def test_a_new_version_that_was_edited_in_place_is_refused(
 
 @pytest.mark.parametrize("mapping", ["notify=tell", {"notify": 1}, [("notify", "tell")]])
 def test_a_mapping_that_is_none_is_refused(broken: Host, new: nt.Graph[Any], mapping: Any) -> None:
-    with pytest.raises(nt.UsageError, match="does not map nodes to nodes"):
+    with pytest.raises(nt.errors.UsageError, match="does not map nodes to nodes"):
         migrate(broken, new, mapping)
 
 
@@ -288,7 +295,7 @@ def test_the_old_version_that_looked_before_does_not_drive_it_after(
 
     effects.broken = set()
     with pytest.raises(WorkflowVersionMismatch, match=r"bound to flow@2\.0\.0"):
-        old.run("r", store=nt.open(Interrupted(broken.data), clock=broken.clock))
+        old.run("r", store=nt.Ledger(Interrupted(broken.data), clock=broken.clock))
     assert effects.done == ["pay 1"]
     assert run(broken, new).status == "completed"
     assert effects.done == ["pay 1", "tell 2"]
@@ -306,7 +313,7 @@ def test_killed_at_any_commit_it_is_the_old_run_or_the_new_one() -> None:
         with host.process(dies_at=point) as ledger:
             app = nt.App(graphs=[new], store=ledger, admins=["ann"])
             order: dict[str, Any] = {"mapping": {"notify": "tell"}, "by": "ann", "why": "x"}
-            nt.migrate(app, "r", to=NEW, repeats=["act"], **order)
+            nt.versions.migrate(app, "r", to=NEW, repeats=["act"], **order)
         points = host.points
         if load(host).graph_id == OLD:
             assert whole(host) == before
@@ -332,11 +339,11 @@ def test_a_commit_that_may_be_durable_is_not_taken_back(
             if commit.audit:
                 raise CommitUnknown("the disk did not answer")
 
-    ledger = nt.open(Unsure(broken.data), clock=broken.clock)
+    ledger = nt.Ledger(Unsure(broken.data), clock=broken.clock)
     app = nt.App(graphs=[new], store=ledger, admins=["ann"])
     with pytest.raises(CommitUnknown):
         order: dict[str, Any] = {"mapping": {"notify": "tell"}, "by": "ann", "why": "x"}
-        nt.migrate(app, "r", to=NEW, repeats=["act"], **order)
+        nt.versions.migrate(app, "r", to=NEW, repeats=["act"], **order)
     assert load(broken).graph_id == NEW
     assert load(broken).status is RunStatus.RUNNING
     assert run(broken, new).status == "completed"
@@ -358,8 +365,8 @@ def test_of_many_who_migrate_one_run_at_once_one_does(tmp_path: Path, effects: E
     def go_over() -> str:
         start.wait()
         try:
-            return nt.migrate(app, "r", to=NEW, **order).outcome
-        except (RunBusy, nt.MigrationRefused) as refused:
+            return nt.versions.migrate(app, "r", to=NEW, **order).outcome
+        except (RunBusy, nt.errors.MigrationRefused) as refused:
             return type(refused).__name__
 
     def resume(graph: nt.Graph[Any]) -> str:
@@ -378,9 +385,9 @@ def test_of_many_who_migrate_one_run_at_once_one_does(tmp_path: Path, effects: E
     assert told.count("migrated") <= 1
     if "migrated" not in told:
         # Somebody else drove the run all the time; now nobody does.
-        nt.migrate(app, "r", to=NEW, **order)
+        nt.versions.migrate(app, "r", to=NEW, **order)
     assert new.run("r", store=store).status == "completed"
-    with nt.open(store) as ledger:
+    with nt.Ledger(store) as ledger:
         entries = [entry for entry in ledger.store.audit("r") if entry.action == "migrate"]
     assert len(entries) == 1
     assert effects.done == ["pay 1", "tell 2"]
@@ -430,12 +437,14 @@ def test_every_open_run_of_a_version_goes_over_and_a_refused_one_stops_nobody(
     crash(host, old, {}, run_id="b")
     effects.broken = set()
 
-    def go_over(**more: Any) -> list[nt.Migration]:
+    def go_over(**more: Any) -> list[nt.versions.Migration]:
         with host.process() as ledger:
             app = nt.App(graphs=[new, old], store=ledger, admins=["ann"])
             given: dict[str, Any] = {"mapping": {"notify": "tell"}, "by": "ann", "why": "x"}
             given["repeats"] = ["act"]
-            return list(nt.migrate_all(app, to=NEW, **{"from_graph": OLD, **given, **more}))
+            return list(
+                nt.versions.migrate_all(app, to=NEW, **{"from_graph": OLD, **given, **more})
+            )
 
     told = go_over()
     assert [(one.run_id, one.outcome) for one in told] == [
@@ -445,7 +454,7 @@ def test_every_open_run_of_a_version_goes_over_and_a_refused_one_stops_nobody(
     ]
     assert isinstance(told[2].error, UnmappedNode)
     assert told[2].old == OLD
-    with pytest.raises(nt.UsageError, match="'flow' is not a version"):
+    with pytest.raises(nt.errors.UsageError, match="'flow' is not a version"):
         go_over(from_graph="flow")
     (left,) = go_over(mapping={"pay": "pay"})
     assert (left.run_id, left.outcome) == ("b", "migrated")

@@ -26,7 +26,7 @@ def refused(host: Host, new: nt.Graph[Any], because: str, **more: Any) -> None:
     """Migrating is refused for this reason, and leaves no trace."""
     before = whole(host)
     for dry_run in (True, False):
-        with pytest.raises(nt.MigrationRefused, match=because):
+        with pytest.raises(nt.errors.MigrationRefused, match=because):
             migrate(host, new, LATER, dry_run=dry_run, **more)
     assert whole(host) == before
 
@@ -67,12 +67,12 @@ def test_effects_that_failed_or_were_only_looked_up_do_not_stand_in_the_way(
 ) -> None:
     @nt.tool("unsafe_on_replay")
     def refuse() -> None:
-        raise nt.Poison("no such account")
+        raise nt.Permanent("no such account")
 
     def body() -> None:
         effects.look("around")
         nt.uuid()
-        with pytest.raises(nt.Poison):
+        with pytest.raises(nt.Permanent):
             refuse()
 
     broken_after(host, effects, body)
@@ -151,7 +151,7 @@ def test_a_deadline_is_a_timer_as_well(host: Host, new: nt.Graph[Any]) -> None:
     run(host, of_bodies("1.0.0", work=lambda state: nt.receive("paid", within="2d")))
     refused(host, new, "the deadline of step 'work', due 2023-11-16 22:13:20 UTC, starts again")
     host.clock.advance(2 * 86_400)
-    with pytest.raises(nt.EventTimeout):
+    with pytest.raises(nt.errors.EventTimeout):
         run(host, of_bodies("1.0.0", work=lambda state: nt.receive("paid", within="2d")))
     refused(host, new, "waits again for an event that came too late")
 
@@ -205,7 +205,7 @@ def test_a_decision_that_comes_at_this_very_moment_is_seen(host: Host, effects: 
         return state
 
     new = of_bodies("2.0.0", later=lambda state: None)
-    with pytest.raises(nt.MigrationRefused, match="ann has decided 'answer'"):
+    with pytest.raises(nt.errors.MigrationRefused, match="ann has decided 'answer'"):
         migrate(host, new, LATER, restart_steps=True, upgrade=upgrade)
     assert run(host, old).state == {"size": "8"}
 
@@ -219,7 +219,7 @@ def test_answers_and_rejections_are_asked_for_again_only_if_somebody_says_so(
 
     def work(state: Any) -> None:
         nt.ask("Which size?")
-        with pytest.raises(nt.Rejected):
+        with pytest.raises(nt.errors.RejectedByReviewer):
             wire(5)
         effects.visit("work")
 
@@ -247,7 +247,7 @@ def test_a_run_that_nothing_could_take_is_told_of_no_more(
     host: Host, effects: Effects, new: nt.Graph[Any]
 ) -> None:
     broken_after(host, effects, lambda: None)
-    with host.process() as ledger, pytest.raises(nt.WorkflowVersionMismatch):
+    with host.process() as ledger, pytest.raises(nt.errors.WorkflowVersionMismatch):
         nt.App(graphs=[new], store=ledger).run("flow", "r")
     assert len(host.open_reviews) == 1
     migrate(host, new, LATER)
@@ -298,7 +298,7 @@ def test_a_child_that_failed_in_a_step_that_is_not_over(
 ) -> None:
     effects.broken = {"child"}
     child = child_of(effects)
-    with pytest.raises(nt.ChildFailed):
+    with pytest.raises(nt.errors.ChildFailed):
         run(host, of_bodies("1.0.0", work=lambda state: {"child": nt.spawn(child).state}))
     refused(host, new, r"has spawned run 'r\.\w+' \(failed\)")
 
@@ -313,7 +313,7 @@ def test_children_of_steps_that_are_over_keep_their_own_version(
 
     def first(state: Any) -> None:
         nt.spawn(child)
-        with pytest.raises(nt.ChildFailed):
+        with pytest.raises(nt.errors.ChildFailed):
             nt.spawn(bad)
 
     def work(state: Any) -> None:
@@ -373,7 +373,7 @@ def test_a_map_back_to_a_node_that_has_paid_is_refused_also_in_a_dry_run(host: H
     shop.paid(host)
     new, before = of_bodies("2.0.0", pay=shop.pay, tell=shop.notify), whole(host)
     for dry_run in (True, False):
-        with pytest.raises(nt.MigrationRefused) as refused:
+        with pytest.raises(nt.errors.MigrationRefused) as refused:
             migrate(host, new, {"notify": "pay"}, dry_run=dry_run, repeats=())
         assert "shop_pay(order=7) in step 'pay'" in str(refused.value)
         assert "--repeats shop_pay" in str(refused.value)
@@ -387,7 +387,7 @@ def test_a_node_of_another_name_that_names_the_same_tool_is_refused(host: Host) 
     shop = Shop()
     shop.paid(host)
     new = of_bodies("2.0.0", charge=shop.pay, tell=shop.notify)
-    with pytest.raises(nt.MigrationRefused, match=r"node 'charge' of .* may repeat"):
+    with pytest.raises(nt.errors.MigrationRefused, match=r"node 'charge' of .* may repeat"):
         migrate(host, new, {"notify": "charge"}, repeats=())
     assert migrate(host, new, {"notify": "tell"}, repeats=()).outcome == "migrated"
     assert run(host, new).status == "completed"
@@ -403,7 +403,7 @@ def test_a_node_whose_tools_its_code_does_not_name_is_known_by_what_it_did(host:
 
     crash(host, of_bodies("1.0.0", pay=pay, notify=shop.notify))
     new = of_bodies("2.0.0", pay=pay, tell=shop.notify)
-    with pytest.raises(nt.MigrationRefused, match="--repeats shop_pay"):
+    with pytest.raises(nt.errors.MigrationRefused, match="--repeats shop_pay"):
         migrate(host, new, {"notify": "pay"}, repeats=())
 
 
@@ -452,5 +452,5 @@ def test_repeats_is_a_list_of_names(host: Host) -> None:
     shop = Shop()
     shop.paid(host)
     new = of_bodies("2.0.0", pay=shop.pay, tell=shop.notify)
-    with pytest.raises(nt.UsageError, match="not a list of tools"):
+    with pytest.raises(nt.errors.UsageError, match="not a list of tools"):
         migrate(host, new, {"notify": "tell"}, repeats="shop_pay")

@@ -31,7 +31,7 @@ def after(state: Any, body: Any = lambda state: None) -> nt.Graph[Any]:
 
 def refused(host: Host, new: nt.Graph[Any], because: str, **more: Any) -> None:
     before = whole(host)
-    with pytest.raises(nt.MigrationRefused, match=because):
+    with pytest.raises(nt.errors.MigrationRefused, match=because):
         migrate(host, new, STAY, **more)
     assert whole(host) == before
 
@@ -168,7 +168,7 @@ def turning(effects: Effects, version: str, name: str, most: int = 1000) -> nt.G
         count = len(state.get("made", ())) + 1
         effects.visit(f"{version[0]} {count}")
         made = effects.act(f"{version[0]} {count}")
-        return nt.go("again" if count < 4 else "done", {"made": [made]})
+        return nt.goto("again" if count < 4 else "done", {"made": [made]})
 
     return flow
 
@@ -189,11 +189,13 @@ def test_a_loop_gets_no_more_turns_by_being_migrated(host: Host, effects: Effect
     effects.broken = {"1 3"}
     crash(host, turning(effects, "1.0.0", "turn"), {})
     tight = turning(effects, "2.0.0", "cycle", most=2)
-    with pytest.raises(nt.MigrationRefused, match=r"may be visited 2 times.*would be visit 3"):
+    with pytest.raises(
+        nt.errors.MigrationRefused, match=r"may be visited 2 times.*would be visit 3"
+    ):
         migrate(host, tight, {"turn": "cycle"})
     bound = turning(effects, "2.0.0", "cycle", most=3)
     migrate(host, bound, {"turn": "cycle"})
-    with pytest.raises(nt.InvalidGraph, match="was visited 3 times"):
+    with pytest.raises(nt.errors.InvalidGraph, match="was visited 3 times"):
         run(host, bound)
 
 
@@ -251,7 +253,7 @@ def test_steps_of_phases_are_mapped_by_their_whole_name(host: Host, effects: Eff
     old = nt.phases("flow", version="1.0.0", phases={"bug": [look, fix]})
     crash(host, old)
     new = nt.phases("flow", version="2.0.0", phases={"find": [look], "mend": [fix]})
-    with pytest.raises(nt.UnmappedNode, match="is at 'bug/fix'"):
+    with pytest.raises(nt.errors.UnmappedNode, match="is at 'bug/fix'"):
         migrate(host, new, {"fix": "mend/fix"})
     migrate(host, new, {"bug/fix": "mend/fix"})
     effects.broken = set()
@@ -291,7 +293,7 @@ def test_branches_go_on_as_branches_and_keep_what_they_have(host: Host, effects:
     crash(host, fanned(effects, "1.0.0"), {})
     effects.broken = set()
     new = fanned(effects, "2.0.0", ("west", "east"), "gather", start="split")
-    with pytest.raises(nt.UnmappedNode) as caught:
+    with pytest.raises(nt.errors.UnmappedNode) as caught:
         migrate(host, new, {"right": "east"})
     assert caught.value.nodes == ("meet",)
     migrate(host, new, {"right": "east", "meet": "gather"})
@@ -314,7 +316,7 @@ def test_branches_that_have_no_place_in_the_new_version_are_refused(
 ) -> None:
     effects.broken = {"right"}
     crash(host, fanned(effects, "1.0.0"), {})
-    with pytest.raises(nt.MigrationRefused, match="2 branches are under way"):
+    with pytest.raises(nt.errors.MigrationRefused, match="2 branches are under way"):
         migrate(host, fanned(effects, "2.0.0", heads), mapping)
     assert effects.done == ["left 1"]
 
@@ -323,9 +325,11 @@ def test_what_branches_have_changed_must_mean_the_same(host: Host, effects: Effe
     effects.broken = {"right"}
     crash(host, fanned(effects, "1.0.0"), {})
     stays = {"right": "right", "meet": "meet"}
-    with pytest.raises(nt.MigrationRefused, match="changed 'log', to which only one of the two"):
+    with pytest.raises(
+        nt.errors.MigrationRefused, match="changed 'log', to which only one of the two"
+    ):
         migrate(host, fanned(effects, "2.0.0", append=()), stays)
-    with pytest.raises(nt.MigrationRefused, match="upgrade would not see"):
+    with pytest.raises(nt.errors.MigrationRefused, match="upgrade would not see"):
         migrate(host, fanned(effects, "2.0.0"), stays, upgrade=lambda state: state)
 
 
@@ -334,7 +338,7 @@ def test_a_run_does_not_go_on_in_the_middle_of_branches_that_it_never_started(
 ) -> None:
     begun(host, effects, dict, {})
     new = fanned(effects, "2.0.0")
-    with pytest.raises(nt.MigrationRefused, match="map to the node that starts them"):
+    with pytest.raises(nt.errors.MigrationRefused, match="map to the node that starts them"):
         migrate(host, new, {"work": "left"})
     migrate(host, new, {"work": "start"})
     assert run(host, new).status == "completed"

@@ -75,9 +75,9 @@ def test_each_way_that_the_error_names_works(store: str) -> None:
         plain_mail("ann")
     assert SENT == ["ann", "ann"]
     begin(store, "1.2.0", "unwanted")
-    with nt.open(store) as ledger:
+    with nt.Ledger(store) as ledger:
         nt.App(graphs=[], store=ledger).cancel("unwanted", by="ann", why="no longer wanted")
-    with pytest.raises(nt.RunAborted):
+    with pytest.raises(nt.errors.RunAborted):
         nt.run("unwanted", store=store, version="1.2.0").__enter__()
 
 
@@ -114,7 +114,7 @@ def test_async_blocks_and_ledgers_take_it_as_well() -> None:
         async with ledger.run("r", version=version):
             plain_mail("ann")
 
-    with nt.open(":memory:") as ledger:
+    with nt.Ledger(":memory:") as ledger:
         asyncio.run(opened(ledger, "1.0.0"))
         asyncio.run(opened(ledger, "1.0.1"))
         with pytest.raises(WorkflowVersionMismatch):

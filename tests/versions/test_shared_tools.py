@@ -186,7 +186,7 @@ def test_a_run_of_the_old_version_can_be_migrated_although_its_code_is_refused(
 ) -> None:
     """Between two steps: a step that has refunded is not begun again by a migration."""
     sends = "mail(to: str) -> str:\n"
-    place.deploy(FIRST.replace(sends, f"{sends}    raise nt.Poison('no such address')\n"))
+    place.deploy(FIRST.replace(sends, f"{sends}    raise nt.Permanent('no such address')\n"))
     failed = place.python(RESUME)
     assert "no such address" in failed.stderr
     place.deploy(MAJOR)

@@ -45,5 +45,5 @@ def many_runs(ledger: Ledger, *, completed: int, in_doubt: int) -> None:
         with ledger.run(f"done-{number}"):
             pass
     for number in range(in_doubt):
-        with contextlib.suppress(nt.ReplayUnsafeError), ledger.run(f"open-{number}"):
+        with contextlib.suppress(nt.errors.ReplayUnsafeError), ledger.run(f"open-{number}"):
             post(number)

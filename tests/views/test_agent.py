@@ -11,7 +11,7 @@ from nottwice.views.shape import meanings, to_plain
 
 
 def test_a_view_of_an_agent_holds_what_is_documented(tmp_path: Path) -> None:
-    with nt.open(tmp_path / "agent.db") as ledger:
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
         plain = first_state({"goal": "g", "done_when": ["paid"]})
         document = to_plain(agent_view(ledger.store, "r", plain))
     assert list(document) == list(meanings(AgentView))
@@ -19,7 +19,7 @@ def test_a_view_of_an_agent_holds_what_is_documented(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_graph_is_not_a_run_of_an_agent(tmp_path: Path) -> None:
-    with nt.open(tmp_path / "agent.db") as ledger:
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
         with ledger.run("r"):
             pass
         run = ledger.store.load_run("r")

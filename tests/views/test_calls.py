@@ -14,7 +14,7 @@ from tests.cli.workplace import Workplace
 
 
 def calls_of(store: str | Path, run_id: str) -> dict[str, CallView]:
-    with nt.open(store, create=False) as ledger:
+    with nt.Ledger(store, create=False) as ledger:
         return {call.tool: call for call in look_into(ledger, run_id, limit=None).calls}
 
 
@@ -61,7 +61,7 @@ def test_a_call_in_a_live_process_is_alive(tmp_path: Path) -> None:
 
     @nt.tool("unsafe_on_replay", name="views_looking")
     def looking() -> None:
-        with nt.open(store, create=False) as ledger:
+        with nt.Ledger(store, create=False) as ledger:
             (call,) = look_into(ledger, "r").calls
             seen.append(call.last.is_alive)
 
@@ -72,6 +72,6 @@ def test_a_call_in_a_live_process_is_alive(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [None, 1])
 def test_evidence_comes_with_its_call(limit: int | None, killed: Workplace) -> None:
-    with nt.open(killed.store, create=False) as ledger:
+    with nt.Ledger(killed.store, create=False) as ledger:
         call = look_into(ledger, "ticket-8", limit=limit).calls[-1]
     assert {"ownership", "verify"} <= {item.source for item in call.evidence}

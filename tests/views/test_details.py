@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from nottwice.guard.ledger import Ledger, open_ledger
+from nottwice.guard.ledger import Ledger
 from nottwice.views.details import look_into
 from tests.cli.workplace import Workplace
 
 
 @pytest.fixture
 def ledger(killed: Workplace) -> Iterator[Ledger]:
-    with open_ledger(killed.store, create=False) as opened:
+    with Ledger(killed.store, create=False) as opened:
         yield opened
 
 
@@ -51,9 +51,9 @@ def test_a_call_in_doubt_is_kept_however_early_it_was(tmp_path: Path) -> None:
     def look(number: int) -> int:
         return number
 
-    with nt.open(tmp_path / "agent.db") as ledger:
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
         with ledger.run("early"):
-            with pytest.raises(nt.ReplayUnsafeError):
+            with pytest.raises(nt.errors.ReplayUnsafeError):
                 doubtful()
             for number in range(5):
                 look(number)

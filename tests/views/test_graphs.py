@@ -14,7 +14,7 @@ from tests.cli.workplace import Workplace
 
 @pytest.fixture
 def ledger(graph_runs: Workplace) -> Iterator[nt.Ledger]:
-    with nt.open(graph_runs.store, create=False) as opened:
+    with nt.Ledger(graph_runs.store, create=False) as opened:
         yield opened
 
 

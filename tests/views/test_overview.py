@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 import nottwice as nt
-from nottwice.guard.ledger import Ledger, open_ledger
+from nottwice.guard.ledger import Ledger
 from nottwice.store.interface import Store
 from nottwice.views.overview import MOST_LOADED, look_over
 from tests.cli.workplace import Workplace
@@ -18,7 +18,7 @@ from tests.views.loads import Loads, many_runs
 
 @pytest.fixture
 def ledger(killed: Workplace) -> Iterator[Ledger]:
-    with open_ledger(killed.store, create=False) as opened:
+    with Ledger(killed.store, create=False) as opened:
         yield opened
 
 
@@ -43,7 +43,7 @@ def test_the_overview_counts_runs_reviews_and_doubts(ledger: Ledger) -> None:
 
 def test_runs_that_are_over_or_wait_are_counted_and_not_loaded(tmp_path: Path) -> None:
     """P171."""
-    with nt.open(tmp_path / "agent.db") as ledger:
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
         many_runs(ledger, completed=60, in_doubt=MOST_LOADED + 3)
         loads = Loads(ledger.store)
         overview = look_over(Ledger(cast(Store, loads), clock=ledger.clock))

@@ -30,22 +30,22 @@ def refund(order_id: int) -> str:
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("NOTTWICE_KEY", bytes(range(32)).hex())
     path = tmp_path / "agent.db"
-    with pytest.raises(nt.ReplayUnsafeError), nt.run("ticket-7", store=path):
+    with pytest.raises(nt.errors.ReplayUnsafeError), nt.run("ticket-7", store=path):
         pay(4000, "4111 1111 1111 1111")
-    with pytest.raises(nt.ApprovalNeeded), nt.run("ticket-8", store=path):
+    with pytest.raises(nt.errors.ApprovalNeeded), nt.run("ticket-8", store=path):
         refund(order_id=8)
     return path
 
 
 def inbox(store: Path) -> dict[str, str]:
     """The open reviews of a ledger, by run: what the first screen of a page shows."""
-    with nt.open(store, create=False) as ledger:
+    with nt.Ledger(store, create=False) as ledger:
         return {one.run_id: one.review_id for one in list_reviews(ledger).reviews if one.is_open}
 
 
 def case(store: Path, review_id: str) -> CaseView:
     """One review with its call: what the second screen shows."""
-    with nt.open(store, create=False) as ledger:
+    with nt.Ledger(store, create=False) as ledger:
         return look_at(ledger, review_id)
 
 
@@ -90,7 +90,7 @@ def test_a_decision_about_a_review_that_changed_since_it_was_shown_is_refused(st
     decide(store, shown, "abort")
     with nt.Reviews(store) as reviews:
         reviews.undo(shown.review.review_id, by="bob", why="too early")
-    with pytest.raises(nt.DecisionConflict):
+    with pytest.raises(nt.errors.DecisionConflict):
         decide(store, shown, "abort")
 
 
@@ -107,7 +107,7 @@ def test_a_case_that_is_decided_can_only_be_undone_and_one_that_is_used_not_at_a
 
 def test_arguments_are_listed_and_a_secret_among_them_is_a_fingerprint(store: Path) -> None:
     """P223."""
-    with nt.open(store, create=False) as ledger:
+    with nt.Ledger(store, create=False) as ledger:
         documents = {one["run_id"]: one for one in to_plain(list_reviews(ledger))["reviews"]}
     arguments = documents["ticket-7"]["arguments"]
     assert arguments["cents"] == 4000
@@ -122,7 +122,7 @@ def test_reviews_that_are_over_are_listed_on_demand(store: Path) -> None:
     decide(store, case(store, review_id), "approve")
     with nt.run("ticket-8", store=store):
         refund(order_id=8)
-    with nt.open(store, create=False) as ledger:
+    with nt.Ledger(store, create=False) as ledger:
         assert len(list_reviews(ledger).reviews) == 1
         assert len(list_reviews(ledger, over=True).reviews) == 2
         assert list_reviews(ledger, run_id="ticket-8").reviews == ()

@@ -11,7 +11,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import UsageError
-from nottwice.guard.ledger import Ledger, open_ledger
+from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep import on_record
 from nottwice.model.run import Life
 from nottwice.store.interface import Store
@@ -22,7 +22,7 @@ from tests.views.loads import Loads, many_runs
 
 @pytest.fixture
 def ledger(killed: Workplace) -> Iterator[Ledger]:
-    with open_ledger(killed.store, create=False) as opened:
+    with Ledger(killed.store, create=False) as opened:
         yield opened
 
 
@@ -38,7 +38,7 @@ def test_a_run_whose_process_was_killed_is_interrupted(ledger: Ledger) -> None:
 
 
 def test_a_run_of_a_live_process_is_running(tmp_path: Path) -> None:
-    with nt.open(tmp_path / "live.db") as ledger, ledger.run("here"):
+    with nt.Ledger(tmp_path / "live.db") as ledger, ledger.run("here"):
         (view,) = list_runs(ledger, prefix="", states=())
         assert (view.state, view.holder_life) == ("running", Life.ALIVE)
 
@@ -63,7 +63,7 @@ def test_a_run_is_found_by_a_beginning_that_fits_only_one(ledger: Ledger) -> Non
 
 
 def test_an_exact_id_wins_over_longer_ones(tmp_path: Path) -> None:
-    with nt.open(tmp_path / "a.db") as ledger:
+    with nt.Ledger(tmp_path / "a.db") as ledger:
         for run_id in ("a", "ab"):
             with ledger.run(run_id):
                 pass
@@ -86,7 +86,7 @@ def test_a_list_loads_the_runs_that_it_shows(
 ) -> None:
     """P171."""
     monkeypatch.setattr(on_record, "PAGE", 5)
-    with nt.open(tmp_path / "agent.db") as ledger:
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
         many_runs(ledger, completed=30, in_doubt=2)
         loads = Loads(ledger.store)
         asked = Ledger(cast(Store, loads), clock=ledger.clock)

@@ -6,7 +6,7 @@ import enum
 from typing import Annotated, Any
 
 from nottwice.model.records import frozen_record
-from nottwice.views.shape import Moment, meanings, moment, to_plain
+from nottwice.views.shape import Timestamp, meanings, moment, to_plain
 
 
 class Colour(enum.Enum):
@@ -22,7 +22,7 @@ class Part:
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Whole:
     from_: Annotated[int, "where it begins"]
-    at: Annotated[Moment | None, "when"]
+    at: Annotated[Timestamp | None, "when"]
     colour: Annotated[Colour, "which"]
     parts: Annotated[tuple[Part, ...], "what it is made of"]
     data: Annotated[Any, "plain data of the user"]
@@ -35,7 +35,7 @@ class Larger(Whole):
 
 WHOLE = Larger(
     from_=1,
-    at=Moment(0.5),
+    at=Timestamp(0.5),
     colour=Colour.RED,
     parts=(Part(name="a", hidden=7),),
     data={"float": 0.5, "list": [None, True]},

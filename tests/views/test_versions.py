@@ -10,7 +10,7 @@ from tests.cli.workplace import Workplace
 def test_each_version_shows_its_open_runs_and_whether_its_code_is_needed(
     graph_runs: Workplace,
 ) -> None:
-    with nt.open(graph_runs.store, create=False) as ledger:
+    with nt.Ledger(graph_runs.store, create=False) as ledger:
         unknown = list_versions(ledger, graph="order")
         known = list_versions(ledger, graph="order", deployed=[])
     (row,) = unknown.versions

@@ -31,7 +31,7 @@ def one_node(function: Callable[[Any], Any], name: str = "flow", **options: Any)
     return flow
 
 
-def work(host: Host, *graphs: nt.Graph[Any], **options: Any) -> nt.Tally:
+def work(host: Host, *graphs: nt.Graph[Any], **options: Any) -> nt.types.WorkerStats:
     """A worker in a process of its own, until nothing can go on."""
     with host.process() as ledger:
         return nt.Worker(nt.App(graphs=graphs, store=ledger), **options).run(until_idle=True)
@@ -60,7 +60,7 @@ def test_it_advances_every_run_that_was_enqueued_once(host: Host, effects: Effec
     assert (tally.taken, tally.completed, tally.at_work) == (40, 40, ())
     assert sorted(effects.done) == sorted(names)
     assert {status(host, name) for name in names} == {RunStatus.COMPLETED}
-    assert work(host, flow) == nt.Tally()
+    assert work(host, flow) == nt.types.WorkerStats()
 
 
 def test_it_advances_a_run_whose_timer_is_due_and_not_before(host: Host) -> None:
@@ -285,7 +285,7 @@ def test_a_run_whose_end_the_database_has_forgotten_is_ended_by_the_living_worke
                 held.append(host.data.runs["r"])
             super().commit(commit)
 
-    ledger = nt.open(Remembers(host.data, now=host.clock.now()), clock=host.clock)
+    ledger = nt.Ledger(Remembers(host.data, now=host.clock.now()), clock=host.clock)
     worker = nt.Worker(nt.App(graphs=[flow], store=ledger))
     shift = module._Shift(worker, ledger, None)
     while not held or status(host) is not RunStatus.COMPLETED:
@@ -430,7 +430,7 @@ def test_arun_uses_the_event_loop_that_it_is_awaited_in(host: Host) -> None:
 
     enqueue(host, flow, "r")
 
-    async def main() -> tuple[nt.Tally, Any]:
+    async def main() -> tuple[nt.types.WorkerStats, Any]:
         with host.process() as ledger:
             worker = nt.Worker(nt.App(graphs=[flow], store=ledger))
             return await worker.arun(until_idle=True), asyncio.get_running_loop()
@@ -448,7 +448,7 @@ class Halfway:
     def __init__(self, host: Host, flow: nt.Graph[Any], **options: Any) -> None:
         self.inside, self.go_on = threading.Event(), threading.Event()
         self._flow, self._options = flow, options
-        self._tallies: list[nt.Tally] = []
+        self._tallies: list[nt.types.WorkerStats] = []
         self._host, self._process = host, host.process()
 
     def node(self, state: Any) -> None:
@@ -472,7 +472,7 @@ class Halfway:
             self._thread.join(0.001)
         worker.stop()
 
-    def end(self, *, seconds: float = 0.0) -> nt.Tally:
+    def end(self, *, seconds: float = 0.0) -> nt.types.WorkerStats:
         while self._thread.is_alive():
             self._thread.join(0.01)
             self._host.clock.advance(seconds)
@@ -689,18 +689,18 @@ def test_a_decision_about_such_a_run_is_carried_out(host: Host) -> None:
 
 @pytest.mark.parametrize("concurrency", [0, -1, True, 1.5, "8", 10**6])
 def test_a_concurrency_that_makes_no_sense_is_refused(concurrency: Any) -> None:
-    with pytest.raises(nt.UsageError, match="Nothing was started"):
+    with pytest.raises(nt.errors.UsageError, match="Nothing was started"):
         nt.Worker(nt.App(graphs=[]), concurrency=concurrency)
 
 
 def test_what_is_no_app_is_refused() -> None:
-    with pytest.raises(nt.UsageError, match=r"needs an nt\.App"):
+    with pytest.raises(nt.errors.UsageError, match=r"needs an nt\.App"):
         nt.Worker(one_node(lambda state: None))  # type: ignore[arg-type]
 
 
 def test_durations_are_read_before_anything_starts() -> None:
     for name in ("drain", "undeployable_after"):
-        with pytest.raises(nt.InvalidTool):
+        with pytest.raises(nt.errors.InvalidTool):
             nt.Worker(nt.App(graphs=[]), **{name: "soon"})  # type: ignore[arg-type]
 
 
@@ -709,7 +709,7 @@ def test_versions_that_say_too_little_are_refused_before_anything_is_taken(host:
     new = graph(version="1.0.1")
     new.node(name="another")(lambda state: None)
     enqueue(host, old, "r")
-    with pytest.raises(nt.GraphChangedInPlace):
+    with pytest.raises(nt.errors.GraphChangedInPlace):
         work(host, old, new)
     assert host.data.runs["r"].is_queued
 
@@ -718,7 +718,7 @@ def test_a_graph_that_was_edited_in_place_is_refused_before_anything_is_taken(ho
     enqueue(host, one_node(lambda state: None), "r")
     edited = graph()
     edited.node(name="another")(lambda state: None)
-    with pytest.raises(nt.GraphChangedInPlace):
+    with pytest.raises(nt.errors.GraphChangedInPlace):
         work(host, edited)
     assert host.data.runs["r"].is_queued
 

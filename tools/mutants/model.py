@@ -213,14 +213,14 @@ MODEL: tuple[Mutant, ...] = (
         old=(
             "    if issubclass(kind, Ambiguous):\n"
             "        return FailureClass.AMBIGUOUS\n"
-            "    if issubclass(kind, Poison):\n"
+            "    if issubclass(kind, Permanent):\n"
             "        return FailureClass.POISON\n"
             "    return FailureClass.RETRYABLE if issubclass(kind, Retryable) else None\n"
         ),
         new=(
             "    if issubclass(kind, Retryable):\n"
             "        return FailureClass.RETRYABLE\n"
-            "    if issubclass(kind, Poison):\n"
+            "    if issubclass(kind, Permanent):\n"
             "        return FailureClass.POISON\n"
             "    return FailureClass.AMBIGUOUS if issubclass(kind, Ambiguous) else None\n"
         ),

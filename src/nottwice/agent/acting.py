@@ -33,7 +33,7 @@ from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, current_scope
 from nottwice.engine.stepping import steps
 from nottwice.engine.waits import stops
-from nottwice.errors import Denied, Rejected, Retryable, ToolFailure
+from nottwice.errors import DeniedByPolicy, RejectedByReviewer, Retryable, ToolFailure
 from nottwice.graphs.children import child_identity, may_be_resumed, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
@@ -479,7 +479,7 @@ def _asked(state: RunState, one: Act, outcome: Invoked) -> dict[str, Any]:
         how = "unavailable"
     elif outcome.error is not None:
         tried = isinstance(outcome.error, ToolFailure)
-        allowed = not isinstance(outcome.error, Denied | Rejected)
+        allowed = not isinstance(outcome.error, DeniedByPolicy | RejectedByReviewer)
         how = "failed" if tried and allowed else "refused"
     elif isinstance(outcome.value, Outcome) and outcome.value.status != "completed":
         how = "unavailable" if may_be_resumed(outcome.value.failure) else "failed"

@@ -26,7 +26,7 @@ from nottwice.errors import (
     Ambiguous,
     ContextTooLong,
     FileChanged,
-    Refused,
+    ModelRefused,
     Retryable,
     ToolFailure,
 )
@@ -186,13 +186,13 @@ def _model_request(asking: ModelAsking) -> Request:
     def complete(request: ModelRequest) -> dict[str, Any]:
         try:
             return kept(asked(request))  # type: ignore[arg-type]
-        except Refused as error:
+        except ModelRefused as error:
             return _refusal(provider.model, error)
 
     async def acomplete(request: ModelRequest) -> dict[str, Any]:
         try:
             return kept(await asked(request))  # type: ignore[misc]
-        except Refused as error:
+        except ModelRefused as error:
             return _refusal(provider.model, error)
 
     tool = dataclasses.replace(
@@ -209,7 +209,7 @@ def _model_request(asking: ModelAsking) -> Request:
     return dataclasses.replace(request, identity=identity, retry=True)
 
 
-def _refusal(model: str, error: Refused) -> dict[str, Any]:
+def _refusal(model: str, error: ModelRefused) -> dict[str, Any]:
     """What a provider that does not answer this conversation says: a reply that took nothing."""
     reply = ModelReply(
         message=Message(Role.ASSISTANT, ()),

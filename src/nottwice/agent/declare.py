@@ -189,9 +189,9 @@ class Agent(Graph[RunState]):
         """Work on a task: start it, resume it, or tell how it ended; there is no difference.
 
         ``goal``: what is to be done; like ``message``, a text, or a list of texts and files,
-        ``["What is this?", nt.File("scan.png")]``. ``done_when``: what must be true then, in words
-        or as a function of the state; one that is not known to be true sends the model back to
-        work. Say it with the goal; a process that resumes the run may pass its functions again.
+        ``["What is this?", nt.agent.File("scan.png")]``. ``done_when``: what must be true then, in
+        words or as a function of the state; one that is not known to be true sends the model back
+        to work. Say it with the goal; a process that resumes the run may pass its functions again.
         ``plan``: steps to begin with. ``message``: say something to the run, which continues even
         if it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
         run is finished or waits; ``store`` and ``wait`` as for graphs. ``input`` is all of it as

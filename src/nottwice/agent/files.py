@@ -171,20 +171,23 @@ def _check_kind(where: str, kind: str) -> None:
     is_text = kind.startswith("text/") or kind in _TEXTS
     if "://" in where and not where.startswith(_URL):
         raise UsageError(
-            f"nt.File({where!r}) is neither a path nor a web address. Nothing was sent. Give a "
+            f"nt.agent.File({where!r}) is neither a path nor a web address. Nothing was sent. Give "
+            "a "
             "path, or an address that begins with https://."
         )
     if kind in (*IMAGES, PDF) or (is_text and not where.startswith(_URL)):
         return
     if is_text:
         raise UsageError(
-            f"nt.File({where!r}) is text behind an address, which models cannot load. Nothing was "
+            f"nt.agent.File({where!r}) is text behind an address, which models cannot load. "
+            "Nothing was "
             "sent. Download it and give the path."
         )
     raise UsageError(
-        f"nt.File({where!r}) is {kind or 'of a kind that its name does not tell'}, and models are "
+        f"nt.agent.File({where!r}) is {kind or 'of a kind that its name does not tell'}, and "
+        "models are "
         "shown PNG, JPEG, GIF and WebP images, PDF documents and text. Nothing was sent. Convert "
-        "it, or say what it is: nt.File(..., 'image/png')."
+        "it, or say what it is: nt.agent.File(..., 'image/png')."
     )
 
 
@@ -194,11 +197,12 @@ def _read(where: str) -> bytes:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(
-            f"nt.File({where!r}) cannot be read: {error.strerror or error}. Nothing was sent."
+            f"nt.agent.File({where!r}) cannot be read: {error.strerror or error}. Nothing was sent."
         ) from None
     if len(content) > MOST_BYTES:
         raise UsageError(
-            f"nt.File({where!r}) has more than {MOST_BYTES:,} bytes, which no model API takes. "
+            f"nt.agent.File({where!r}) has more than {MOST_BYTES:,} bytes, which no model API "
+            "takes. "
             "Nothing was sent. Give a smaller one."
         )
     return content

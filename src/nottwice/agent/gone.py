@@ -20,7 +20,7 @@ from nottwice.engine.asks import Doing, Read
 from nottwice.engine.doubts import blocking
 from nottwice.engine.doubts.doubt import reviews_of
 from nottwice.engine.session import Scope, Session
-from nottwice.errors import Denied, Rejected
+from nottwice.errors import DeniedByPolicy, RejectedByReviewer
 from nottwice.model import values
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
@@ -37,7 +37,9 @@ _IN_DOUBT = (
     "it may or may not have happened, and the agent no longer has this tool: decide whether it "
     "happened, or give the agent its tool again"
 )
-_NOT_ALLOWED = tuple(f"{kind.__module__}.{kind.__qualname__}" for kind in (Denied, Rejected))
+_NOT_ALLOWED = tuple(
+    f"{kind.__module__}.{kind.__qualname__}" for kind in (DeniedByPolicy, RejectedByReviewer)
+)
 _DID_NOT_HAPPEN = "nottwice.agent.gone.DidNotHappen"
 """The type of the failure on record; no such exception is ever raised."""
 

@@ -302,7 +302,8 @@ class Beats:
         context = harness.make_context(rejected.shown(state))
         if not isinstance(context, Context):
             raise UsageError(
-                f"The context of an agent must be an nt.Context, and is {type(context).__name__}. "
+                "The context of an agent must be an nt.agent.Context, and is "
+                f"{type(context).__name__}. "
                 "No model was asked."
             )
         return ModelRequest(

@@ -155,7 +155,7 @@ def spoken(message: Any, *, word: str = "message") -> Message:
             return Message(Role.USER, blocks)
     raise UsageError(
         f"{word}={message!r} says nothing. Nothing was sent. Write some text, or a list of texts "
-        "and files: ['What is this?', nt.File('scan.png')]."
+        "and files: ['What is this?', nt.agent.File('scan.png')]."
     )
 
 

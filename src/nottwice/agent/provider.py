@@ -5,9 +5,9 @@ because the harness decides about them and counts what each may have cost. It ra
 about a failure in our own words:
 
     Retryable(retry_after=…)  the request was turned away: 429, overloaded, no connection
-    Poison                    it will be turned away again: bad request, no permission
+    Permanent                    it will be turned away again: bad request, no permission
     ContextTooLong            the conversation does not fit into the model's window
-    Refused                   the provider does not answer this conversation
+    ModelRefused              the provider does not answer this conversation
     Ambiguous                 it may have been answered, and billed: cut off, timed out, 5xx
 
 A reply that was cut short or refused by the model itself is a reply: ``stop`` says so.

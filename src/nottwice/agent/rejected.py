@@ -28,7 +28,7 @@ from nottwice.agent.messages import (
 from nottwice.agent.state import RunState
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope
-from nottwice.errors import FileChanged, Poison, ToolFailure
+from nottwice.errors import FileChanged, Permanent, ToolFailure
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import Evidence
 
@@ -51,7 +51,12 @@ def note(
     status = _STATUS.search(error.message)
     about_it = status is None or status[1] in _OF_THE_REQUEST
     names = [_name(block) for block in _shown_first(state)]
-    if not isinstance(error, Poison) or isinstance(error, FileChanged) or not names or not about_it:
+    if (
+        not isinstance(error, Permanent)
+        or isinstance(error, FileChanged)
+        or not names
+        or not about_it
+    ):
         return error
     if row is None:
         return error

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from nottwice.errors import InvalidArguments, Poison, Retryable
+from nottwice.errors import InvalidArguments, Permanent, Retryable
 from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import declare
 from nottwice.guard.request import key_per_call
@@ -152,7 +152,7 @@ def _write(root: str, note: str, text: str, *, replacing: bool) -> NoteWritten:
         with _locked(root, wait=False):
             put = _put(root, note, key, text, replacing=replacing)
     except confined_files.NotAFile as error:
-        raise Poison(f"The note was not written and is as it was: {error}.") from error
+        raise Permanent(f"The note was not written and is as it was: {error}.") from error
     return NoteWritten(note=note, output_file=note + _ENDING, characters=put.characters)
 
 
@@ -171,7 +171,7 @@ def _put(root: str, name: str, key: str, text: str, *, replacing: bool) -> _Put:
         return _Put(False, len(before.text))
     after = text if replacing or not before.text else f"{before.text.rstrip()}\n\n{text}"
     if len(after) > MOST_CHARACTERS:
-        raise Poison(
+        raise Permanent(
             f"The note {name!r} was not changed: it would have {len(after):,} characters, and "
             f"{MOST_CHARACTERS:,} is the limit. Begin another one, or write it shorter."
         )

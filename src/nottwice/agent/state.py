@@ -352,7 +352,7 @@ def _files(given: Any) -> list[dict[str, Any]]:
         read = [one if isinstance(one, File) else block_from_plain(one) for one in given]
         if all(isinstance(one, File) for one in read):
             return [block_to_plain(one) for one in read]
-    raise InvalidGraph(f"files={given!r} is not a list of nt.File(...). Nothing was started.")
+    raise InvalidGraph(f"files={given!r} is not a list of nt.agent.File(...). Nothing was started.")
 
 
 class AgentState(StateType):

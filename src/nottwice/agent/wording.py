@@ -15,13 +15,13 @@ from nottwice.agent.messages import ToolCall
 from nottwice.agent.state import RunState
 from nottwice.errors import (
     Ambiguous,
-    Denied,
+    DeniedByPolicy,
     InvalidArguments,
     InvalidId,
     InvalidKey,
     KeyConflict,
     NotPlainData,
-    Rejected,
+    RejectedByReviewer,
     Retryable,
     ToolFailure,
 )
@@ -130,7 +130,7 @@ def _failed(call: ToolCall, tool: Tool | None, error: ToolFailure) -> str:
         detail = f"{kind.removeprefix('builtins.')}: {detail}"
     effectful = tool is not None and tool.replay_class.effectful
     effect = f" {_NOT_CALLED}" if effectful else ""
-    if isinstance(error, Denied | Rejected):
+    if isinstance(error, DeniedByPolicy | RejectedByReviewer):
         return (
             f"{call.name} was not allowed: {detail}.{effect} Do not look for a way around it. "
             "Continue without it, or say in your answer that it was not allowed."

@@ -39,7 +39,7 @@ from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.host import Seat
 from nottwice.engine.reading import read_in_thread
 from nottwice.engine.session import Scope, current_attempt, current_scope
-from nottwice.errors import Poison, UsageError
+from nottwice.errors import Permanent, UsageError
 from nottwice.model.tool import Tool
 from nottwice.store.soon import awaitable
 
@@ -185,7 +185,7 @@ def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Invoked:
         # An async function behind a plain wrapper: none of it has run yet, and none of it will.
         value.close()
         text = "it returned a coroutine, which was not run; declare the tool with async def"
-        return Invoked(error=Poison(text))
+        return Invoked(error=Permanent(text))
     return Invoked(value=value, invoked=True)
 
 

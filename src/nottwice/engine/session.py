@@ -21,7 +21,7 @@ from nottwice.engine.host import Host, Policy
 from nottwice.engine.pending import PendingWrites
 from nottwice.engine.stepping.drift import Drift, StepState
 from nottwice.engine.waits.stops import Stops
-from nottwice.errors import Fenced, NotInRun
+from nottwice.errors import NotInRun, OwnershipLost
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
     ROOT_NODE,
@@ -209,7 +209,7 @@ class Session:
         if self._trouble is not None:
             trouble = self._trouble
             # A disk may have room again. A run that another process took does not come back.
-            self._trouble = trouble if isinstance(trouble, Fenced) else None
+            self._trouble = trouble if isinstance(trouble, OwnershipLost) else None
             raise trouble
 
     # Commits

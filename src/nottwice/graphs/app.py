@@ -28,9 +28,9 @@ from nottwice.store.interface import Store
 class App:
     """The graphs that are deployed together, possibly several versions of one graph (V3).
 
-    ``admins`` names the people who may migrate its runs (``nt.migrate``), or is a function that
-    takes a name. Without it, migration is not possible. ``policy`` is a function, or several, that
-    sees every call before it is made and may refuse it. The policies of the ledger apply too.
+    ``admins`` names the people who may migrate its runs (``nt.versions.migrate``), or is a function
+    that takes a name. Without it, migration is not possible. ``policy`` is a function, or several,
+    that sees every call before it is made and may refuse it. The policies of the ledger apply too.
     The app's graphs refuse to run where its policy would be bypassed, so pass the app:
     ``graph.run(..., store=app)``.
     """

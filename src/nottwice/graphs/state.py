@@ -40,13 +40,13 @@ _NOTHING = FrozenList()
 
 @frozen_record(frozen=True, slots=True)
 class Go:
-    """The next node and what changes. Created by ``nt.go``."""
+    """The next node and what changes. Created by ``nt.goto``."""
 
     to: str
     update: Any = None
 
 
-def go(to: str, update: Any = None) -> Go:
+def goto(to: str, update: Any = None) -> Go:
     """Return this from a node that both chooses the next node and changes the state."""
     return Go(to, update)
 

@@ -312,22 +312,6 @@ AnyStore = str | Path | Ledger | Store | Home | None
 """Where runs are: a path or URL, a ledger, a store, an app; None: what settings say."""
 
 
-# Until the rename: old places.
-def open_ledger(
-    store: str | Path | Store | None = None,
-    *,
-    create: bool = True,
-    clock: Clock | None = None,
-    policy: Policies = None,
-    key: KeySource = None,
-) -> Ledger:
-    """The same as ``Ledger(...)``."""
-    return Ledger(store, create=create, clock=clock, policy=policy, key=key)
-
-
-# End of the old places.
-
-
 @shows_one_frame
 def run(
     run_id: str,
@@ -460,7 +444,7 @@ def _shared_store(given: str | Path | None, *, create: bool) -> Store:
     if str(path) == MEMORY:
         raise UsageError(
             "A ledger in memory is gone when its block ends, so a run cannot open one by name. "
-            "Nothing happened. Keep one: ledger = nt.open(':memory:'), then ledger.run(...)."
+            "Nothing happened. Keep one: ledger = nt.Ledger(':memory:'), then ledger.run(...)."
         )
     with _shared_guard:
         try:

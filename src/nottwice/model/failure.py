@@ -18,7 +18,7 @@ from typing import assert_never
 from nottwice.errors import (
     Ambiguous,
     LedgerCorrupt,
-    Poison,
+    Permanent,
     Retryable,
     StoreError,
     ToolFailure,
@@ -163,7 +163,7 @@ def _spoken(word: object) -> FailureClass | None:
     # Someone may inherit from two of them; then the one that promises least counts.
     if issubclass(kind, Ambiguous):
         return FailureClass.AMBIGUOUS
-    if issubclass(kind, Poison):
+    if issubclass(kind, Permanent):
         return FailureClass.POISON
     return FailureClass.RETRYABLE if issubclass(kind, Retryable) else None
 
@@ -184,7 +184,7 @@ def _ask(
             return failure_class, said, said.message if isinstance(said, ToolFailure) else ""
         note = (
             f"The tool's classifier answered with {_type_name(said)}, which is neither a "
-            "FailureClass nor Retryable, Poison, Ambiguous or None"
+            "FailureClass nor Retryable, Permanent, Ambiguous or None"
         )
     return (FailureClass.AMBIGUOUS if effectful else FailureClass.POISON), None, note
 

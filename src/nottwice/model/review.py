@@ -98,7 +98,8 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
     },
     ReviewKind.APPROVAL: {
         Verb.APPROVE: "the call may be made, with these arguments and no others",
-        Verb.REJECT: "the call is not made; the code gets nt.Rejected, with the reason",
+        Verb.REJECT: "the call is not made; the code gets nt.errors.RejectedByReviewer, with the "
+        "reason",
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.BUDGET: {

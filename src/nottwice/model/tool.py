@@ -53,7 +53,7 @@ def still_running() -> Verification:
     return Verification(Answer.STILL_RUNNING)
 
 
-def unknown() -> Verification:
+def cannot_tell() -> Verification:
     """It cannot be told; a person must look."""
     return Verification(Answer.UNKNOWN)
 

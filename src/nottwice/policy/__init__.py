@@ -9,7 +9,7 @@ A policy is a function that receives a call before it is made. It returns one of
             return policy.deny("there is no one to watch it at night")
         return policy.allow()
 
-Pass it when you open a ledger, an app or a run: ``nt.open("agent.db", policy=at_night)``. Pass a
+Pass it when you open a ledger, an app or a run: ``nt.Ledger("agent.db", policy=at_night)``. Pass a
 list for several. The strictest ruling counts.
 """
 

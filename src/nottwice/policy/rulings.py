@@ -13,8 +13,8 @@ def allow() -> Ruling:
 
 
 def deny(why: str) -> Ruling:
-    """Do not make the call. The caller gets ``nt.Denied`` with the reason and can continue with it.
-    The call stays denied. ``tool.retry(...)`` asks the policy again."""
+    """Do not make the call. The caller gets ``nt.errors.DeniedByPolicy`` with the reason and can
+    continue with it. The call stays denied. ``tool.retry(...)`` asks the policy again."""
     return Ruling(RulingKind.DENY, _reason(why))
 
 
@@ -24,7 +24,7 @@ def ask(why: str) -> Ruling:
 
 
 def stop(why: str) -> Ruling:
-    """Fail the run with ``nt.RunDenied``. It sends nothing more."""
+    """Fail the run with ``nt.errors.RunStoppedByPolicy``. It sends nothing more."""
     return Ruling(RulingKind.STOP, _reason(why))
 
 

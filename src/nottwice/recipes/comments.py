@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from nottwice.errors import InvalidTool, Poison
+from nottwice.errors import InvalidTool, Permanent
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import WORKS_ON, declare
@@ -130,7 +130,7 @@ def http_comments(
 
     def address(target: str) -> str:
         if target in (".", ".."):
-            raise Poison(f"Nothing was sent: {target!r} cannot be commented on.")
+            raise Permanent(f"Nothing was sent: {target!r} cannot be commented on.")
         return base + path.replace("{target}", urllib.parse.quote(target, safe=""))
 
     def read(target: str) -> Iterable[Comment]:

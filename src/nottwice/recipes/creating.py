@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from nottwice.errors import Poison, Retryable
+from nottwice.errors import Permanent, Retryable
 from nottwice.guard.check.report import ANY_CALL_WILL_DO
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
@@ -73,5 +73,5 @@ def _read_first(read: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         told = failure.classify(error, effectful=False, now=0.0)
         text = f"Nothing was created: what exists cannot be read ({told.error_type}: {error})."
         if told.failure_class is FailureClass.POISON:
-            raise Poison(text) from error
+            raise Permanent(text) from error
         raise Retryable(text) from error

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 
 from typing_extensions import TypedDict
 
-from nottwice.errors import Poison, Retryable
+from nottwice.errors import Permanent, Retryable
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import RelativePath, declare
 from nottwice.guard.scopes import current_call
 from nottwice.model.call import Call
-from nottwice.model.tool import Verification, did_not_happen, happened, unknown
+from nottwice.model.tool import Verification, cannot_tell, did_not_happen, happened
 from nottwice.store import confined_files
 from nottwice.store.files.disk import sync
 
@@ -63,7 +63,7 @@ def write_file(
                     # The process may have died before it synced the folder.
                     sync(where)
                     return happened(_written(path, content))
-                return did_not_happen() if _is_untouched(where, leaf, call) else unknown()
+                return did_not_happen() if _is_untouched(where, leaf, call) else cannot_tell()
         except FileNotFoundError:
             return did_not_happen()
 
@@ -88,12 +88,12 @@ def _in_our_words() -> Iterator[None]:
     try:
         yield
     except confined_files.NotAFile as error:
-        raise Poison(f"{unchanged}: {error}.") from error
+        raise Permanent(f"{unchanged}: {error}.") from error
     except OSError as error:
         text = f"{unchanged}: {error.strerror or error}."
         if error.errno in _PASSING:
             raise Retryable(text) from error
-        raise Poison(text) from error
+        raise Permanent(text) from error
 
 
 def _is_untouched(where: int, leaf: str, call: Call) -> bool:

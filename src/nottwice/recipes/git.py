@@ -25,7 +25,7 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from nottwice.errors import Ambiguous, Poison, Retryable
+from nottwice.errors import Ambiguous, Permanent, Retryable
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import RelativePath, declare
@@ -183,7 +183,7 @@ def _commit(
         _fill_index(tree, own, index, lock, paths)
         words = ("commit", "--quiet", "--cleanup=whitespace", f"--trailer={TRAILER}: {call_id}")
         ended = _git(tree, *words, f"--message={message}", index=index, lock=lock)
-    except (Poison, Retryable):
+    except (Permanent, Retryable):
         _git(tree, "reset", "--quiet", "--", *paths, lock=lock)
         raise
     finally:
@@ -221,7 +221,7 @@ def _fill_index(tree: _Repository, own: Path, index: Path, lock: int, paths: lis
         if ended.code != 0:
             raise _refusal(ended, "its index cannot be prepared")
     if _git(tree, "diff", "--cached", "--quiet", index=index).code == 0:
-        raise Poison("Nothing was committed: HEAD already has these files as they are.")
+        raise Permanent("Nothing was committed: HEAD already has these files as they are.")
 
 
 def _find(tree: _Repository, call_id: str, *, only_head: bool = False) -> str | None:
@@ -306,7 +306,7 @@ def _clean_up_after_the_killed(own: Path, lock: int) -> None:
 def _refuse_in_the_middle(own: Path) -> None:
     for name in _UNDER_WAY:
         if (own / name).exists():
-            raise Poison(
+            raise Permanent(
                 f"Nothing was committed: a merge, a rebase or the like is in progress ({name}). "
                 "Conclude or abort it first."
             )
@@ -319,7 +319,7 @@ def _own_folder(tree: _Repository) -> Path:
     """Where git keeps its own files for this working tree."""
     ended = _git(tree, "rev-parse", "--absolute-git-dir")
     if ended.code != 0:
-        raise Poison(f"Nothing was committed: {_tail(ended)}")
+        raise Permanent(f"Nothing was committed: {_tail(ended)}")
     return Path(ended.output.rstrip("\n"))
 
 
@@ -345,7 +345,7 @@ def _git(
                 start_new_session=True,
             )
         except OSError as error:
-            raise Poison(f"Nothing was committed: git cannot be run here ({error}).") from error
+            raise Permanent(f"Nothing was committed: git cannot be run here ({error}).") from error
         code = _wait(process, tree.limit_seconds)
         for file in (output, errors):
             file.seek(0)
@@ -366,11 +366,11 @@ def _wait(process: subprocess.Popen[bytes], limit_seconds: float) -> int:
         raise
 
 
-def _refusal(ended: _Ended, why: str) -> Poison | Retryable:
+def _refusal(ended: _Ended, why: str) -> Permanent | Retryable:
     text = f"Nothing was committed: {why}. {_tail(ended)}"
     if ".lock'" in ended.errors and "File exists" in ended.errors:
         return Retryable(f"{text} If no git is running here, remove that file.")
-    return Poison(text)
+    return Permanent(text)
 
 
 def _tail(ended: _Ended) -> str:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from nottwice.errors import Ambiguous, InvalidTool, Poison, Retryable
+from nottwice.errors import Ambiguous, InvalidTool, Permanent, Retryable
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import declare
@@ -137,7 +137,7 @@ def check_base_url(url: str, *, tool: str) -> str:
 
 
 def given_headers(headers: Headers) -> dict[str, str]:
-    """Return the current headers. Poison if they cannot be sent.
+    """Return the current headers. Permanent if they cannot be sent.
 
     Python would refuse them too, but with their values in the error, and the error is recorded.
     """
@@ -150,13 +150,15 @@ def given_headers(headers: Headers) -> dict[str, str]:
         else:
             kind = ""
         if kind:
-            raise Poison(f"Nothing was sent: the function that returns the headers raised {kind}.")
+            raise Permanent(
+                f"Nothing was sent: the function that returns the headers raised {kind}."
+            )
     if not isinstance(given, Mapping):
-        raise Poison(f"Nothing was sent: headers must be a mapping, not {type(given).__name__}.")
+        raise Permanent(f"Nothing was sent: headers must be a mapping, not {type(given).__name__}.")
     for name, value in given.items():
         texts = isinstance(name, str) and isinstance(value, str)
         if not texts or not (name + value).isprintable() or not (name + value).isascii():
-            raise Poison(f"Nothing was sent: the header {name!r} is not printable ASCII text.")
+            raise Permanent(f"Nothing was sent: the header {name!r} is not printable ASCII text.")
     return dict(given)
 
 
@@ -175,7 +177,7 @@ def make_request(
 def exchange(outgoing: Outgoing) -> tuple[HttpAnswer, str | None]:
     """Send one request. Return the response, and the address of the next page if it names one.
 
-    Raises Retryable, Poison or Ambiguous for an error status. Other errors pass through.
+    Raises Retryable, Permanent or Ambiguous for an error status. Other errors pass through.
     """
     request = urllib.request.Request(
         outgoing.url,
@@ -241,6 +243,6 @@ def _raise_refusal(error: urllib.error.HTTPError, outgoing: Outgoing) -> NoRetur
         case Sign.NOT_STARTED:
             raise Retryable(text, retry_after=error.headers.get("Retry-After")) from None
         case Sign.REFUSED:
-            raise Poison(text) from None
+            raise Permanent(text) from None
         case _:
             raise Ambiguous(text) from None

@@ -20,14 +20,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from nottwice.errors import InvalidTool, Poison
+from nottwice.errors import InvalidTool, Permanent
 from nottwice.guard.declaration import Duration
 from nottwice.guard.declare import SyncTool
 from nottwice.guard.ready_made import declare
 from nottwice.guard.scopes import current_call
 from nottwice.model.call import Call
 from nottwice.model.failure import single_request
-from nottwice.model.tool import Verification, did_not_happen, happened, parse_duration, unknown
+from nottwice.model.tool import Verification, cannot_tell, did_not_happen, happened, parse_duration
 
 WHOLE = 3
 """The whole attempt may take this many time limits: a slow trickle of bytes must not be endless."""
@@ -107,7 +107,7 @@ def send_mail(
         message_id = _message_id(call, domain)
         went_out = None if sent is None else sent(message_id)
         if went_out is None:
-            return unknown()
+            return cannot_tell()
         return happened(Sent(message_id=message_id, refused=[])) if went_out else did_not_happen()
 
     protected: SyncTool[..., Sent] = declare(
@@ -161,7 +161,9 @@ def _compose(
             mail.set_boundary(f"part-{call.id}")
         mail.as_bytes()
     except (ValueError, LookupError) as error:
-        raise Poison(f"The mail was not sent, because it cannot be composed: {error}.") from error
+        raise Permanent(
+            f"The mail was not sent, because it cannot be composed: {error}."
+        ) from error
     return mail
 
 
@@ -190,7 +192,7 @@ def _connected(
 
 
 def _login(login: Login | None) -> tuple[str, str] | None:
-    """Return the current user and password. Poison if that fails, before any connection."""
+    """Return the current user and password. Permanent if that fails, before any connection."""
     if not callable(login):
         return login
     try:
@@ -198,4 +200,4 @@ def _login(login: Login | None) -> tuple[str, str] | None:
     except Exception as error:
         kind = type(error).__name__
     # Without the error text, which is recorded and may contain the password.
-    raise Poison(f"The mail was not sent: the function that returns the login raised {kind}.")
+    raise Permanent(f"The mail was not sent: the function that returns the login raised {kind}.")

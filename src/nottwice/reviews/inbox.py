@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nottwice.guard import registry
 from nottwice.guard.check.importing import check_not_importing
-from nottwice.guard.ledger import Ledger, open_ledger
+from nottwice.guard.ledger import Ledger
 from nottwice.model.review import Review
 from nottwice.reviews import decide as decisions
 from nottwice.reviews.queue import Case, find_case, open_cases
@@ -23,7 +23,7 @@ class Reviews:
     """
 
     def __init__(self, store: str | Path | Ledger) -> None:
-        self._ledger = store if isinstance(store, Ledger) else open_ledger(store, create=False)
+        self._ledger = store if isinstance(store, Ledger) else Ledger(store, create=False)
 
     def __repr__(self) -> str:
         return f"<Reviews of {self._ledger.location!r}>"

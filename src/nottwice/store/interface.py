@@ -231,7 +231,7 @@ class Store(Protocol):
     def commit(self, commit: Commit) -> None:
         """Apply one commit.
 
-        Durable: when it returns. Raises Fenced, Blocked, Outdated, KeyConflict or StoreError
+        Durable: when it returns. Raises OwnershipLost, Blocked, Outdated, KeyConflict or StoreError
         with nothing written; CommitUnknown when it may or may not be durable.
         """
 

@@ -18,7 +18,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, assert_never
 
-from nottwice.errors import Fenced, KeyConflict
+from nottwice.errors import KeyConflict, OwnershipLost
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.review import AuditEntry, Evidence, Review, ReviewStatus
@@ -184,7 +184,8 @@ _KEPT_AS_KEYS = ("evidence", "audit")
 
 
 def check(data: MemoryData, commit: Commit) -> None:
-    """Refuse a commit whose preconditions do not hold: Fenced, Blocked, Outdated, KeyConflict."""
+    """Refuse a commit whose preconditions do not hold: OwnershipLost, Blocked, Outdated,
+    KeyConflict."""
     if commit.fence is not None:
         _check_fence(data, commit)
     if commit.unless_blocked and data.reviews:
@@ -215,7 +216,7 @@ def _check_fence(data: MemoryData, commit: Commit) -> None:
         released_before = commit.run is not None and commit.run.release
         if run.holder_id == fence.holder_id or (released_before and run.holder_id is None):
             return
-    raise Fenced(
+    raise OwnershipLost(
         f"Run {commit.workflow_id!r} was taken over by another holder. This process wrote "
         "nothing and must stop driving the run."
     )

@@ -27,11 +27,11 @@ from nottwice.testing.models.fake import (
 from nottwice.testing.smoke import Sandbox
 from nottwice.testing.world import (
     Effect,
-    Verification,
     World,
     WorldClient,
     WorldNotStarted,
     WorldRefused,
+    WorldVerification,
 )
 
 __all__ = [
@@ -50,11 +50,11 @@ __all__ = [
     "SeenRequest",
     "Turn",
     "Verdict",
-    "Verification",
     "World",
     "WorldClient",
     "WorldNotStarted",
     "WorldRefused",
+    "WorldVerification",
     "crash_test",
     "forget_tools",
 ]

@@ -23,7 +23,7 @@ from typing import IO, Any
 from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.session import current_attempt, current_scope
 from nottwice.errors import NottwiceError, UsageError
-from nottwice.guard.ledger import open_ledger
+from nottwice.guard.ledger import Ledger
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.records import frozen_record
 
@@ -61,7 +61,7 @@ class TrialReport:
 
 def key_of(tool: Any, run_id: str, arguments: dict[str, Any]) -> str:
     """Return the key that a call would have. Nothing is called."""
-    with open_ledger(":memory:") as ledger, ledger.run(run_id):
+    with Ledger(":memory:") as ledger, ledger.run(run_id):
         key = tool.requests.make((), arguments).key
     if not isinstance(key, str):
         raise UsageError(f"Tool {tool.tool.name!r} has no key. Nothing was called.")
@@ -91,7 +91,7 @@ def serve(tool: Any, *, orders: IO[str], answers: IO[str]) -> None:
 
 def _attempt(tool: Any, order: TrialOrder, begin: Callable[[], None]) -> Any:
     """Enter the tool once, in its own run, as the current call with the key of the order."""
-    with open_ledger(":memory:") as ledger, ledger.run(order.run_id):
+    with Ledger(":memory:") as ledger, ledger.run(order.run_id):
         request = tool.requests.make((), order.arguments)
         scope, now = current_scope.get(), ledger.clock.now()
         assert scope is not None

@@ -24,7 +24,7 @@ from nottwice.errors import NottwiceError
 from nottwice.testing.loopback import LoopbackServer, start_server
 
 SERVER = "nottwice.testing.world_server"
-Entry = TypeVar("Entry", "Effect", "Verification")
+Entry = TypeVar("Entry", "Effect", "WorldVerification")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Verification:
+class WorldVerification:
     """A question whether an effect had happened, and its answer."""
 
     seq: int
@@ -136,9 +136,9 @@ class World(LoopbackServer):
             groups.setdefault((effect.tool, _identity(effect.args)), []).append(effect)
         return [group for group in groups.values() if len(group) > 1]
 
-    def verifications(self, tool: str | None = None) -> list[Verification]:
+    def verifications(self, tool: str | None = None) -> list[WorldVerification]:
         """Return every question asked through ``find``, in order, with its answer."""
-        return _read_journal(self.folder / "verifications.jsonl", Verification, tool)
+        return _read_journal(self.folder / "verifications.jsonl", WorldVerification, tool)
 
     def wait_until_count(
         self, count: int, tool: str | None = None, *, timeout_seconds: float = 10.0

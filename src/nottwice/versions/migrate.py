@@ -1,4 +1,4 @@
-"""Move a run to another version of its graph: ``nt.migrate`` (V4).
+"""Move a run to another version of its graph: ``nt.versions.migrate`` (V4).
 
 For every node that the run is at, the caller defines the node of the new version where it resumes.
 An admin of the app takes responsibility. Position, state, the graph that the run is bound to, and

@@ -19,7 +19,7 @@ from typing import Any
 from nottwice.engine.doubts.blocking import call_text, decide_command
 from nottwice.engine.stepping.steps import SPAWN
 from nottwice.engine.waits.waiting import DEADLINE
-from nottwice.errors import Rejected
+from nottwice.errors import RejectedByReviewer
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.fingerprint import effects_of
 from nottwice.graphs.recorded import recorded_fingerprint
@@ -37,7 +37,7 @@ from nottwice.store.interface import Store
 
 ASK, SLEEP, RECEIVE = (OWN_PREFIX + name for name in ("ask", "sleep", "receive"))
 _FINISH = "let that step end on the old version first"
-_REJECTED = f"{Rejected.__module__}.{Rejected.__qualname__}"
+_REJECTED = f"{RejectedByReviewer.__module__}.{RejectedByReviewer.__qualname__}"
 _MAY_BE_OLDER = (RunStatus.FAILED, RunStatus.ABORTED)
 
 

@@ -13,7 +13,7 @@ from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Evidence
 from nottwice.model.run import Life, StepRecord, StepStatus
 from nottwice.views.runs import FailureView, Holders, failure_view
-from nottwice.views.shape import Moment, moment
+from nottwice.views.shape import Timestamp, moment
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class StepView:
     step: Annotated[str, "its name, with those of the steps around it"]
     visit: Annotated[str, "which visit of the step this is"]
     status: Annotated[StepStatus, "in_progress, done or failed"]
-    started_at: Annotated[Moment, "when it began"]
-    finished_at: Annotated[Moment | None, "when it ended, or null"]
+    started_at: Annotated[Timestamp, "when it began"]
+    finished_at: Annotated[Timestamp | None, "when it ended, or null"]
     output_file: Annotated[str | None, "the file that it returned as its output, or null"]
     failure: Annotated[FailureView | None, "the error that ended it, or null; see failure"]
 
@@ -45,8 +45,8 @@ class AttemptView:
 
     attempt: Annotated[int, "its number, from 1 on"]
     holder: Annotated[str, "the process that made it"]
-    started_at: Annotated[Moment, "when its intent was recorded"]
-    ended_at: Annotated[Moment | None, "when it ended, or null"]
+    started_at: Annotated[Timestamp, "when its intent was recorded"]
+    ended_at: Annotated[Timestamp | None, "when it ended, or null"]
     outcome: Annotated[
         str | None, "done, retryable, poison, ambiguous, unknown, or null while it is not known"
     ]
@@ -59,7 +59,7 @@ class AttemptView:
 class EvidenceView:
     """Something that bears on whether a call happened."""
 
-    at: Annotated[Moment, "when it was noted"]
+    at: Annotated[Timestamp, "when it was noted"]
     source: Annotated[str, "who noted it: engine, verify, ownership, recheck, or a holder"]
     text: Annotated[str, "what was found"]
     result: Annotated[ResultView | None, "the result that came with it, or null; as in a call"]
@@ -78,8 +78,8 @@ class CallView:
     ]
     replay_class: Annotated[ReplayClass, "pure, idempotent_with_key or unsafe_on_replay"]
     status: Annotated[CallStatus, "PENDING and UNKNOWN are in doubt; DONE and FAILED are not"]
-    started_at: Annotated[Moment, "when its first attempt was recorded"]
-    finished_at: Annotated[Moment | None, "when the last attempt ended, or null"]
+    started_at: Annotated[Timestamp, "when its first attempt was recorded"]
+    finished_at: Annotated[Timestamp | None, "when the last attempt ended, or null"]
     took_seconds: Annotated[float | None, "from the first start to the end, or null"]
     label: Annotated[str | None, "the label of a deliberate repeat, or null"]
     key: Annotated[str | None, "the idempotency key, or null"]
@@ -88,7 +88,7 @@ class CallView:
         "an object with `kind` (plain, typed, given, not_kept) and `value`, or null",
     ]
     failure: Annotated[FailureView | None, "the error of the last attempt, or null; see failure"]
-    retry_at: Annotated[Moment | None, "when another attempt is due, or null"]
+    retry_at: Annotated[Timestamp | None, "when another attempt is due, or null"]
     settled_by: Annotated[str | None, "what ended a doubt: verify or a decision; or null"]
     attempts: Annotated[tuple[AttemptView, ...], "all attempts, oldest first; see attempt"]
     evidence: Annotated[tuple[EvidenceView, ...], "what bears on whether it happened; see evidence"]
@@ -107,7 +107,7 @@ def step_view(step: StepRecord) -> StepView:
         step=step.node_id,
         visit=step.checkpoint_id,
         status=step.status,
-        started_at=Moment(step.started_at),
+        started_at=Timestamp(step.started_at),
         finished_at=moment(step.finished_at),
         output_file=step.output_file,
         failure=failure_view(step.failure),
@@ -126,7 +126,7 @@ def call_view(
         arguments=values.decode_object(row.args_json),
         replay_class=row.replay_class,
         status=row.status,
-        started_at=Moment(row.created_at),
+        started_at=Timestamp(row.created_at),
         finished_at=moment(row.finished_at),
         took_seconds=None
         if row.finished_at is None
@@ -147,7 +147,7 @@ def call_view(
 def evidence_view(item: Evidence) -> EvidenceView:
     """A piece of evidence as it is shown."""
     return EvidenceView(
-        at=Moment(item.at), source=item.source, text=item.text, result=result_view(item.result)
+        at=Timestamp(item.at), source=item.source, text=item.text, result=result_view(item.result)
     )
 
 
@@ -163,7 +163,7 @@ def _attempts(row: CallRow, holders: Holders) -> tuple[AttemptView, ...]:
         AttemptView(
             attempt=one.attempt,
             holder=holders.describe(one.holder_id),
-            started_at=Moment(one.started_at),
+            started_at=Timestamp(one.started_at),
             ended_at=moment(one.ended_at),
             outcome=one.outcome,
             holder_id=one.holder_id,
@@ -175,7 +175,7 @@ def _attempts(row: CallRow, holders: Holders) -> tuple[AttemptView, ...]:
     last = AttemptView(
         attempt=row.attempt,
         holder=holders.describe(row.holder_id),
-        started_at=Moment(row.started_at),
+        started_at=Timestamp(row.started_at),
         ended_at=moment(row.finished_at),
         outcome=_outcome_of(row),
         holder_id=row.holder_id,

@@ -13,10 +13,10 @@ from nottwice.views.details import RunDetails
 from nottwice.views.graphs import (
     ChangeView,
     CheckpointView,
-    Difference,
     History,
     NodeView,
     StateAt,
+    StateDifference,
     ToldView,
 )
 from nottwice.views.outcomes import (
@@ -39,7 +39,7 @@ from nottwice.views.outcomes import (
     RemovedRunView,
     RunOutcome,
     SealReport,
-    Sent,
+    SentDocument,
     SentEvent,
     ShownCase,
     SmokeReport,
@@ -64,7 +64,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "decide": Decided,
     "decide, without a verb": ShownCase,
     "recheck": RecheckReport,
-    "send": Sent,
+    "send": SentDocument,
     "check": CheckReport,
     "check, with --smoke": SmokeReport,
     "run": RunOutcome,
@@ -78,7 +78,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "audit, with --adopt": Adopted,
     "history": History,
     "history, with --at": StateAt,
-    "history, with --diff": Difference,
+    "history, with --diff": StateDifference,
     "migrate": MigrationReport,
     "fork": Forked,
     "gc": RemovalView,

@@ -20,7 +20,7 @@ from nottwice.model.run import EventRecord, RunRecord
 from nottwice.model.saving.changes import Change
 from nottwice.store.interface import Store
 from nottwice.views.runs import Holders, RunView, load_run, run_view
-from nottwice.views.shape import LEDGER, Moment, moment
+from nottwice.views.shape import LEDGER, Timestamp, moment
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class CheckpointView:
         "the node that had just ended; / for the input; where branches met, the next one; "
         "/name@version for a migration to that version",
     ]
-    at: Annotated[Moment, "when it was saved"]
+    at: Annotated[Timestamp, "when it was saved"]
     after: str
     """What had just ended, in words."""
 
@@ -55,10 +55,10 @@ class ToldView:
     event_id: Annotated[str, "its own id; the same one sent twice is one event"]
     name: Annotated[str, "what `nt.receive` asks for"]
     data: Annotated[Any, "what it says"]
-    sent_at: Annotated[Moment, "when it was sent"]
+    sent_at: Annotated[Timestamp, "when it was sent"]
     sent_by: Annotated[str, "who sent it"]
     received_by: Annotated[str | None, "the id of the call that took it, or null"]
-    received_at: Annotated[Moment | None, "when it was taken, or null"]
+    received_at: Annotated[Timestamp | None, "when it was taken, or null"]
     json: str
     """What it says, as it is recorded."""
 
@@ -97,7 +97,7 @@ class StateAt:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Difference:
+class StateDifference:
     """Two checkpoints compared."""
 
     ledger: Annotated[str, LEDGER]
@@ -154,10 +154,10 @@ def state_at(ledger: Ledger, run_id: str, version: int) -> StateAt:
     )
 
 
-def difference(ledger: Ledger, run_id: str, one: int, other: int) -> Difference:
+def difference(ledger: Ledger, run_id: str, one: int, other: int) -> StateDifference:
     """What is different in checkpoint ``other``, seen from ``one``."""
     found = versions.compare(ledger.store, run_id, one, other)
-    return Difference(
+    return StateDifference(
         ledger=ledger.location,
         run_id=run_id,
         from_=one,
@@ -184,7 +184,7 @@ def checkpoints_of(store: Store, run_id: str) -> tuple[CheckpointView, ...]:
         CheckpointView(
             version=one.version,
             node=one.node_id,
-            at=Moment(one.at),
+            at=Timestamp(one.at),
             after=_after_text(one, earlier),
         )
         for one, earlier in zip(found, before, strict=False)
@@ -197,7 +197,7 @@ def told_view(event: EventRecord) -> ToldView:
         event_id=event.event_id,
         name=event.name,
         data=values.decode(event.json),
-        sent_at=Moment(event.sent_at),
+        sent_at=Timestamp(event.sent_at),
         sent_by=event.sent_by,
         received_by=event.received_by,
         received_at=moment(event.received_at),

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nottwice.engine.upkeep.retention import Removed, RemovedRun
+from nottwice.engine.upkeep.retention import RemovalReport, RemovedRun
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.backup import Copy
 from nottwice.guard.upkeep.seals import Verified
@@ -18,7 +18,7 @@ from nottwice.views.agent import AgentView
 from nottwice.views.graphs import ChangeView, NodeView, change_view
 from nottwice.views.reviews import CaseView, ReviewView
 from nottwice.views.runs import RunView
-from nottwice.views.shape import LEDGER, Moment, moment
+from nottwice.views.shape import LEDGER, Timestamp, moment
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class SentEvent:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Sent:
+class SentDocument:
     """What `send` did."""
 
     ledger: Annotated[str, LEDGER]
@@ -191,7 +191,7 @@ class Sent:
 class EntryView:
     """One entry of the audit trail."""
 
-    at: Annotated[Moment, "when it was done"]
+    at: Annotated[Timestamp, "when it was done"]
     run_id: Annotated[str, "to which run"]
     who: Annotated[str, "a person, or `policy` and its name"]
     action: Annotated[str, "what was done: `decide approve`, `deny`, `migrate` and so on"]
@@ -275,10 +275,10 @@ class RemovedRunView:
     ended_as: Annotated[
         str, "completed, failed, aborted, or removed: an earlier sweep took a part of it"
     ]
-    ended_at: Annotated[Moment | None, "when it ended"]
+    ended_at: Annotated[Timestamp | None, "when it ended"]
     calls: Annotated[int, "how many rows of it were removed"]
     calls_left: Annotated[int, "how many rows are kept for longer"]
-    due_at: Annotated[Moment | None, "when the next of them may go, or null"]
+    due_at: Annotated[Timestamp | None, "when the next of them may go, or null"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -311,10 +311,10 @@ class BackupView:
 
     ledger: Annotated[str, LEDGER]
     copy: Annotated[str | None, "the absolute path of the copy, or null if none was made"]
-    made_at: Annotated[Moment | None, "when it was made, or null"]
+    made_at: Annotated[Timestamp | None, "when it was made, or null"]
     bytes: Annotated[int | None, "how large it is, or null"]
     held_since: Annotated[
-        Moment | None,
+        Timestamp | None,
         "if the ledger itself is a copy that is not accounted for: when it was made",
     ]
 
@@ -355,7 +355,7 @@ def sent_event(event: EventRecord, *, run_exists: bool) -> SentEvent:
 def entry_view(entry: AuditEntry) -> EntryView:
     """An entry of the audit trail as it is shown."""
     return EntryView(
-        at=Moment(entry.at),
+        at=Timestamp(entry.at),
         run_id=entry.workflow_id,
         who=entry.who,
         action=entry.action,
@@ -391,7 +391,7 @@ def migration_view(done: Migration) -> MigrationView:
     )
 
 
-def removal_view(ledger: Ledger, removed: Removed) -> RemovalView:
+def removal_view(ledger: Ledger, removed: RemovalReport) -> RemovalView:
     """What `gc` removed, as it is shown."""
     return RemovalView(
         ledger=ledger.location,

@@ -28,7 +28,7 @@ from nottwice.views.runs import (
     list_runs,
     run_view,
 )
-from nottwice.views.shape import LEDGER, Moment, moment
+from nottwice.views.shape import LEDGER, Timestamp, moment
 from nottwice.views.waits import resume_command
 
 MOST_LOADED = 20
@@ -61,7 +61,7 @@ class Overview:
     ]
     next: Annotated[tuple[str, ...], "commands worth typing now"]
     copied_at: Annotated[
-        Moment | None, "if the ledger is a copy that is not accounted for: when it was made"
+        Timestamp | None, "if the ledger is a copy that is not accounted for: when it was made"
     ]
     unreadable: Annotated[
         tuple[str, ...],

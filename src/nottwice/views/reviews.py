@@ -22,7 +22,7 @@ from nottwice.store.interface import Store
 from nottwice.views.calls import CallView, ResultView, call_view, evidence_view, result_view
 from nottwice.views.calls import EvidenceView as EvidenceView
 from nottwice.views.runs import Holders
-from nottwice.views.shape import LEDGER, Moment, moment
+from nottwice.views.shape import LEDGER, Timestamp, moment
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class DecisionView:
     verb: Annotated[Verb, "what was decided"]
     by: Annotated[str, "the person who decided"]
     why: Annotated[str, "the reason, which may be empty for an answer or an approval"]
-    at: Annotated[Moment, "when it was decided"]
+    at: Annotated[Timestamp, "when it was decided"]
     result: Annotated[ResultView | None, "the result or the answer, or null; as in a call"]
     holder_stopped: Annotated[bool, "whether the person said that the old process is stopped"]
 
@@ -55,7 +55,7 @@ class ReviewView:
     tool: Annotated[str, "the tool of that call"]
     step: Annotated[str, "the step of that call"]
     summary: Annotated[str, "why a person is needed"]
-    opened_at: Annotated[Moment, "since when the run waits"]
+    opened_at: Annotated[Timestamp, "since when the run waits"]
     about: Annotated[
         Any,
         "what is asked, or null: of a question or a budget `question`, `options`, "
@@ -68,7 +68,7 @@ class ReviewView:
         "an object with `verb`, `by`, `why`, `at`, `result`, `holder_stopped`; or null",
     ]
     closed_by: Annotated[str | None, "what closed it, or null"]
-    closed_at: Annotated[Moment | None, "when it was closed, or null"]
+    closed_at: Annotated[Timestamp | None, "when it was closed, or null"]
     subject: Annotated[str, "what it is about in one line, with secrets covered"]
     arguments: Annotated[
         dict[str, Any] | None,
@@ -99,7 +99,7 @@ class ReviewList:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ReviewChoice:
     """One decision that a person can take now."""
 
     verb: str
@@ -125,7 +125,7 @@ class CaseView:
     evidence: tuple[EvidenceView, ...]
     asked: Question | WantedCall | None
     """What is asked before anything is done; None for what may have happened."""
-    choices: tuple[Choice, ...]
+    choices: tuple[ReviewChoice, ...]
 
 
 def list_reviews(ledger: Ledger, *, run_id: str | None = None, over: bool = False) -> ReviewList:
@@ -164,7 +164,7 @@ def _review_view(review: Review, row: CallRow | None) -> ReviewView:
         tool=identity.tool_name,
         step=identity.node_id,
         summary=review.summary,
-        opened_at=Moment(review.opened_at),
+        opened_at=Timestamp(review.opened_at),
         about=None if review.about is None else values.decode(review.about),
         verbs=words_of(review),
         decision=_decision_view(review.decision),
@@ -240,7 +240,7 @@ def _decision_view(decision: Decision | None) -> DecisionView | None:
         verb=decision.verb,
         by=decision.by,
         why=decision.why,
-        at=Moment(decision.at),
+        at=Timestamp(decision.at),
         result=result_view(decision.result),
         holder_stopped=decision.holder_stopped,
     )
@@ -255,7 +255,9 @@ def _verbs(review: Review) -> dict[str, str]:
     return {}
 
 
-def _choice(case: Case, asked: Question | WantedCall | None, verb: str, meaning: str) -> Choice:
+def _choice(
+    case: Case, asked: Question | WantedCall | None, verb: str, meaning: str
+) -> ReviewChoice:
     question = asked if isinstance(asked, Question) else None
     is_option = question is not None and verb in question.options
     answers = question is not None and verb == question.verb.value
@@ -272,7 +274,7 @@ def _choice(case: Case, asked: Question | WantedCall | None, verb: str, meaning:
         words += " --text TEXT" if is_text else f" --result {_wanted(question)}"
     if reason:
         words += " --why TEXT"
-    return Choice(
+    return ReviewChoice(
         verb=verb,
         meaning=meaning,
         words=words,

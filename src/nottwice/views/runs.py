@@ -28,7 +28,7 @@ from nottwice.model.run import (
     WaitKind,
 )
 from nottwice.store.interface import Store
-from nottwice.views.shape import LEDGER, Moment, moment
+from nottwice.views.shape import LEDGER, Timestamp, moment
 
 INTERRUPTED = "interrupted"
 QUEUED = "queued"
@@ -91,7 +91,7 @@ class WaitView:
         str, "the review's id, the event's name, the child run's id, or where the timer is"
     ]
     step: Annotated[str, "the step that waits"]
-    until: Annotated[Moment | None, "when it ends by itself, or null"]
+    until: Annotated[Timestamp | None, "when it ends by itself, or null"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -102,8 +102,8 @@ class RunView:
     state: Annotated[
         str, "queued, running, interrupted, waiting, completed, failed, aborted or removed"
     ]
-    started_at: Annotated[Moment, "when it was first opened"]
-    updated_at: Annotated[Moment, "when its state last changed"]
+    started_at: Annotated[Timestamp, "when it was first opened"]
+    updated_at: Annotated[Timestamp, "when its state last changed"]
     opened: Annotated[int, "how often it was opened"]
     holder: Annotated[str | None, "the process that holds it, or null"]
     holder_life: Annotated[Life | None, "alive, dead, not proven, or null"]
@@ -246,8 +246,8 @@ def run_view(run: RunRecord, holders: Holders) -> RunView:
     return RunView(
         run_id=run.workflow_id,
         state=QUEUED if run.is_queued else _state(run.status, life),
-        started_at=Moment(run.created_at),
-        updated_at=Moment(run.updated_at),
+        started_at=Timestamp(run.created_at),
+        updated_at=Timestamp(run.updated_at),
         opened=run.epoch,
         holder=None if run.holder_id is None else holders.describe(run.holder_id),
         holder_life=life,

@@ -19,21 +19,21 @@ from nottwice.views.text import iso_text
 LEDGER = "the absolute path of the ledger"
 
 
-class Moment(float):
+class Timestamp(float):
     """A point in time: seconds since 1970 in UTC, and ISO 8601 in JSON."""
 
     __slots__ = ()
 
 
-def moment(seconds: float | None) -> Moment | None:
+def moment(seconds: float | None) -> Timestamp | None:
     """A point in time that may be missing."""
-    return None if seconds is None else Moment(seconds)
+    return None if seconds is None else Timestamp(seconds)
 
 
 def to_plain(value: Any) -> Any:
     """A view as plain data: what ``--json`` prints."""
     match value:
-        case Moment():
+        case Timestamp():
             return iso_text(value)
         case enum.Enum():
             return value.value

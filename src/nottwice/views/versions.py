@@ -8,7 +8,7 @@ from typing import Annotated
 from nottwice.guard.ledger import Ledger
 from nottwice.model.records import frozen_record
 from nottwice.versions.draining import VersionView, drains
-from nottwice.views.shape import LEDGER, Moment, moment
+from nottwice.views.shape import LEDGER, Timestamp, moment
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class VersionRow:
     version: Annotated[str, "the version alone"]
     runs: Annotated[int, "how many runs are bound to it"]
     open: Annotated[int, "how many of them are neither completed nor aborted"]
-    oldest_at: Annotated[Moment | None, "when the oldest open run began, or null"]
+    oldest_at: Annotated[Timestamp | None, "when the oldest open run began, or null"]
     stand: Annotated[dict[str, int], "how many open runs wait for what, or are in which state"]
     taken_by: Annotated[
         str | None, "the deployed version that resumes its runs; null: none, or no --app"

@@ -41,7 +41,7 @@ log = logging.getLogger("nottwice")
 
 
 @frozen_record(frozen=True, slots=True)
-class Tally:
+class WorkerStats:
     """What a worker has done so far, counted in runs."""
 
     taken: int = 0
@@ -85,7 +85,7 @@ class Worker:
                 "Nothing was started."
             )
         self.app = app
-        self.tally = Tally()
+        self.tally = WorkerStats()
         self._concurrency = concurrency
         self._drain_seconds = parse_duration(drain, what="drain")
         self._undeployable_seconds = parse_duration(undeployable_after, what="undeployable_after")
@@ -95,7 +95,7 @@ class Worker:
     def __repr__(self) -> str:
         return f"<Worker of {self.app!r}: {self.tally!r}>"
 
-    def run(self, *, until_idle: bool = False) -> Tally:
+    def run(self, *, until_idle: bool = False) -> WorkerStats:
         """Work until ``stop()`` is called or, with ``until_idle``, until no run can continue.
 
         Returns what was done. An exception of a node is the failure of its run and does not stop
@@ -104,7 +104,7 @@ class Worker:
         check_not_importing("A worker is started")
         return self._run(None, until_idle=until_idle)
 
-    async def arun(self, *, until_idle: bool = False) -> Tally:
+    async def arun(self, *, until_idle: bool = False) -> WorkerStats:
         """Like ``run``, beside other tasks: async nodes run in the current event loop."""
         check_not_importing("A worker is started")
         loop = asyncio.get_running_loop()
@@ -127,7 +127,7 @@ class Worker:
         self._stopping = True
         self._heard.put(None)
 
-    def _run(self, loop: asyncio.AbstractEventLoop | None, *, until_idle: bool) -> Tally:
+    def _run(self, loop: asyncio.AbstractEventLoop | None, *, until_idle: bool) -> WorkerStats:
         ledger = self.app.ledger
         shift = _Shift(self, ledger, loop)
         shift.choice.check_graphs()

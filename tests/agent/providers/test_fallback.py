@@ -82,7 +82,7 @@ def test_a_prompt_that_is_too_long_is_made_shorter_and_not_passed_on(
     fake_models: FakeModels,
 ) -> None:
     fake_models.will_fail(Fault.prompt_too_long(), model=FIRST)
-    with pytest.raises(nt.ContextTooLong):
+    with pytest.raises(nt.errors.ContextTooLong):
         ask(two(fake_models))
     assert len(fake_models.requests) == 1
 
@@ -109,12 +109,12 @@ def test_a_conversation_changes_its_model_in_the_middle_and_each_reply_has_its_o
         "unused", Turn({"fallback_look": {"order_id": 2}}, thinking="So."), model=SECOND
     )
     fake_models.will_fail(Fault(), Fault.overloaded(), model=FIRST)
-    outcome = agent(two(fake_models)).run("t", goal="look", store=nt.open(":memory:"))
+    outcome = agent(two(fake_models)).run("t", goal="look", store=nt.Ledger(":memory:"))
     assert outcome.state.answer == "Done."
     assert fake_models.rejected == []
     assert [one.model for one in fake_models.requests] == [FIRST, FIRST, SECOND, FIRST]
     claude, _, gpt, again = (one.usage for one in fake_models.requests)
-    dear, cheap = nt.Price(4.0, 20.0, 0.2, 5.0), nt.Price(0.75, 4.5, 0.075)
+    dear, cheap = nt.agent.Price(4.0, 20.0, 0.2, 5.0), nt.agent.Price(0.75, 4.5, 0.075)
     expected = dear.cost_usd(claude) + cheap.cost_usd(gpt) + dear.cost_usd(again)
     assert outcome.state.spent.usd == pytest.approx(expected)
 
@@ -129,7 +129,7 @@ def test_after_an_answer_that_may_be_billed_the_next_attempt_begins_with_the_sec
     with pytest.raises(nt.Ambiguous):
         ask(two(fake_models))
     assert [one.model for one in fake_models.requests] == [FIRST]
-    outcome = agent(two(fake_models)).run("t", goal="x", store=nt.open(":memory:"))
+    outcome = agent(two(fake_models)).run("t", goal="x", store=nt.Ledger(":memory:"))
     assert outcome.state.answer == "I am the second."
     assert [one.model for one in fake_models.requests] == [FIRST, FIRST, SECOND]
 
@@ -141,14 +141,14 @@ def test_a_refusal_is_asked_of_the_second_and_both_are_paid(
     fake_models.will_say(Turn("I will not.", stop="refusal"), model=FIRST)
     fake_models.will_say("I will.", model=SECOND)
     asked = agent(two(fake_models))
-    store = nt.open(":memory:")
+    store = nt.Ledger(":memory:")
     if is_async:
         outcome = asyncio.run(asked.arun("t", goal="x", store=store))
     else:
         outcome = asked.run("t", goal="x", store=store)
     assert outcome.state.answer == "I will."
     refused, answered = (one.usage for one in fake_models.requests)
-    dear, cheap = nt.Price(4.0, 20.0, 0.2, 5.0), nt.Price(0.75, 4.5, 0.075)
+    dear, cheap = nt.agent.Price(4.0, 20.0, 0.2, 5.0), nt.agent.Price(0.75, 4.5, 0.075)
     assert outcome.state.spent.usd == pytest.approx(
         dear.cost_usd(refused) + cheap.cost_usd(answered)
     )
@@ -180,19 +180,19 @@ def test_what_is_reserved_covers_the_dearest_and_all_that_may_be_billed(
 
 
 def reserve_of(asked: nt.Agent) -> float:
-    (review,) = asked.run("t", goal="x", store=nt.open(":memory:")).reviews
+    (review,) = asked.run("t", goal="x", store=nt.Ledger(":memory:")).reviews
     return float(review.summary.rpartition("a reserve of ")[2].rstrip(". "))
 
 
 def test_a_budget_in_dollars_needs_the_price_of_each(fake_models: FakeModels) -> None:
     unknown = nt.providers.fallback(fake_models.anthropic(FIRST), fake_models.openai("some-model"))
-    with pytest.raises(nt.UsageError, match="some-model"):
+    with pytest.raises(nt.errors.UsageError, match="some-model"):
         agent(unknown, budget=nt.Budget(usd=1))
 
 
 @pytest.mark.parametrize("given", [(), (7,)])
 def test_what_is_no_provider_is_refused(given: tuple[Any, ...]) -> None:
-    with pytest.raises(nt.UsageError, match=r"nt\.providers\.fallback"):
+    with pytest.raises(nt.errors.UsageError, match=r"nt\.providers\.fallback"):
         nt.providers.fallback(*given)
 
 

@@ -20,7 +20,7 @@ from nottwice.agent.messages import (
     said,
 )
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, ToolSchema, Usage
-from nottwice.errors import Refused, ToolFailure
+from nottwice.errors import ModelRefused, ToolFailure
 from tests.agent.providers.bodies import (
     FUNCTION_CALL,
     REASONING,
@@ -176,8 +176,8 @@ def test_why_it_stopped_is_told(wire: Wire, reason: str, stop: StopReason) -> No
     [
         ("server_error", nt.Ambiguous),
         ("rate_limit_exceeded", nt.Retryable),
-        ("bio_policy", Refused),
-        ("invalid_image", nt.Poison),
+        ("bio_policy", ModelRefused),
+        ("invalid_image", nt.Permanent),
     ],
 )
 def test_a_response_that_failed_is_told_in_our_words(

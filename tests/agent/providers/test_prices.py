@@ -41,7 +41,7 @@ def test_the_users_word_counts_more_than_the_list() -> None:
 
 @pytest.mark.parametrize("price", [(1.0,), (1, 2, 3, 4, 5), "cheap", 3.0, (1, -2), None])
 def test_what_is_no_price_is_refused(price: Any) -> None:
-    with pytest.raises(nt.UsageError):
+    with pytest.raises(nt.errors.UsageError):
         price_of("mine", {"mine": price})
 
 

@@ -18,7 +18,7 @@ from nottwice.agent import providers
 from nottwice.agent.messages import said
 from nottwice.agent.provider import ModelReply, ModelRequest, Provider, ToolSchema
 from nottwice.agent.providers.sdk import SdkProvider
-from nottwice.errors import ContextTooLong, Refused, ToolFailure
+from nottwice.errors import ContextTooLong, ModelRefused, ToolFailure
 from tests.agent.providers.bodies import claude_fails, claude_says, gpt_fails, gpt_says
 from tests.agent.wire_server import Wire
 
@@ -69,11 +69,11 @@ FAILURES: list[tuple[dict[str, Any], type[ToolFailure]]] = [
     ({"status": 504}, nt.Ambiguous),
     ({"status": 408}, nt.Ambiguous),
     ({"status": 409}, nt.Ambiguous),
-    ({"status": 400}, nt.Poison),
-    ({"status": 401}, nt.Poison),
-    ({"status": 403}, nt.Poison),
-    ({"status": 404}, nt.Poison),
-    ({"status": 422}, nt.Poison),
+    ({"status": 400}, nt.Permanent),
+    ({"status": 401}, nt.Permanent),
+    ({"status": 403}, nt.Permanent),
+    ({"status": 404}, nt.Permanent),
+    ({"status": 422}, nt.Permanent),
     ({"status": 413}, ContextTooLong),
     ({"status": 307, "headers": {"location": "/elsewhere"}}, nt.Ambiguous),
     ({"drop": True}, nt.Ambiguous),
@@ -132,14 +132,14 @@ def test_a_server_that_is_not_there_was_not_asked(api: str) -> None:
             gpt_fails("context_length_exceeded", "Your input is too long"),
             ContextTooLong,
         ),
-        ("openai", 400, gpt_fails("invalid_prompt", "It violates our policy"), Refused),
-        ("openai", 429, gpt_fails("insufficient_quota", "You exceeded your quota"), nt.Poison),
-        ("anthropic", 402, claude_fails("billing_error", "Your credit is used up"), nt.Poison),
+        ("openai", 400, gpt_fails("invalid_prompt", "It violates our policy"), ModelRefused),
+        ("openai", 429, gpt_fails("insufficient_quota", "You exceeded your quota"), nt.Permanent),
+        ("anthropic", 402, claude_fails("billing_error", "Your credit is used up"), nt.Permanent),
         (
             "anthropic",
             429,
             claude_fails("rate_limit_error", "spent", error_code="enforced_spend_limit_reached"),
-            nt.Poison,
+            nt.Permanent,
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_the_key_is_in_no_error_log_or_representation(
     for message in (f"Incorrect API key provided: {KEY}", "Incorrect API key: sk-test*****cdef"):
         wire.will_answer({"status": 401, "body": fails(api, "authentication_error", message)})
         asked = provider(api, wire.url)
-        with pytest.raises(nt.Poison) as caught:
+        with pytest.raises(nt.Permanent) as caught:
             ask(asked)
         shown = "".join(traceback.format_exception(caught.value))
         for text in (shown, caplog.text, repr(asked), repr(caught.value.facts)):
@@ -179,7 +179,7 @@ def test_a_key_from_the_environment_is_not_told_either(
     wire.will_answer({"status": 401, "body": fails(api, "some_error", f"bad key {secret}!")})
     asked = provider(api, wire.url)
     asked._api_key = None
-    with pytest.raises(nt.Poison, match=r"bad key \*\*\*!") as caught:
+    with pytest.raises(nt.Permanent, match=r"bad key \*\*\*!") as caught:
         ask(asked)
     assert secret in str(wire.requests[0]["headers"])
     assert secret not in "".join(traceback.format_exception(caught.value))
@@ -195,7 +195,7 @@ def test_without_a_key_nothing_is_asked(
     wire.will_answer({"body": says(api)})
     asked = provider(api, wire.url)
     asked._api_key = None
-    with pytest.raises(nt.Poison, match=f"{api.upper()}_API_KEY"):
+    with pytest.raises(nt.Permanent, match=f"{api.upper()}_API_KEY"):
         ask(asked)
     assert wire.requests == []
 
@@ -206,7 +206,7 @@ def test_an_option_that_does_not_exist_is_told_before_anything_is_asked(
 ) -> None:
     wire.will_answer({"body": says(api)})
     request = ModelRequest(messages=HELLO.messages, options={"temprature": 0.5})
-    with pytest.raises(nt.Poison, match="temprature"):
+    with pytest.raises(nt.Permanent, match="temprature"):
         provider(api, wire.url).complete(request)
     assert wire.requests == []
 
@@ -242,7 +242,7 @@ def test_a_reply_may_be_as_long_as_the_model_can(wire: Wire, api: str) -> None:
 def test_a_tool_that_no_model_can_name_is_refused(wire: Wire, api: str) -> None:
     wire.will_answer({"body": says(api)})
     tool = ToolSchema("send mail", "Send a mail.", {})
-    with pytest.raises(nt.InvalidTool, match="send mail"):
+    with pytest.raises(nt.errors.InvalidTool, match="send mail"):
         provider(api, wire.url).complete(ModelRequest(messages=HELLO.messages, tools=(tool,)))
     assert wire.requests == []
 
@@ -252,7 +252,7 @@ def test_an_sdk_that_is_not_installed_is_told_with_what_to_type(
     api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(nt.UsageError, match=rf"nottwice\[{api}\]"):
+    with pytest.raises(nt.errors.UsageError, match=rf"nottwice\[{api}\]"):
         provider(api, "http://localhost")
 
 
@@ -261,7 +261,7 @@ def test_an_sdk_that_is_not_installed_is_told_with_what_to_type(
     "words", [{"most_output_tokens": 0}, {"most_output_tokens": True}, {"time_limit": "soon"}]
 )
 def test_settings_that_cannot_work_are_refused(api: str, words: dict[str, Any]) -> None:
-    with pytest.raises(nt.UsageError):
+    with pytest.raises(nt.errors.UsageError):
         provider(api, "http://localhost", **words)
 
 

@@ -29,7 +29,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("add_to_note", {"note": "ann", "text": "was refunded"}),
 ]
 KEY = "sk-test-0123456789abcdef"
-PRICE = nt.Price(2.0, 10.0, 0.2, 2.5)
+PRICE = nt.agent.Price(2.0, 10.0, 0.2, 2.5)
 
 
 def conversation(api: str) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ class Shop:
         folder.mkdir(exist_ok=True)
         forget_tools()
         self.folder = folder
-        self.pad = nt.Scratchpad(folder / "notes")
+        self.pad = nt.agent.Scratchpad(folder / "notes")
         save = nt.recipes.write_file(folder / "files", name="save", settles="10ms")
         make = providers.anthropic if api == "anthropic" else providers.openai
         url = wire.url if api == "anthropic" else f"{wire.url}/v1"
@@ -83,7 +83,7 @@ class Shop:
         )
         wire.will_converse(*conversation(api))
 
-    def run(self, reach: Any = None) -> nt.Outcome[nt.RunState]:
+    def run(self, reach: Any = None) -> nt.Outcome[nt.agent.RunState]:
         store: Any = SqliteStore(str(self.folder / "agent.db"), now=1_790_000_000.0)
         if reach is not None:
             store = EveryCommit(store, reach)
@@ -107,7 +107,7 @@ class Shop:
         assert self.pad.read("ann") == "was refunded"
 
 
-def story(outcome: nt.Outcome[nt.RunState]) -> Any:
+def story(outcome: nt.Outcome[nt.agent.RunState]) -> Any:
     """What was said, without the ids of receipts, which follow from the ledger's own path."""
     assert outcome.status == "completed"
     assert outcome.state.answer == "All done."

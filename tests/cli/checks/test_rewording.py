@@ -14,7 +14,7 @@ from typing import Literal
 import nottwice as nt
 
 def look(call: nt.Call) -> nt.Verification:
-    return nt.unknown() if call.id else nt.unknown()
+    return nt.cannot_tell() if call.id else nt.cannot_tell()
 
 {tool}
 def act({parameters}) -> str:

@@ -21,7 +21,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     def mail(to: str) -> str:
         return "ok"
 
-    with nt.open(tmp_path / "agent.db", key=KEY) as ledger:
+    with nt.Ledger(tmp_path / "agent.db", key=KEY) as ledger:
         for run_id in ("ticket-7", "ticket-8"):
             with ledger.run(run_id):
                 mail("ann")
@@ -101,11 +101,11 @@ def test_an_event_for_a_run_that_is_not_there_yet_is_no_tampering(
     monkeypatch.setenv("NOTTWICE_KEY", KEY)
     monkeypatch.chdir(tmp_path)
     place = Workplace(tmp_path)
-    nt.open(store, key=KEY).close()
+    nt.Ledger(store, key=KEY).close()
     for word in ("paid", "shipped"):
         assert place.cli("send", "later-1", word, "--store", store).exit_code == 0
     assert place.cli("audit", "--verify", "--store", store).exit_code == 0
-    with nt.open(store, key=KEY) as ledger, ledger.run("later-1"):
+    with nt.Ledger(store, key=KEY) as ledger, ledger.run("later-1"):
         assert nt.receive("paid", label="payment") is None
     assert place.cli("audit", "--verify", "--store", store).exit_code == 0
 
@@ -135,7 +135,7 @@ def test_the_file_of_a_step_that_was_changed_or_taken_away_is_named(
 ) -> None:
     flow = nt.Graph("report", version="1.0.0")
     flow.node(name="write")(lambda state: {"output_file": "may.md"})
-    with nt.open(place.folder / "agent.db", key=KEY) as ledger:
+    with nt.Ledger(place.folder / "agent.db", key=KEY) as ledger:
         flow.run("ticket-9", {}, store=ledger)
     assert place.cli("audit", "--verify", "ticket-9").exit_code == 0
     tamper(place, f"UPDATE nottwice_steps SET output_file = {file} WHERE workflow_id = 'ticket-9'")

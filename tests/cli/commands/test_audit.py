@@ -30,8 +30,8 @@ def place(tmp_path: Path) -> Workplace:
     def drop(name: str) -> None: ...
 
     rules = policy.only("search")
-    with nt.open(tmp_path / "agent.db", clock=clock, policy=rules) as ledger:
-        with ledger.run("ticket-7"), pytest.raises(nt.Denied):
+    with nt.Ledger(tmp_path / "agent.db", clock=clock, policy=rules) as ledger:
+        with ledger.run("ticket-7"), pytest.raises(nt.errors.DeniedByPolicy):
             drop("users")
         for hours, run, action in ((1, "ticket-8", "decide approve"), (2, "gone-1", "remove")):
             entry = AuditEntry(run, NOON + hours * 3600, "ann", action, "review 1", HOSTILE)
@@ -95,7 +95,7 @@ def test_some_of_it_can_be_asked_for(place: Workplace, words: list[str], runs: l
 
 def test_a_time_ago_counts_from_now(tmp_path: Path) -> None:
     now = datetime.now(UTC)
-    with nt.open(tmp_path / "agent.db") as ledger:
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
         for days in (3, 0):
             at = (now - timedelta(days=days)).timestamp()
             entry = AuditEntry(f"run-{days}", at, "ann", "remove", "it", "old")
@@ -158,7 +158,7 @@ def asked(tmp_path: Path) -> Workplace:
 
     store = tmp_path / "agent.db"
     flow.run("question", {}, store=store)
-    with pytest.raises(nt.ReplayUnsafeError), nt.run("doubt", store=store):
+    with pytest.raises(nt.errors.ReplayUnsafeError), nt.run("doubt", store=store):
         doubt()
     return Workplace(tmp_path)
 

@@ -13,7 +13,7 @@ def test_a_waiting_run_and_its_child_are_aborted(graph_place: Workplace) -> None
     states = {run["run_id"]: run["state"] for run in graph_place.json("runs", "parent-1")["runs"]}
     assert set(states.values()) == {"aborted"}
     assert len(states) == 2
-    with nt.open(graph_place.store) as ledger:
+    with nt.Ledger(graph_place.store) as ledger:
         (entry,) = [one for one in ledger.store.audit("parent-1") if one.action == "cancel"]
     assert (entry.who, entry.why) == ("ann", "called off")
     assert "aborted      by ann: called off" in graph_place.cli("show", "parent-1").stdout
@@ -44,7 +44,7 @@ def test_what_is_over_or_not_there_cannot_be_cancelled(graph_runs: Workplace) ->
 
 
 def test_a_run_that_somebody_drives_is_told(graph_place: Workplace) -> None:
-    with nt.open(graph_place.store) as ledger, ledger.run("busy-1"):
+    with nt.Ledger(graph_place.store) as ledger, ledger.run("busy-1"):
         ended = graph_place.json("cancel", "busy-1", "--why", "x")
         assert ended["stopped"] is False
         assert (

@@ -23,7 +23,7 @@ GOOD = """
 import nottwice as nt
 
 def found(call: nt.Call) -> nt.Verification:
-    return nt.happened(None) if call.id == "x" else nt.unknown()
+    return nt.happened(None) if call.id == "x" else nt.cannot_tell()
 
 @nt.tool("pure", volatile=("hint",), tags=("cheap",), durable=True)
 def look(order_id: int, hint: str = "") -> dict: ...
@@ -50,7 +50,7 @@ def send(to: str) -> None: ...
 
 def sends(call: nt.Call) -> nt.Verification:
     send(to=call.id)
-    return nt.unknown()
+    return nt.cannot_tell()
 
 @nt.tool("unsafe_on_replay", verify=sends)
 def refund(order_id: int) -> None: ...
@@ -204,7 +204,7 @@ from pathlib import Path
 
 def touch(call: nt.Call) -> nt.Verification:
     Path(call.id + "ran").touch()
-    return nt.unknown()
+    return nt.cannot_tell()
 
 def key_of(x: int) -> str:
     Path("ran").touch()

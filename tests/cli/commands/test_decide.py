@@ -255,7 +255,7 @@ def stopped(workplace: Workplace) -> Iterator[str]:
         "    import threading; threading.Event().wait(30)\n"
         "try:\n"
         "    with nt.run('slow-1', store='agent.db'): slow()\n"
-        "except nt.ReplayUnsafeError as error: print(error.review_id, flush=True)\n"
+        "except nt.errors.ReplayUnsafeError as error: print(error.review_id, flush=True)\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program],

@@ -14,7 +14,7 @@ import nottwice as nt
 from nottwice.cli.commands import gc
 from nottwice.cli.main import main
 from nottwice.cli.render.ticker import Ticker
-from nottwice.engine.upkeep.retention import Removed
+from nottwice.engine.upkeep.retention import RemovalReport
 from nottwice.store.sqlite.store import SqliteStore
 from nottwice.views.documents import DOCUMENTS, SHAPES
 from nottwice.views.shape import meanings
@@ -35,7 +35,7 @@ def look(what: str) -> str:
 def store(tmp_path: Path) -> str:
     """A ledger whose runs ended long ago: a second of 2023."""
     path = tmp_path / "agent.db"
-    with nt.open(SqliteStore(path, now=0.0), clock=FakeClock()) as ledger:
+    with nt.Ledger(SqliteStore(path, now=0.0), clock=FakeClock()) as ledger:
         for run_id in ("ticket-1", "ticket-2"):
             with ledger.run(run_id):
                 look(run_id)
@@ -121,7 +121,7 @@ def test_rows_of_tools_that_the_code_does_not_declare_are_kept_and_named(store: 
 def test_progress_is_told_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     clock = FakeClock()
     progress = Ticker(clock, gc._progress_text)
-    removed = Removed(dry_run=False, families=7, calls=1)
+    removed = RemovalReport(dry_run=False, families=7, calls=1)
     progress(removed)
     assert capsys.readouterr().err == ""
     clock.advance(1.5)

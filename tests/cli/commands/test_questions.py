@@ -112,7 +112,7 @@ def test_a_rejection_needs_a_reason_and_the_code_gets_it(desk: Workplace) -> Non
     assert desk.cli("decide", review_id, "reject", "--why", "too much").exit_code == 0
     for _ in range(2):
         ended = desk.agent("desk", "desk-1")
-        assert "Rejected" in ended.stderr
+        assert "RejectedByReviewer" in ended.stderr
         assert "did not allow it: too much" in ended.stderr
 
 

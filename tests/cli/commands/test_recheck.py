@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from nottwice.guard.ledger import open_ledger
+from nottwice.guard.ledger import Ledger
 from tests.cli.workplace import HOSTILE, Workplace
 
 
@@ -38,7 +38,7 @@ def test_recheck_records_what_verify_found_and_the_run_goes_on_from_it(
     workplace: Workplace,
 ) -> None:
     review_id = workplace.review_of("ticket-8")
-    with open_ledger(workplace.store, create=False) as ledger:
+    with Ledger(workplace.store, create=False) as ledger:
         (review,) = ledger.store.find_reviews(review_id)
     (workplace.folder / "outbox.json").write_text(json.dumps([review.call_id]))
     line = "nottwice recheck --app agent.py --tool send_email --store agent.db --json"
@@ -60,7 +60,7 @@ def test_recheck_records_what_verify_found_and_the_run_goes_on_from_it(
 
 
 def test_recheck_names_the_runs_to_open_again(workplace: Workplace) -> None:
-    with open_ledger(workplace.store, create=False) as ledger:
+    with Ledger(workplace.store, create=False) as ledger:
         (review,) = ledger.store.find_reviews(workplace.review_of("ticket-8"))
     (workplace.folder / "outbox.json").write_text(json.dumps([review.call_id]))
     ended = workplace.shell("nottwice recheck --app agent --store agent.db")

@@ -49,7 +49,7 @@ def test_a_monitor_is_told_by_exit_code_3(workplace: Workplace) -> None:
 
 
 def test_nothing_waits_in_an_empty_ledger(tmp_path: Path) -> None:
-    nt.open(tmp_path / "agent.db").close()
+    nt.Ledger(tmp_path / "agent.db").close()
     place = Workplace(tmp_path)
     assert place.cli("reviews").stdout == "Nothing waits for a person.\n"
     assert place.json("reviews") == {"ledger": place.store, "reviews": [], "open": 0}

@@ -99,7 +99,7 @@ def test_runs_beyond_the_last_ones_are_counted_and_can_be_had(
 
 
 def test_an_empty_ledger_has_no_runs(tmp_path: Path) -> None:
-    nt.open(tmp_path / "agent.db").close()
+    nt.Ledger(tmp_path / "agent.db").close()
     assert Workplace(tmp_path).cli("runs").stdout == "No runs.\n"
 
 

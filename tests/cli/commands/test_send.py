@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from nottwice.guard.ledger import open_ledger
+from nottwice.guard.ledger import Ledger
 from tests.cli.workplace import Workplace
 
 
 def events(place: Workplace, run_id: str) -> list[tuple[str, str, str]]:
-    with open_ledger(place.store, create=False) as ledger:
+    with Ledger(place.store, create=False) as ledger:
         found = ledger.store.events(run_id)
     return [(event.name, event.json, event.sent_by) for event in found]
 

@@ -203,7 +203,7 @@ def test_long_arguments_and_results_are_cut_in_text_and_whole_in_json(tmp_path: 
     def long(text: str) -> str:
         return text
 
-    with nt.open(tmp_path / "agent.db") as ledger, ledger.run("long"):
+    with nt.Ledger(tmp_path / "agent.db") as ledger, ledger.run("long"):
         long("x" * 5000)
     place = Workplace(tmp_path)
     lines = [line for line in place.cli("show", "long").stdout.splitlines() if "xxx" in line]

@@ -47,7 +47,7 @@ def test_a_decided_run_is_suggested_for_resuming(workplace: Workplace) -> None:
 
 
 def test_a_ledger_in_order_needs_nobody(tmp_path: Path) -> None:
-    with nt.open(tmp_path / "agent.db") as ledger, ledger.run("a"):
+    with nt.Ledger(tmp_path / "agent.db") as ledger, ledger.run("a"):
         pass
     place = Workplace(tmp_path)
     assert "nothing needs you" in place.cli().stdout
@@ -56,7 +56,7 @@ def test_a_ledger_in_order_needs_nobody(tmp_path: Path) -> None:
 
 def test_a_failed_run_is_not_passed_over_in_silence(tmp_path: Path) -> None:
     for number, said in ((1, "1 run failed: run it again"), (2, "2 runs failed: run each again")):
-        ledger = nt.open(tmp_path / "agent.db")
+        ledger = nt.Ledger(tmp_path / "agent.db")
         with ledger, pytest.raises(ValueError, match="boom"), ledger.run(f"r{number}"):
             raise ValueError("boom")
         place = Workplace(tmp_path)

@@ -140,7 +140,7 @@ def test_all_that_stdin_holds_is_said_to_a_run_that_waits(place: Workplace) -> N
     ended = nottwice(place, "talk", "t-1", "--quiet", stdin="pay it\nand then?\nand again\n")
     assert ended.returncode == 3
     assert "waits for" in ended.stdout
-    with nt.open(str(place.folder / "agent.db")) as ledger:
+    with nt.Ledger(str(place.folder / "agent.db")) as ledger:
         events = ledger.store.events("t-1", "message")
     assert [json.loads(one.json)["text"] for one in events[1:]] == [
         "pay it",
@@ -186,7 +186,7 @@ def test_a_talk_that_is_killed_is_answered_by_the_same_line(place: Workplace) ->
     Path(place.folder, "talker.py").write_text(TALKER.replace('open("paused", "w").close()', ""))
     ended = nottwice(place, "talk", "t-1", "pause", "--quiet")
     assert (ended.returncode, ended.stdout.splitlines()[0]) == (0, "You said: pause"), ended.stderr
-    with nt.open(place.store, create=False) as ledger:
+    with nt.Ledger(place.store, create=False) as ledger:
         assert len(ledger.store.events("t-1")) == 2
 
 
@@ -204,5 +204,5 @@ def test_what_cannot_be_said_is_refused(place: Workplace, words: tuple[str, ...]
     ended = nottwice(place, "talk", *words)
     assert ended.returncode in (1, 2)
     assert why in ended.stderr
-    with nt.open(place.store, create=False) as ledger:
+    with nt.Ledger(place.store, create=False) as ledger:
         assert len(ledger.store.events("t-1")) == 1

@@ -121,7 +121,7 @@ class Place:
         return sorted(file.read_text().splitlines()) if file.exists() else []
 
     def run(self, run_id: str) -> Any:
-        with nt.open(self.store) as ledger:
+        with nt.Ledger(self.store) as ledger:
             return ledger.store.load_run(run_id)
 
 

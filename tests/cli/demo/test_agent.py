@@ -78,7 +78,7 @@ def test_a_decision_lets_the_killed_script_go_on_even_when_the_shop_is_gone(
         assert agent.wait() == -signal.SIGKILL
     waits = run_agent(ledger_path, shop.url)
     assert "ReplayUnsafeError" in waits.stderr
-    with nt.open(ledger_path, create=False) as ledger:
+    with nt.Ledger(ledger_path, create=False) as ledger:
         (case,) = open_cases(ledger.store)
         review_id = case.review.review_id
         verb = Verb.HAPPENED

@@ -117,7 +117,7 @@ def test_what_it_leaves_behind_can_be_looked_at(piped: Seen) -> None:
     assert f"  nottwice check {script}\n" in piped.text
     assert script.read_text() == demo_module.AGENT.read_text()
     assert "docs/start.md" in piped.text
-    with nt.open(piped.ledger, create=False) as ledger:
+    with nt.Ledger(piped.ledger, create=False) as ledger:
         (waiting,) = open_cases(ledger.store)
         assert f"({waiting.review.identity.workflow_id} was left waiting" in piped.text
         shown = re.search(r"nottwice show (ticket-\d+) ", piped.text)
@@ -199,7 +199,7 @@ def test_the_key_that_is_pressed_is_the_decision_on_record(
     assert seen.table[row, "after mail"] == (1, 1, mails, mails - 1, 0)
     found = re.search(r"nottwice show (ticket-\d+) ", seen.text)
     assert found is not None
-    with nt.open(seen.ledger, create=False) as ledger:
+    with nt.Ledger(seen.ledger, create=False) as ledger:
         (review,) = ledger.store.reviews(found[1])
     assert review.decision is not None
     assert (review.decision.by, review.decision.verb) == (by, verb)

@@ -53,7 +53,7 @@ def test_a_module_stands_for_its_only_app_or_for_all_its_graphs() -> None:
     ],
 )
 def test_everything_else_is_refused_with_the_way_out(named: Any, text: str) -> None:
-    with pytest.raises(nt.UsageError, match=text) as caught:
+    with pytest.raises(nt.errors.UsageError, match=text) as caught:
         app_of(naming(named))
     assert "--app module:app" in str(caught.value)
 
@@ -75,13 +75,13 @@ def test_the_option_comes_before_the_ledger_of_the_app(
 
 def test_no_ledger_is_created_unless_it_is_wanted(tmp_path: Path) -> None:
     app = nt.App(graphs=[], store=tmp_path / "a.db")
-    with pytest.raises(nt.NoLedger):
+    with pytest.raises(nt.errors.NoLedger):
         ledger_for(Settings(), app, create=False)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_open_ledger_of_the_app_is_used_where_it_is(tmp_path: Path) -> None:
-    with nt.open(tmp_path / "a.db") as opened:
+    with nt.Ledger(tmp_path / "a.db") as opened:
         settings = Settings()
         with ledger_for(settings, nt.App(graphs=[], store=opened), create=False) as ledger:
             assert ledger.location == opened.location
@@ -89,8 +89,8 @@ def test_an_open_ledger_of_the_app_is_used_where_it_is(tmp_path: Path) -> None:
 
 
 def test_a_ledger_in_memory_is_refused(tmp_path: Path) -> None:
-    for store in (":memory:", nt.open(":memory:")):
-        with pytest.raises(nt.UsageError, match="in memory"):
+    for store in (":memory:", nt.Ledger(":memory:")):
+        with pytest.raises(nt.errors.UsageError, match="in memory"):
             ledger_for(Settings(), nt.App(graphs=[], store=store), create=True)
 
 
@@ -103,7 +103,7 @@ def test_the_app_on_the_line_leads_to_its_ledger(
     )
     (tmp_path / "tools_only.py").write_text("x = 1\n")
     for name in ("of-the-app.db", "nottwice.db", "given.db"):
-        nt.open(tmp_path / name).close()
+        nt.Ledger(tmp_path / name).close()
     for settings, name in (
         (Settings(app="led.py:app"), "of-the-app.db"),
         (Settings(app="led.py"), "of-the-app.db"),

@@ -135,7 +135,7 @@ def test_a_printed_command_names_the_ledger_as_it_was_named() -> None:
 @pytest.mark.sampled(part="sweeps", keep=2)
 @pytest.mark.parametrize("run_id", ["--json", "-v", "a b", "$(touch pwned)", "'", "*", "a/../b"])
 def test_a_printed_command_works_whatever_the_run_is_called(run_id: str, empty: Workplace) -> None:
-    with nt.open(empty.store) as ledger, ledger.run(run_id):
+    with nt.Ledger(empty.store) as ledger, ledger.run(run_id):
         pass
     command = Settings(store="agent.db").command("show", run_id)
     ended = empty.shell(command)

@@ -8,12 +8,12 @@ from click.testing import CliRunner
 
 from nottwice.cli.main import main
 from nottwice.cli.render.comparison import lines, to_plain
-from nottwice.testing.compare.comparing import EveryPoint, Killed, Row
+from nottwice.testing.compare.comparing import ComparisonRow, EveryPoint, Killed
 from nottwice.testing.compare.tasks import suite
 
 ROWS = [
-    Row("in memory", 30, 0, 70, 3.07, 8, 0.031, 0),
-    Row("nottwice", 30, 30, 0, 1.0, 1, 0.122, 10),
+    ComparisonRow("in memory", 30, 0, 70, 3.07, 8, 0.031, 0),
+    ComparisonRow("nottwice", 30, 30, 0, 1.0, 1, 0.122, 10),
 ]
 
 

@@ -32,7 +32,7 @@ def looping() -> nt.Graph[dict[str, Any]]:
             progress_look(state.get("seen", 0))
             progress_look(state.get("seen", 0))
         seen = state.get("seen", 0) + 1
-        return nt.go("again" if seen < 2 else "out", {"seen": seen})
+        return nt.goto("again" if seen < 2 else "out", {"seen": seen})
 
     return flow
 
@@ -45,7 +45,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_visits_are_told_apart_and_steps_inside_belong_to_their_node(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with nt.open(":memory:") as ledger, watched("r", title="It goes.", on_wait=lambda: None):
+    with nt.Ledger(":memory:") as ledger, watched("r", title="It goes.", on_wait=lambda: None):
         looping().run("r", {}, store=ledger)
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition("  0.")[0] for line in lines] == [
@@ -63,7 +63,7 @@ def test_nodes_of_branches_have_their_names(capsys: pytest.CaptureFixture[str]) 
     flow.node(name="start", then=["left", "right"], join="meet")(lambda state: None)
     for name in ("left", "right", "meet"):
         flow.node(name=name)(lambda state: None)
-    with nt.open(":memory:") as ledger, watched("r", title="It goes.", on_wait=lambda: None):
+    with nt.Ledger(":memory:") as ledger, watched("r", title="It goes.", on_wait=lambda: None):
         flow.run("r", {}, store=ledger)
     lines = shown(capsys)
     assert "  done    left, branch 0" in lines
@@ -114,7 +114,7 @@ def test_a_handler_that_fails_fails_nothing_else(
 
     monkeypatch.setattr(progress, "show_progress", gone)
     monkeypatch.setattr(logging, "raiseExceptions", False)
-    with nt.open(":memory:") as ledger, watched("r", title="x", on_wait=lambda: None):
+    with nt.Ledger(":memory:") as ledger, watched("r", title="x", on_wait=lambda: None):
         assert looping().run("r", {}, store=ledger).status == "completed"
 
 
@@ -125,7 +125,7 @@ def test_the_log_is_afterwards_as_it_was(capsys: pytest.CaptureFixture[str]) -> 
     logger.addHandler(other)
     logger.setLevel(logging.WARNING)
     try:
-        with nt.open(":memory:") as ledger, watched("r", title="", on_wait=lambda: None):
+        with nt.Ledger(":memory:") as ledger, watched("r", title="", on_wait=lambda: None):
             looping().run("r", {}, store=ledger)
         assert (logger.level, other.level) == (logging.WARNING, logging.NOTSET)
         assert "decision=" not in capsys.readouterr().err
@@ -145,7 +145,7 @@ def test_a_failure_is_shown_with_the_users_lines_only(capsys: pytest.CaptureFixt
         except KeyError as error:
             raise ValueError("second") from error
 
-    with nt.open(":memory:") as ledger, pytest.raises(ValueError, match="second") as caught:
+    with nt.Ledger(":memory:") as ledger, pytest.raises(ValueError, match="second") as caught:
         flow.run("r", {}, store=ledger)
     show_failure(caught.value)
     text = capsys.readouterr().err

@@ -96,5 +96,5 @@ def test_what_is_no_task_is_refused(
     ended = CliRunner().invoke(main, ["run", "--id", "x", *shlex.split(words), *app])
     assert ended.exit_code in (1, 2), ended.output
     assert why in ended.output
-    with contextlib.suppress(nt.NoLedger), nt.open("tiny.db", create=False) as ledger:
+    with contextlib.suppress(nt.errors.NoLedger), nt.Ledger("tiny.db", create=False) as ledger:
         assert ledger.store.runs() == []

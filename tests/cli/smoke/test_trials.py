@@ -95,7 +95,7 @@ def test_an_upstream_that_looks_first_and_acts_then_races() -> None:
 @pytest.mark.parametrize(
     ("tool", "sandbox", "why"),
     [
-        ("broken", "bank", "first call raised Poison: no such account"),
+        ("broken", "bank", "first call raised Permanent: no such account"),
         ("honest", "blind", "the sandbox shows no effect"),
     ],
 )

@@ -11,7 +11,7 @@ from nottwice.engine.asks import Doing
 from nottwice.engine.calls import attempt as attempts
 from nottwice.engine.calls import dispatch
 from nottwice.engine.doubts import reconcile
-from nottwice.errors import Fenced, StoreError
+from nottwice.errors import OwnershipLost, StoreError
 from nottwice.model.run import Life
 from nottwice.store import locks, process_table, rules
 from nottwice.store.interface import Commit
@@ -20,7 +20,7 @@ from nottwice.store.sealing import Sealing
 from nottwice.store.sqlite import commits as sqlite_commits
 from nottwice.store.sqlite import connections as sqlite_connections
 from nottwice.store.sqlite import store as sqlite
-from nottwice.store.sqlite.connections import Connections, Slot
+from nottwice.store.sqlite.connections import Slot, SqliteConnections
 from nottwice.store.sqlite.store import SqliteStore
 from tests.crash.controls.agents import LONG_BRANCHES, MAILS, NOTING
 from tests.crash.controls.control import Control, swap
@@ -30,7 +30,7 @@ def no_fence() -> None:
     whole = rules._check_fence
 
     def broken(data: rules.MemoryData, commit: Commit) -> None:
-        with contextlib.suppress(Fenced):
+        with contextlib.suppress(OwnershipLost):
             whole(data, commit)
 
     swap(rules, "_check_fence", broken)
@@ -83,14 +83,14 @@ def a_failed_commit_is_taken_for_done() -> None:
 
 
 def no_sync_with_a_commit() -> None:
-    whole = Connections.connect
+    whole = SqliteConnections.connect
 
-    def broken(self: Connections, slot: Slot) -> sqlite3.Connection:
+    def broken(self: SqliteConnections, slot: Slot) -> sqlite3.Connection:
         connection = whole(self, slot)
         connection.execute("PRAGMA synchronous = NORMAL")
         return connection
 
-    swap(Connections, "connect", broken)
+    swap(SqliteConnections, "connect", broken)
     for place in (sqlite, sqlite_connections):
         swap(place, "check_durable", lambda connection, location: None)
 

@@ -21,7 +21,7 @@ def this_session() -> Session:
 
 
 def test_the_second_enters_when_the_first_has_left() -> None:
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         session = this_session()
         first = drive(enter_alone(session, SAME, None), session)
         second = enter_alone(session, SAME, None)
@@ -36,16 +36,16 @@ def test_the_second_enters_when_the_first_has_left() -> None:
 
 
 def test_the_second_is_refused_when_the_first_passes_the_time_limit() -> None:
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         session = this_session()
         first = drive(enter_alone(session, SAME, None), session)
-        with pytest.raises(nt.ReplayUnsafeError, match="is still running in this process"):
+        with pytest.raises(nt.errors.ReplayUnsafeError, match="is still running in this process"):
             drive(enter_alone(session, SAME, None, limit_seconds=0.0), session)
         session.in_flight.leave(first)
 
 
 def test_nobody_enters_a_run_that_was_left() -> None:
-    with nt.open(":memory:").run("r"):
+    with nt.Ledger(":memory:").run("r"):
         session = this_session()
-    with pytest.raises(nt.NotInRun, match="was left already"):
+    with pytest.raises(nt.errors.NotInRun, match="was left already"):
         drive(enter_alone(session, SAME, None), session)

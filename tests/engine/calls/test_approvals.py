@@ -58,7 +58,7 @@ def test_nothing_is_sent_before_somebody_approves_and_then_once(host: Host) -> N
     bank = Bank()
     for _ in range(2):
         needed = attempt(host, lambda: bank.pay(40))
-        assert isinstance(needed, nt.ApprovalNeeded)
+        assert isinstance(needed, nt.errors.ApprovalNeeded)
         assert "pay out after approval(cents=40" in str(needed)
     assert (bank.paid, host.calls, statuses(host)) == ([], [], ["open"])
     assert host.data.runs["r"].status is RunStatus.WAITING
@@ -73,7 +73,7 @@ def test_an_approval_is_for_these_arguments_and_no_others(host: Host) -> None:
     attempt(host, lambda: bank.pay(40))
     host.decide(Verb.APPROVE)
     other = attempt(host, lambda: bank.pay(4000))
-    assert isinstance(other, nt.ApprovalNeeded)
+    assert isinstance(other, nt.errors.ApprovalNeeded)
     assert bank.paid == []
     assert statuses(host) == ["decided", "open"]
 
@@ -82,7 +82,7 @@ def test_an_approval_is_for_this_step_and_no_other(host: Host) -> None:
     bank = Bank()
     attempt(host, lambda: bank.pay(40))
     host.decide(Verb.APPROVE)
-    with host.process() as ledger, pytest.raises(nt.ApprovalNeeded):
+    with host.process() as ledger, pytest.raises(nt.errors.ApprovalNeeded):
         with ledger.run("r"), nt.step("s", at="another visit"):
             bank.pay(40)
     assert bank.paid == []
@@ -126,10 +126,10 @@ def test_one_approval_authorises_the_retries_of_its_call(host: Host) -> None:
 
 def test_an_explicit_retry_of_an_approved_call_needs_no_other_approval(host: Host) -> None:
     bank = Bank()
-    bank.outcomes = [nt.Poison("no such account")]
+    bank.outcomes = [nt.Permanent("no such account")]
     attempt(host, lambda: bank.pay(40))
     host.decide(Verb.APPROVE)
-    assert isinstance(attempt(host, lambda: bank.pay(40)), nt.Poison)
+    assert isinstance(attempt(host, lambda: bank.pay(40)), nt.Permanent)
     assert attempt(host, lambda: bank.pay.retry(40)) == "paid 40"
     assert statuses(host) == ["used"]
 
@@ -140,8 +140,8 @@ def test_a_rejected_call_has_failed_for_good_with_who_and_why(host: Host) -> Non
     host.decide(Verb.REJECT, why="too much")
     for _ in range(2):
         rejected = attempt(host, lambda: bank.pay(40))
-        assert isinstance(rejected, nt.Rejected)
-        assert isinstance(rejected, nt.Poison)
+        assert isinstance(rejected, nt.errors.RejectedByReviewer)
+        assert isinstance(rejected, nt.Permanent)
         assert "ann did not allow it: too much" in str(rejected)
     (row,) = host.calls
     assert row.status is CallStatus.FAILED
@@ -155,7 +155,7 @@ def test_a_rejection_and_its_record_are_one_commit(host: Host, dies_at: int) -> 
     host.decide(Verb.REJECT, why="too much")
     attempt(host, lambda: bank.pay(40), dies_at=dies_at)
     assert (statuses(host) == ["used"]) == bool(host.calls)
-    assert isinstance(attempt(host, lambda: bank.pay(40)), nt.Rejected)
+    assert isinstance(attempt(host, lambda: bank.pay(40)), nt.errors.RejectedByReviewer)
     assert bank.paid == []
 
 
@@ -164,7 +164,7 @@ def test_whoever_wants_a_rejected_call_all_the_same_must_ask_again(host: Host) -
     attempt(host, lambda: bank.pay(40))
     host.decide(Verb.REJECT, why="too much")
     attempt(host, lambda: bank.pay(40))
-    assert isinstance(attempt(host, lambda: bank.pay.retry(40)), nt.ApprovalNeeded)
+    assert isinstance(attempt(host, lambda: bank.pay.retry(40)), nt.errors.ApprovalNeeded)
     assert bank.paid == []
     host.decide(Verb.APPROVE)
     assert attempt(host, lambda: bank.pay.retry(40)) == "paid 40"
@@ -178,9 +178,9 @@ def test_the_used_approval_of_one_call_covers_no_attempt_of_another(host: Host) 
     attempt(host, lambda: (bank.pay(40), bank.pay(50)))
     host.decide(Verb.REJECT, why="too much")
     rejected = attempt(host, lambda: (bank.pay(40), bank.pay(50)))
-    assert isinstance(rejected, nt.Rejected)
+    assert isinstance(rejected, nt.errors.RejectedByReviewer)
     again = attempt(host, lambda: (bank.pay(40), bank.pay.retry(50)))
-    assert isinstance(again, nt.ApprovalNeeded)
+    assert isinstance(again, nt.errors.ApprovalNeeded)
     assert bank.paid == [40]
 
 
@@ -208,7 +208,7 @@ def test_an_approval_that_is_too_old_is_asked_for_again(host: Host) -> None:
     host.decide(Verb.APPROVE)
     host.clock.advance(24 * 3600 + 1)
     needed = attempt(host, lambda: bank.pay(40))
-    assert isinstance(needed, nt.ApprovalNeeded)
+    assert isinstance(needed, nt.errors.ApprovalNeeded)
     assert "the one by ann has expired" in str(needed)
     assert statuses(host) == ["closed", "open"]
     assert bank.paid == []
@@ -223,7 +223,7 @@ def test_an_approval_from_the_future_does_not_count(host: Host) -> None:
     attempt(host, lambda: bank.pay(40))
     host.decide(Verb.APPROVE)
     host.clock.advance(-3600)
-    assert isinstance(attempt(host, lambda: bank.pay(40)), nt.ApprovalNeeded)
+    assert isinstance(attempt(host, lambda: bank.pay(40)), nt.errors.ApprovalNeeded)
     assert bank.paid == []
 
 
@@ -244,7 +244,7 @@ def test_a_decision_taken_back_at_the_last_moment_is_not_used(
 
     monkeypatch.setattr(MortalStore, "commit", watching)
     again = attempt(host, lambda: bank.pay(40))
-    assert isinstance(again, nt.ApprovalNeeded)
+    assert isinstance(again, nt.errors.ApprovalNeeded)
     assert again.review_id == needed.review_id
     assert (bank.paid, statuses(host), host.calls) == ([], ["open"], [])
 
@@ -253,7 +253,7 @@ def test_an_abort_instead_of_an_approval_ends_the_run(host: Host) -> None:
     bank = Bank()
     attempt(host, lambda: bank.pay(40))
     host.decide(Verb.ABORT)
-    assert isinstance(attempt(host, lambda: bank.pay(40)), nt.RunAborted)
+    assert isinstance(attempt(host, lambda: bank.pay(40)), nt.errors.RunAborted)
     assert bank.paid == []
 
 
@@ -263,13 +263,13 @@ def test_a_hundred_branches_may_each_need_one(host: Host) -> None:
     def work() -> list[str]:
         return nt.map(bank.pay, range(100))
 
-    assert isinstance(attempt(host, work), nt.ApprovalNeeded)
+    assert isinstance(attempt(host, work), nt.errors.ApprovalNeeded)
     assert len(host.open_reviews) == len(host.data.runs["r"].waits) == 100
     store = MemoryStore(host.data)
-    inbox = nt.Reviews(nt.open(store, clock=host.clock))
+    inbox = nt.Reviews(nt.Ledger(store, clock=host.clock))
     for review in host.open_reviews[:60]:
         inbox.decide(review.review_id, "approve", by="ann")
-    assert isinstance(attempt(host, work), nt.ApprovalNeeded)
+    assert isinstance(attempt(host, work), nt.errors.ApprovalNeeded)
     assert len(bank.paid) == 60
     for review in host.open_reviews:
         inbox.decide(review.review_id, "approve", by="ann")
@@ -285,11 +285,11 @@ def test_an_approval_is_not_asked_for_while_something_may_have_happened(host: Ho
         raise TimeoutError("no answer")
 
     def work() -> str:
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             lose()
         return bank.pay(40)
 
-    assert isinstance(attempt(host, work), nt.ReplayUnsafeError)
+    assert isinstance(attempt(host, work), nt.errors.ReplayUnsafeError)
     assert [review.kind.value for review in host.open_reviews] == ["in doubt"]
 
 
@@ -304,17 +304,17 @@ def test_a_used_approval_is_no_word_about_what_happened(host: Host) -> None:
             break
     assert host.calls[0].status is CallStatus.PENDING
     blocked = attempt(host, lambda: bank.pay(40))
-    assert isinstance(blocked, nt.ReplayUnsafeError)
+    assert isinstance(blocked, nt.errors.ReplayUnsafeError)
     assert statuses(host) == ["open", "used"]
 
 
 def test_a_tool_that_comes_to_need_approval_needs_it_for_another_attempt(host: Host) -> None:
     lax = Bank(approve=False)
-    lax.outcomes = [nt.Poison("no such account")]
-    assert isinstance(attempt(host, lambda: lax.pay(40)), nt.Poison)
+    lax.outcomes = [nt.Permanent("no such account")]
+    assert isinstance(attempt(host, lambda: lax.pay(40)), nt.Permanent)
     forget_tools()
     strict = Bank()
-    assert isinstance(attempt(host, lambda: strict.pay.retry(40)), nt.ApprovalNeeded)
+    assert isinstance(attempt(host, lambda: strict.pay.retry(40)), nt.errors.ApprovalNeeded)
     assert strict.paid == []
 
 
@@ -338,7 +338,7 @@ def test_a_used_approval_is_no_closed_review_that_evidence_could_reopen(host: Ho
 
     attempt(host, lambda: send("ann"))
     host.decide(Verb.APPROVE)
-    assert isinstance(attempt(host, lambda: send("ann")), nt.Fenced)
+    assert isinstance(attempt(host, lambda: send("ann")), nt.errors.OwnershipLost)
     assert len(host.data.evidence) == 1
     assert statuses(host) == ["used"]
 
@@ -351,5 +351,5 @@ def test_an_abort_while_the_code_is_on_its_way_sends_nothing(host: Host) -> None
         host.decide(Verb.ABORT)
         return bank.pay(40)
 
-    assert isinstance(attempt(host, work), nt.RunAborted)
+    assert isinstance(attempt(host, work), nt.errors.RunAborted)
     assert bank.paid == []

@@ -86,12 +86,12 @@ def test_poison_is_not_tried_again_and_is_the_same_error_on_replay(host: Host) -
     @nt.tool("unsafe_on_replay")
     def send(to: str) -> str:
         tries.append(1)
-        raise nt.Poison("no such account")
+        raise nt.Permanent("no such account")
 
     texts = []
     for _ in range(2):
         with host.process() as ledger, ledger.run("r"):
-            with pytest.raises(nt.Poison) as caught:
+            with pytest.raises(nt.Permanent) as caught:
                 send("a")
             texts.append(str(caught.value))
     assert tries == [1]
@@ -124,7 +124,7 @@ def test_an_unexpected_exception_of_an_effect_is_ambiguous(host: Host) -> None:
     def send(to: str) -> str:
         raise ConnectionResetError("peer")
 
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
         send("a")
     (row,) = host.calls
     assert row.status is CallStatus.UNKNOWN
@@ -141,9 +141,9 @@ def test_after_one_ambiguous_attempt_no_failure_ends_the_call(host: Host) -> Non
         tries.append(1)
         if len(tries) == 1:
             raise TimeoutError
-        raise nt.Poison("400")
+        raise nt.Permanent("400")
 
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
         send("a")
     (row,) = host.calls
     assert (row.status, len(tries)) == (CallStatus.UNKNOWN, 2)
@@ -166,7 +166,7 @@ def test_an_overtaken_holder_writes_no_row_but_leaves_evidence(host: Host) -> No
         overtake(host)
         return "sent"
 
-    with host.process() as ledger, pytest.raises(nt.Fenced), ledger.run("r"):
+    with host.process() as ledger, pytest.raises(nt.errors.OwnershipLost), ledger.run("r"):
         send("a")
     (row,) = host.calls
     assert row.status is CallStatus.PENDING
@@ -188,10 +188,10 @@ def test_evidence_about_a_closed_review_opens_a_new_one(host: Host) -> None:
         overtake(host)
         return "sent"
 
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
         send("a")
     host.decide(Verb.DID_NOT_HAPPEN)
-    with host.process() as ledger, pytest.raises(nt.Fenced), ledger.run("r"):
+    with host.process() as ledger, pytest.raises(nt.errors.OwnershipLost), ledger.run("r"):
         pass
     (review,) = host.open_reviews
     assert "it happened, after review" in review.summary
@@ -219,7 +219,7 @@ def test_evidence_that_it_happened_takes_back_a_licence_that_nobody_has_used(hos
         licences.extend(one for one in host.open_reviews if one.is_licence)
         return "sent"
 
-    with host.process() as ledger, pytest.raises(nt.Fenced), ledger.run("r"):
+    with host.process() as ledger, pytest.raises(nt.errors.OwnershipLost), ledger.run("r"):
         send("a")
     assert len(licences) == 1
     (evidence,) = host.data.evidence

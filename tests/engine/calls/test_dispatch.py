@@ -24,7 +24,7 @@ def test_the_first_call_is_live_and_the_next_a_replay_with_the_same_id(host: Hos
     def send(to: str) -> dict[str, int]:
         return {"id": 1}
 
-    receipts: list[nt.Receipt[dict[str, int]]] = []
+    receipts: list[nt.types.Receipt[dict[str, int]]] = []
     for _ in range(2):
         with host.process() as ledger, ledger.run("r"):
             receipts.append(send.receipt("a"))
@@ -76,7 +76,7 @@ def test_a_key_belongs_to_one_set_of_arguments(host: Host) -> None:
         with ledger.run("r1"):
             refund(7, 4000)
         with ledger.run("r2"):
-            with pytest.raises(nt.KeyConflict, match="run 'r1' already used"):
+            with pytest.raises(nt.errors.KeyConflict, match="run 'r1' already used"):
                 refund(7, 5000)
             refund(7, 4000)
     assert sent == [4000, 4000]
@@ -116,7 +116,7 @@ def test_a_pure_failure_is_retried_when_that_may_help_and_recorded_when_not(host
         return what
 
     with host.process() as ledger, ledger.run("r"):
-        for what, error in (("down", nt.Retryable), ("missing", nt.Poison)):
+        for what, error in (("down", nt.Retryable), ("missing", nt.Permanent)):
             for _ in range(2):
                 with pytest.raises(error):
                     look(what)
@@ -125,7 +125,7 @@ def test_a_pure_failure_is_retried_when_that_may_help_and_recorded_when_not(host
     tries.clear()
     with host.process() as ledger, ledger.run("r"):
         assert look("dropped") == "dropped"
-        with pytest.raises(nt.Poison):
+        with pytest.raises(nt.Permanent):
             look("missing")
         assert tries == ["dropped"] * 3
 
@@ -150,13 +150,13 @@ def test_a_recorded_failure_that_escapes_an_outer_tool_does_not_speak_for_it(hos
 
     @nt.tool("unsafe_on_replay")
     def inner(x: int) -> None:
-        raise nt.Poison("refused")
+        raise nt.Permanent("refused")
 
     @nt.tool("unsafe_on_replay")
     def outer(x: int) -> None:
         inner(x)
 
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
         outer(1)
     states = {row.identity.tool_name: row.status for row in host.calls}
     assert states == {"outer": CallStatus.UNKNOWN, "inner": CallStatus.FAILED}
@@ -186,7 +186,7 @@ def test_an_effect_whose_result_was_not_kept_is_not_fired_again(host: Host) -> N
 
     with host.process() as ledger, ledger.run("r"):
         send(1)
-        with pytest.raises(nt.ResultNotKept, match="took effect"):
+        with pytest.raises(nt.errors.ResultNotKept, match="took effect"):
             send(1)
     assert runs == [1]
 
@@ -224,7 +224,7 @@ class WatchedStore(SqliteStore):
 
     def commit(self, commit: Commit) -> None:
         if self.full:
-            raise nt.StoreError("The disk is full. Nothing was written.")
+            raise nt.errors.StoreError("The disk is full. Nothing was written.")
         self.commits += 1
         super().commit(commit)
 
@@ -260,7 +260,7 @@ def watched(tmp_path: Path) -> WatchedStore:
 def test_after_a_new_call_the_next_ones_are_expected_to_be_new_and_not_looked_up(
     watched: WatchedStore,
 ) -> None:
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         receipts = [expected_send.receipt(to) for to in ("a", "b", "c")]
         assert watched.looks() == 1, "the first one, and nothing but the first one"
     assert [receipt.replayed for receipt in receipts] == [False, False, False]
@@ -269,7 +269,7 @@ def test_after_a_new_call_the_next_ones_are_expected_to_be_new_and_not_looked_up
 def test_a_replay_that_was_expected_to_be_new_writes_nothing_and_does_not_fire(
     watched: WatchedStore,
 ) -> None:
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         live = [expected_send.receipt(to) for to in ("a", "b")]
         watched.looks()
         before = watched.written()
@@ -284,11 +284,11 @@ def test_a_replay_that_was_expected_to_be_new_writes_nothing_and_does_not_fire(
 
 
 def test_a_resumed_run_looks_first_until_it_has_caught_up(watched: WatchedStore) -> None:
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         for to in ("a", "b"):
             expected_send(to)
     watched.looks()
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         receipts = [expected_send.receipt(to) for to in ("a", "b", "c", "d")]
         assert watched.looks() == 3, "a, b and c; after c was new, d is expected to be"
     assert [receipt.replayed for receipt in receipts] == [True, True, False, False]
@@ -297,9 +297,9 @@ def test_a_resumed_run_looks_first_until_it_has_caught_up(watched: WatchedStore)
 def test_a_receipt_is_handed_out_while_the_run_waits_though_the_call_was_expected_to_be_new(
     watched: WatchedStore,
 ) -> None:
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         expected_send("a")
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             expected_doubt("b")
         expected_look("what was never looked at")
 
@@ -310,10 +310,10 @@ def test_a_receipt_is_handed_out_while_the_run_waits_though_the_call_was_expecte
 
 
 def test_when_nothing_can_be_written_the_next_call_is_looked_up(watched: WatchedStore) -> None:
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         expected_send("a")
         watched.full = True
-        with pytest.raises(nt.StoreError, match="full"):
+        with pytest.raises(nt.errors.StoreError, match="full"):
             expected_send("a")
         assert expected_send.receipt("a").replayed
         watched.full = False
@@ -322,7 +322,7 @@ def test_when_nothing_can_be_written_the_next_call_is_looked_up(watched: Watched
 def test_a_call_of_a_pure_tool_or_a_finished_step_is_looked_up_whatever_is_expected(
     watched: WatchedStore,
 ) -> None:
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         with nt.step("first"):
             expected_send("a")
         expected_send("new")
@@ -336,7 +336,7 @@ def test_a_call_of_a_pure_tool_or_a_finished_step_is_looked_up_whatever_is_expec
 def test_a_step_that_still_holds_effects_takes_none_of_them_for_new(
     watched: WatchedStore,
 ) -> None:
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         with pytest.raises(ZeroDivisionError), nt.step("first"):
             for to in ("a", "b"):
                 expected_send(to)
@@ -349,7 +349,7 @@ def test_a_step_that_still_holds_effects_takes_none_of_them_for_new(
             expected_look("new again")
             assert expected_send.receipt("a").replayed, "a later step is no reason to doubt it"
             expected_look("and again")
-            with nt.step("inner"), pytest.raises(nt.ReplayDriftError, match="drifted"):
+            with nt.step("inner"), pytest.raises(nt.errors.ReplayDriftError, match="drifted"):
                 expected_send("unheard of")
 
 
@@ -360,14 +360,14 @@ def test_a_retry_looks_at_the_failure_it_is_about(watched: WatchedStore) -> None
     def expected_retry(to: str) -> str:
         tries.append(to)
         if len(tries) == 1:
-            raise nt.Poison("no such address")
+            raise nt.Permanent("no such address")
         return to
 
-    with nt.open(watched).run("r"):
-        with pytest.raises(nt.Poison):
+    with nt.Ledger(watched).run("r"):
+        with pytest.raises(nt.Permanent):
             expected_retry("a")
         expected_send("b")
-        with pytest.raises(nt.Poison):
+        with pytest.raises(nt.Permanent):
             expected_retry("a")
         expected_send("c")
         before = watched.commits
@@ -379,14 +379,14 @@ def test_a_retry_looks_at_the_failure_it_is_about(watched: WatchedStore) -> None
 def test_a_receipt_is_handed_out_behind_a_wait_that_the_code_swallowed(
     watched: WatchedStore,
 ) -> None:
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         expected_send("a")
-        with pytest.raises(nt.QuestionOpen):
+        with pytest.raises(nt.errors.QuestionOpen):
             nt.ask("Shall we?")
         expected_look("new")
 
         assert expected_send.receipt("a").replayed
-        with pytest.raises(nt.QuestionOpen):
+        with pytest.raises(nt.errors.QuestionOpen):
             expected_send("b")
 
 
@@ -396,7 +396,7 @@ def test_a_call_that_was_approved_and_made_is_not_asked_about_again(host: Host) 
         return to
 
     with host.process() as ledger:
-        with pytest.raises(nt.ApprovalNeeded), ledger.run("r"):
+        with pytest.raises(nt.errors.ApprovalNeeded), ledger.run("r"):
             expected_approval("a")
         host.decide(Verb.APPROVE)
         with ledger.run("r"):
@@ -406,7 +406,7 @@ def test_a_call_that_was_approved_and_made_is_not_asked_about_again(host: Host) 
 
 
 def test_a_fork_has_the_receipts_of_its_origin_whatever_is_expected(watched: WatchedStore) -> None:
-    with nt.open(watched).run("r"):
+    with nt.Ledger(watched).run("r"):
         expected_send("a")
         scope = current_scope.get()
         assert scope is not None
@@ -414,5 +414,5 @@ def test_a_fork_has_the_receipts_of_its_origin_whatever_is_expected(watched: Wat
         expected_look("new")
 
         assert expected_send.receipt("a").replayed
-        with pytest.raises(nt.NewEffectInFork):
+        with pytest.raises(nt.errors.NewEffectInFork):
             expected_send("b")

@@ -128,7 +128,7 @@ def test_a_denied_call_is_not_sent_and_stays_denied(host: Host) -> None:
     shop, guard = Shop(), Guard(policy.deny("not today"), policy.allow())
     for _ in range(2):
         denied = attempt(host, guard, lambda: shop.send("ann"))
-        assert isinstance(denied, nt.Denied)
+        assert isinstance(denied, nt.errors.DeniedByPolicy)
         assert "policy the guard does not allow it: not today" in str(denied)
     assert (shop.sent, len(guard.seen)) == ([], 1)
     (row,) = host.calls
@@ -145,8 +145,8 @@ def test_a_reason_that_nobody_could_store_or_show_is_made_plain(
     tmp_path: Path, make: Callable[[str], policy.Ruling]
 ) -> None:
     shop, why = Shop(), "no\0 \ud800\x1b[31m\u202e\n" + "x" * 10_000
-    with nt.open(tmp_path / "agent.db", policy=Guard(make(why))) as ledger:
-        with pytest.raises((nt.Denied, nt.ApprovalNeeded)) as refused:
+    with nt.Ledger(tmp_path / "agent.db", policy=Guard(make(why))) as ledger:
+        with pytest.raises((nt.errors.DeniedByPolicy, nt.errors.ApprovalNeeded)) as refused:
             with ledger.run("r"):
                 shop.send("ann")
     assert "no    [31m" in str(refused.value)
@@ -160,10 +160,10 @@ def test_an_agent_goes_on_with_a_denial_as_with_any_result(host: Host) -> None:
     def work() -> str:
         try:
             return shop.send("ann")
-        except nt.Poison as told:
+        except nt.Permanent as told:
             return f"told: {type(told).__name__}"
 
-    assert attempt(host, Guard(policy.deny("no")), work) == "told: Denied"
+    assert attempt(host, Guard(policy.deny("no")), work) == "told: DeniedByPolicy"
     assert host.data.runs["r"].status is RunStatus.COMPLETED
 
 
@@ -209,11 +209,11 @@ def test_another_attempt_of_an_allowed_call_is_not_asked_about(host: Host) -> No
 def test_a_person_is_asked_with_the_reason_and_about_this_very_call(host: Host) -> None:
     shop, guard = Shop(), Guard(policy.ask("a stranger"))
     needed = attempt(host, guard, lambda: shop.send("ann"))
-    assert isinstance(needed, nt.ApprovalNeeded)
+    assert isinstance(needed, nt.errors.ApprovalNeeded)
     assert "needs approval (a stranger)" in str(needed)
     assert host.data.runs["r"].status is RunStatus.WAITING
     host.decide(Verb.APPROVE)
-    assert isinstance(attempt(host, guard, lambda: shop.send("bob")), nt.ApprovalNeeded)
+    assert isinstance(attempt(host, guard, lambda: shop.send("bob")), nt.errors.ApprovalNeeded)
     assert attempt(host, guard, lambda: shop.send("ann")) == "sent to ann"
     assert attempt(host, guard, lambda: shop.send("ann")) == "sent to ann"
     assert shop.sent == ["ann"]
@@ -223,23 +223,23 @@ def test_what_a_person_rejects_is_not_sent(host: Host) -> None:
     shop, guard = Shop(), Guard(policy.ask("a stranger"))
     attempt(host, guard, lambda: shop.send("ann"))
     host.decide(Verb.REJECT, why="I know him")
-    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.Rejected)
+    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.errors.RejectedByReviewer)
     assert shop.sent == []
 
 
 def test_a_person_who_was_asked_is_not_overruled_by_a_policy_that_allows(host: Host) -> None:
     shop, guard = Shop(), Guard(policy.ask("a stranger"), policy.allow())
     attempt(host, guard, lambda: shop.send("ann"))
-    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.ApprovalNeeded)
+    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.errors.ApprovalNeeded)
     host.decide(Verb.REJECT, why="no")
-    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.Rejected)
+    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.errors.RejectedByReviewer)
 
 
 def test_a_denial_closes_what_a_person_was_asked(host: Host) -> None:
     shop, guard = Shop(), Guard(policy.ask("a stranger"), policy.deny("never"))
     attempt(host, guard, lambda: shop.send("ann"))
     host.decide(Verb.APPROVE)
-    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.Denied)
+    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.errors.DeniedByPolicy)
     assert (host.open_reviews, shop.sent) == ([], [])
 
 
@@ -262,7 +262,7 @@ def test_a_stopped_run_fails_even_if_its_code_swallows_that(host: Host) -> None:
 
     def work() -> str:
         for name in ("ann", "bob"):
-            with pytest.raises(nt.RunDenied, match="out of office"):
+            with pytest.raises(nt.errors.RunStoppedByPolicy, match="out of office"):
                 shop.send(name)
         return "never mind"
 
@@ -281,10 +281,10 @@ def test_no_step_finishes_in_a_run_that_was_stopped(host: Host) -> None:
     shop, guard = Shop(), Guard(policy.stop("out of office"), policy.allow())
 
     def work() -> None:
-        with nt.step("s"), contextlib.suppress(nt.RunDenied):
+        with nt.step("s"), contextlib.suppress(nt.errors.RunStoppedByPolicy):
             shop.send("ann")
 
-    assert isinstance(attempt(host, guard, work), nt.RunDenied)
+    assert isinstance(attempt(host, guard, work), nt.errors.RunStoppedByPolicy)
     assert attempt(host, guard, work) is None
     assert shop.sent == ["ann"]
 
@@ -307,7 +307,7 @@ def test_a_policy_that_gives_no_ruling_lets_nothing_through(
 ) -> None:
     shop, guard = Shop(), Guard(ruling, policy.allow())
     failed = attempt(host, guard, lambda: shop.send("ann"))
-    assert isinstance(failed, nt.PolicyFailed)
+    assert isinstance(failed, nt.errors.PolicyFailed)
     assert said in str(failed)
     assert "was not sent" in str(failed)
     assert (shop.sent, host.calls) == ([], [])
@@ -325,11 +325,11 @@ def test_a_meter_that_cannot_be_read_lets_nothing_through_and_is_no_fault_of_the
         return policy.allow() if call.read_meter("cents", None) == 0 else policy.deny("spent")
 
     def away(store: MemoryStore, meter: str, **asked: Any) -> int:
-        raise nt.StoreError("the database is away")
+        raise nt.errors.StoreError("the database is away")
 
     with monkeypatch.context() as patch:
         patch.setattr(MemoryStore, "charged", away)
-        assert isinstance(attempt(host, spends, lambda: shop.send("ann")), nt.StoreError)
+        assert isinstance(attempt(host, spends, lambda: shop.send("ann")), nt.errors.StoreError)
     assert (shop.sent, host.calls) == ([], [])
     assert host.data.runs["r"].status is RunStatus.RUNNING
     assert attempt(host, spends, lambda: shop.send("ann")) == "sent to ann"
@@ -351,7 +351,7 @@ def test_a_policy_that_hangs_lets_nothing_through(
 
     for each in (hangs, hangs_too):
         failed = attempt(host, each, lambda: shop.send("ann"))
-        assert isinstance(failed, nt.PolicyFailed)
+        assert isinstance(failed, nt.errors.PolicyFailed)
         assert "gave no answer within 0.05 s" in str(failed)
     ever.set()
     assert (shop.sent, host.calls) == ([], [])
@@ -376,7 +376,7 @@ def test_a_policy_is_outside_of_the_run_and_cannot_make_calls_in_it(host: Host) 
         return policy.allow()
 
     failed = attempt(host, calls, lambda: shop.send("ann"))
-    assert isinstance(failed, nt.PolicyFailed)
+    assert isinstance(failed, nt.errors.PolicyFailed)
     assert "NotInRun" in str(failed)
     assert shop.sent == []
 
@@ -385,20 +385,22 @@ def test_of_several_policies_the_strictest_counts(host: Host) -> None:
     shop = Shop()
     asks, denies, never = Guard(policy.ask("hm")), Guard(policy.deny("no")), Guard()
     denied = attempt(host, [Guard(), asks, denies, never], lambda: shop.send("ann"))
-    assert isinstance(denied, nt.Denied)
+    assert isinstance(denied, nt.errors.DeniedByPolicy)
     assert (len(asks.seen), len(denies.seen), never.seen) == (1, 1, [])
     asked = attempt(host, [asks, Guard()], lambda: shop.send("bob"))
-    assert isinstance(asked, nt.ApprovalNeeded)
+    assert isinstance(asked, nt.errors.ApprovalNeeded)
 
 
 def test_a_pure_call_is_policed_as_well(host: Host) -> None:
     shop = Shop()
     guard = Guard(policy.deny("no secrets"))
     for _ in range(2):
-        assert isinstance(attempt(host, guard, lambda: shop.look("secrets")), nt.Denied)
+        assert isinstance(
+            attempt(host, guard, lambda: shop.look("secrets")), nt.errors.DeniedByPolicy
+        )
     assert (shop.read, len(guard.seen)) == ([], 1)
     asks = Guard(policy.ask("is that so?"))
-    assert isinstance(attempt(host, asks, lambda: shop.look("files")), nt.ApprovalNeeded)
+    assert isinstance(attempt(host, asks, lambda: shop.look("files")), nt.errors.ApprovalNeeded)
     host.decide(Verb.APPROVE)
     assert attempt(host, asks, lambda: shop.look("files")) == "seen files"
     assert attempt(host, asks, lambda: shop.look("files")) == "seen files"
@@ -430,7 +432,7 @@ def test_policies_may_be_async_and_calls_too(host: Host) -> None:
                 for name in ("ann", "bob"):
                     try:
                         told.append(await later(to=name))
-                    except nt.Denied:
+                    except nt.errors.DeniedByPolicy:
                         told.append("denied")
         return told
 
@@ -460,7 +462,7 @@ def test_nothing_is_charged_without_its_intent_whenever_the_process_dies(
 
     def work() -> None:
         for seat in ("1a", "1b", "1c"):
-            with contextlib.suppress(nt.Denied):
+            with contextlib.suppress(nt.errors.DeniedByPolicy):
                 shop.book(seat)
 
     attempt(host, limit, work, dies_at=dies_at)
@@ -478,11 +480,11 @@ def test_a_limit_that_asks_can_be_exceeded_by_a_person(host: Host) -> None:
     limit = policy.rate(1, per="1h", tool="send", otherwise="ask")
     assert attempt(host, limit, lambda: shop.send("ann")) == "sent to ann"
     needed = attempt(host, limit, lambda: shop.send("bob"))
-    assert isinstance(needed, nt.ApprovalNeeded)
+    assert isinstance(needed, nt.errors.ApprovalNeeded)
     assert "1 of 1 in 3600 s are used" in str(needed)
     host.decide(Verb.APPROVE)
-    shop.outcomes = [nt.Poison("no such address")]
-    assert isinstance(attempt(host, limit, lambda: shop.send("bob")), nt.Poison)
+    shop.outcomes = [nt.Permanent("no such address")]
+    assert isinstance(attempt(host, limit, lambda: shop.send("bob")), nt.Permanent)
     assert attempt(host, limit, lambda: shop.send.retry("bob")) == "sent to bob"
     assert MemoryStore(host.data).charged("calls tool=send") == 2_000_000
 
@@ -501,10 +503,10 @@ def test_a_persons_yes_does_not_lift_a_limit_that_denies(host: Host) -> None:
         return policy.ask("a person decides")
 
     guard = [limit, ask_meanwhile]
-    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.ApprovalNeeded)
+    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.errors.ApprovalNeeded)
     host.decide(Verb.APPROVE)
     others.append("bob")
-    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.Denied)
+    assert isinstance(attempt(host, guard, lambda: shop.send("ann")), nt.errors.DeniedByPolicy)
     assert shop.sent == ["bob"]
 
 
@@ -516,7 +518,7 @@ def test_a_limit_that_would_allow_what_exceeds_it_denies(host: Host) -> None:
         return policy.charge("mails", 1, at_most=1, otherwise="allow")
 
     assert attempt(host, lax, lambda: shop.send("ann")) == "sent to ann"
-    assert isinstance(attempt(host, lax, lambda: shop.send("bob")), nt.Denied)
+    assert isinstance(attempt(host, lax, lambda: shop.send("bob")), nt.errors.DeniedByPolicy)
     assert shop.sent == ["ann"]
 
 
@@ -525,7 +527,7 @@ def test_a_block_inside_cannot_name_a_policy_that_the_run_does_not_ask(host: Hos
     with host.process() as ledger, ledger.run("r", policy=guard):
         with ledger.run("r", policy=guard):
             pass
-        with pytest.raises(nt.UsageError, match="outermost block"):
+        with pytest.raises(nt.errors.UsageError, match="outermost block"):
             with ledger.run("r", policy=Guard()):
                 pass
 

@@ -26,7 +26,7 @@ def test_waiting_for_oneself_or_an_ancestor_is_refused() -> None:
     grandparent = flight("a")
     child = flight("c", flight("b", grandparent))
     for target in child.chain():
-        with pytest.raises(nt.SelfWait, match="would wait for itself"):
+        with pytest.raises(nt.errors.SelfWait, match="would wait for itself"):
             check_no_circle(target, child)
 
 
@@ -34,7 +34,7 @@ def test_a_circle_through_others_is_refused() -> None:
     mine, other = flight("mine"), flight("other")
     other.waits_for = flight("third")
     other.waits_for.waits_for = mine
-    with pytest.raises(nt.SelfWait):
+    with pytest.raises(nt.errors.SelfWait):
         check_no_circle(other, mine)
 
 
@@ -42,8 +42,8 @@ def test_a_tool_that_calls_itself_with_the_same_arguments_does_not_hang(host: Ho
     @nt.tool("unsafe_on_replay")
     def recurse(depth: int) -> str:
         if depth == 0:
-            raise nt.Poison("inner")
-        with pytest.raises(nt.SelfWait):
+            raise nt.Permanent("inner")
+        with pytest.raises(nt.errors.SelfWait):
             recurse(depth)
         return "ended"
 
@@ -59,7 +59,7 @@ def test_two_tools_that_wait_for_each_other_do_not_hang(host: Host) -> None:
         both.wait()
         try:
             return str(call_other())  # type: ignore[operator]
-        except nt.SelfWait:
+        except nt.errors.SelfWait:
             refused.append(mine)
             return "refused"
 

@@ -16,14 +16,14 @@ KEPT: list[object] = []
 """A tool that nobody has any more is not declared any more, whenever its memory is freed."""
 
 
-def blocked(host: Host, argument: str = "ann") -> nt.ReplayUnsafeError:
+def blocked(host: Host, argument: str = "ann") -> nt.errors.ReplayUnsafeError:
     @nt.tool("unsafe_on_replay")
     def send(to: str) -> str:
         raise TimeoutError("no answer")
 
     KEPT[:] = [send]
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.ReplayUnsafeError) as caught:
+        with pytest.raises(nt.errors.ReplayUnsafeError) as caught:
             send(argument)
     return caught.value
 
@@ -40,7 +40,7 @@ def test_the_error_carries_call_evidence_and_the_command(host: Host) -> None:
 def test_the_error_survives_a_trip_to_another_process(host: Host) -> None:
     error = blocked(host)
     again = pickle.loads(pickle.dumps(error))
-    assert isinstance(again, nt.ReplayUnsafeError)
+    assert isinstance(again, nt.errors.ReplayUnsafeError)
     assert (str(again), again.review_id) == (str(error), error.review_id)
     assert again.non_retryable
 
@@ -61,7 +61,7 @@ def test_review_and_status_are_written_by_one_commit(host: Host) -> None:
             whole(commit)  # type: ignore[arg-type]
 
         ledger.store.commit = watching  # type: ignore[method-assign]
-        with ledger.run("r"), pytest.raises(nt.ReplayUnsafeError):
+        with ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
             send("a")
     assert (1, RunStatus.WAITING) in commits
 
@@ -89,6 +89,6 @@ def test_opening_a_waiting_run_again_adds_no_evidence(host: Host) -> None:
     before = list(host.data.evidence)
     for _ in range(3):
         host.clock.advance(1)
-        with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger, ledger.run("r"):
             raise AssertionError("the run must wait")
     assert list(host.data.evidence) == before

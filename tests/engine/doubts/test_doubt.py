@@ -57,11 +57,11 @@ def test_a_keyed_call_that_a_person_is_asked_about_is_not_reissued_when_the_cloc
     pay = keyed(upstream)
     resume(host, pay, dies_at=AFTER_THE_EFFECT)
     host.clock.advance(25 * HOUR)
-    with pytest.raises(nt.ReplayUnsafeError, match="may have forgotten its key"):
+    with pytest.raises(nt.errors.ReplayUnsafeError, match="may have forgotten its key"):
         resume(host, pay)
     host.clock.advance(-24 * HOUR)
     for _ in range(2):
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             resume(host, pay)
     assert upstream.requests == ["pay-7"]
     assert len(host.data.reviews) == 1
@@ -81,7 +81,7 @@ def test_a_doubt_that_a_person_is_asked_about_still_ends_when_verify_finds_the_e
         return upstream.request()
 
     resume(host, pay, dies_at=AFTER_THE_INTENT)
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         resume(host, pay)
     assert resume(host, pay) == "found"
     assert upstream.requests == []
@@ -93,12 +93,12 @@ def test_a_decision_that_was_taken_back_forbids_a_reissue_like_none(host: Host) 
     pay = keyed(upstream)
     resume(host, pay, dies_at=AFTER_THE_EFFECT)
     host.clock.advance(25 * HOUR)
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         resume(host, pay)
     review = host.decide(Verb.DID_NOT_HAPPEN)
     undo(MemoryStore(host.data), host.clock, review.review_id, by="ann", why="the wrong one")
     host.clock.advance(-24 * HOUR)
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         resume(host, pay)
     assert len(upstream.requests) == 1
 
@@ -113,7 +113,7 @@ def test_a_proof_of_death_from_before_the_attempt_counts_from_the_attempt(host: 
 
     resume(host, pay, dies_at=AFTER_THE_INTENT)
     host.clock.advance(-HOUR)
-    with pytest.raises(nt.ReplayUnsafeError, match="may still arrive"):
+    with pytest.raises(nt.errors.ReplayUnsafeError, match="may still arrive"):
         with host.process() as ledger, ledger.run("r", settle_timeout="45m"):
             raise AssertionError("user code must not run")
     assert upstream.requests == []
@@ -157,7 +157,7 @@ def test_a_body_that_outlived_its_interrupted_waiter_is_not_taken_for_over(host:
                 settle_bill(1)
         finally:
             sys.settrace(before)
-        with pytest.raises(nt.ReplayUnsafeError, match="may still be alive"):
+        with pytest.raises(nt.errors.ReplayUnsafeError, match="may still be alive"):
             settle_bill(1)
     may_end.set()
     assert ended.wait(30)
@@ -174,7 +174,7 @@ def test_attempts_count_all_that_ended_with_an_error_the_first_included(
     upstream = Upstream(*[TimeoutError("lost")] * 20)
     pay = keyed(upstream, retry=nt.RetryPolicy(attempts))
     for _ in range(3):
-        with pytest.raises(nt.ReplayUnsafeError, match=f"allows {attempts} attempts"):
+        with pytest.raises(nt.errors.ReplayUnsafeError, match=f"allows {attempts} attempts"):
             resume(host, pay)
     assert len(upstream.requests) == attempts
     assert len(host.data.reviews) == 1
@@ -187,7 +187,7 @@ def test_attempts_are_counted_over_all_processes(host: Host) -> None:
     for _ in range(3):
         resume(host, pay, dies_at=6)
     for _ in range(3):
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             resume(host, pay)
     assert len(upstream.requests) == 3
 
@@ -208,7 +208,7 @@ def test_reissues_after_a_death_are_bounded_and_then_a_person_is_asked(host: Hos
         resume(host, pay, dies_at=AFTER_THE_EFFECT)
     for _ in range(3):
         with pytest.raises(
-            nt.ReplayUnsafeError, match=r"died during attempt 3, and .* allows 2 reissues"
+            nt.errors.ReplayUnsafeError, match=r"died during attempt 3, and .* allows 2 reissues"
         ):
             resume(host, pay)
     assert len(upstream.requests) == 3
@@ -230,7 +230,7 @@ def test_what_verify_licenses_after_a_death_is_bounded_as_well(host: Host) -> No
 
     resume(host, pay, dies_at=AFTER_THE_INTENT)
     resume(host, pay, dies_at=AFTER_THE_INTENT)
-    with pytest.raises(nt.ReplayUnsafeError, match="allows 1 reissues"):
+    with pytest.raises(nt.errors.ReplayUnsafeError, match="allows 1 reissues"):
         resume(host, pay)
     assert upstream.requests == []
 
@@ -257,7 +257,7 @@ def test_an_upstream_that_asks_for_a_longer_wait_than_the_policy_allows_is_left_
     host: Host,
 ) -> None:
     upstream = Upstream(TimeoutError("lost"), nt.Retryable("busy", retry_after=10_000))
-    with pytest.raises(nt.ReplayUnsafeError, match="longer wait"):
+    with pytest.raises(nt.errors.ReplayUnsafeError, match="longer wait"):
         resume(host, keyed(upstream))
     assert len(upstream.requests) == 2
 
@@ -272,7 +272,7 @@ def test_the_error_says_what_the_attempt_raised_on_one_line_and_without_a_secret
     def pay(order: int) -> str:
         raise TimeoutError("card 4242\x1b[2J\nno answer")
 
-    with pytest.raises(nt.ReplayUnsafeError) as caught:
+    with pytest.raises(nt.errors.ReplayUnsafeError) as caught:
         resume(host, pay)
     text = str(caught.value)
     assert "attempt 1 ended with TimeoutError: card ••••\\u001b[2J\\nno answer" in text

@@ -45,10 +45,10 @@ def work(host: Host, ship: Any) -> object:
         return ship(7)
 
 
-def lose(host: Host, ship: Any) -> nt.ResultNotKept:
+def lose(host: Host, ship: Any) -> nt.errors.ResultNotKept:
     """Ship, and ask for the result once more in another process."""
     assert work(host, ship) == (7, "shipped")
-    with pytest.raises(nt.ResultNotKept) as caught:
+    with pytest.raises(nt.errors.ResultNotKept) as caught:
         work(host, ship)
     return caught.value
 
@@ -61,7 +61,7 @@ def test_the_run_waits_for_a_person_who_gives_the_result(host: Host, shop: Shop)
     assert host.data.runs["r"].status is RunStatus.WAITING
     assert error.about["type"] == "tuple"  # type: ignore[attr-defined]
     for _ in range(2):
-        with pytest.raises(nt.ResultNotKept) as again:
+        with pytest.raises(nt.errors.ResultNotKept) as again:
             work(host, ship)
         assert again.value.review_id == error.review_id
     host.decide(Verb.HAPPENED, result=[7, "shipped"])
@@ -82,10 +82,10 @@ def test_a_result_that_does_not_fit_is_asked_for_again(host: Host, shop: Shop) -
         return {"order": Unkept()}  # type: ignore[dict-item]
 
     work(host, ship)
-    with pytest.raises(nt.ResultNotKept):
+    with pytest.raises(nt.errors.ResultNotKept):
         work(host, ship)
     host.decide(Verb.HAPPENED, result=["no", "dict"])
-    with pytest.raises(nt.ResultNotKept):
+    with pytest.raises(nt.errors.ResultNotKept):
         work(host, ship)
     assert any("does not fit" in item.text for item in host.data.evidence)
     host.decide(Verb.HAPPENED, result={"order": 7})
@@ -97,7 +97,7 @@ def test_a_decision_made_meanwhile_is_used_in_the_living_process(host: Host, sho
     ship = declare(shop)
     work(host, ship)
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.ResultNotKept):
+        with pytest.raises(nt.errors.ResultNotKept):
             ship(7)
         host.decide(Verb.HAPPENED, result="by hand")
         assert ship(7) == "by hand"
@@ -122,13 +122,13 @@ def test_an_annotation_of_another_type_brings_nothing_back(
     ship = declare(shop)
     lose(host, ship)
     del ship
-    with pytest.raises(nt.ResultNotKept):
+    with pytest.raises(nt.errors.ResultNotKept):
         work(host, declare(shop, returns))
     assert shop.shipped == [7]
 
 
 def test_verify_that_finds_it_gives_the_result_without_a_person(host: Host, shop: Shop) -> None:
-    found = [nt.unknown(), nt.happened([7, "found"])]
+    found = [nt.cannot_tell(), nt.happened([7, "found"])]
     ship = declare(shop, verify=lambda call: found.pop(0))
     error = lose(host, ship)
     assert error.review_id is not None
@@ -146,7 +146,7 @@ def test_a_recorded_result_that_the_annotation_no_longer_reads_is_asked_for_too(
     work(host, ship)
     del ship
     changed = declare(shop, tuple[int, str, bool])
-    with pytest.raises(nt.ResultNotKept, match="does not fit its type"):
+    with pytest.raises(nt.errors.ResultNotKept, match="does not fit its type"):
         work(host, changed)
     del changed
     # The old annotation still reads it, and nobody needs to answer.
@@ -157,7 +157,7 @@ def test_a_recorded_result_that_the_annotation_no_longer_reads_is_asked_for_too(
 
 def test_a_secret_result_is_never_given_by_a_person_and_may_come_from_verify(host: Host) -> None:
     made: list[str] = []
-    found = [nt.unknown(), nt.unknown(), nt.happened("hunter2"), nt.happened("hunter2")]
+    found = [nt.cannot_tell(), nt.cannot_tell(), nt.happened("hunter2"), nt.happened("hunter2")]
 
     @nt.tool("unsafe_on_replay", verify=lambda call: found.pop(0))
     def make_token(name: str) -> Annotated[str, nt.Secret]:
@@ -170,11 +170,11 @@ def test_a_secret_result_is_never_given_by_a_person_and_may_come_from_verify(hos
             return token
 
     assert use() == "hunter2"
-    with pytest.raises(nt.ResultNotKept):
+    with pytest.raises(nt.errors.ResultNotKept):
         use()
     with pytest.raises(UsageError, match="never written to the ledger"):
         host.decide(Verb.HAPPENED, result="hunter2")
-    with pytest.raises(nt.ResultNotKept):
+    with pytest.raises(nt.errors.ResultNotKept):
         use()
     assert use() == "hunter2"
     assert made == ["ann"]
@@ -196,7 +196,7 @@ def test_every_store_on_disk_keeps_the_result_that_a_person_gave(
             return ship(7)
 
     assert once() == (7, "shipped")
-    with pytest.raises(nt.ResultNotKept) as caught:
+    with pytest.raises(nt.errors.ResultNotKept) as caught:
         once()
     assert caught.value.review_id is not None
     with nt.Reviews(place) as reviews:

@@ -86,7 +86,7 @@ def test_without_doubt_the_run_simply_goes_on(host: Host, upstream: Upstream, di
 def test_an_unsafe_call_without_verify_is_never_run_again(
     host: Host, upstream: Upstream, dies_at: int
 ) -> None:
-    with pytest.raises(nt.ReplayUnsafeError) as caught:
+    with pytest.raises(nt.errors.ReplayUnsafeError) as caught:
         kill_then_resume(host, protect(upstream), dies_at)
     assert len(upstream.effects) == (1 if dies_at == AFTER_THE_EFFECT else 0)
     (review,) = host.open_reviews
@@ -101,7 +101,7 @@ def test_an_unsafe_call_without_verify_is_never_run_again(
 def test_resuming_again_opens_no_second_review(host: Host, upstream: Upstream) -> None:
     program = protect(upstream)
     for _ in range(3):
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             kill_then_resume(host, program, AFTER_THE_EFFECT)
     assert len(host.data.reviews) == 1
     assert upstream.effects == ["ann"]
@@ -118,7 +118,7 @@ def test_verify_that_finds_it_ends_the_doubt(host: Host, upstream: Upstream) -> 
 def test_did_not_happen_without_settle_time_goes_to_a_person(
     host: Host, upstream: Upstream
 ) -> None:
-    with pytest.raises(nt.ReplayUnsafeError, match="declares no settle time"):
+    with pytest.raises(nt.errors.ReplayUnsafeError, match="declares no settle time"):
         kill_then_resume(host, protect(upstream, verify=upstream.verify), AFTER_THE_INTENT)
     assert upstream.effects == []
 
@@ -146,12 +146,12 @@ def test_a_settle_time_beyond_patience_goes_to_a_person_without_waiting(
     host: Host, upstream: Upstream
 ) -> None:
     program = protect(upstream, verify=upstream.verify, settles="2h")
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         kill_then_resume(host, program, AFTER_THE_INTENT)
     assert host.clock.pauses == []
     # A person has been asked, and only a clock says that the time has passed.
     host.clock.advance(2 * 3600)
-    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+    with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger:
         program(ledger)
     assert upstream.effects == []
     host.decide(Verb.DID_NOT_HAPPEN)
@@ -164,7 +164,7 @@ def test_a_settle_time_beyond_patience_goes_to_a_person_without_waiting(
 def test_an_answer_of_verify_is_one_piece_of_evidence_however_often_it_is_given(
     host: Host, upstream: Upstream
 ) -> None:
-    answers = [nt.still_running(), nt.still_running(), nt.still_running(), nt.unknown()]
+    answers = [nt.still_running(), nt.still_running(), nt.still_running(), nt.cannot_tell()]
     asked: list[str] = []
 
     def verify(call: nt.Call) -> nt.Verification:
@@ -174,9 +174,9 @@ def test_an_answer_of_verify_is_one_piece_of_evidence_however_often_it_is_given(
     program = protect(upstream, verify=verify)
     for dies_at in (AFTER_THE_INTENT, None):
         with host.process(dies_at=dies_at) as ledger:
-            with contextlib.suppress(nt.ReplayUnsafeError):
+            with contextlib.suppress(nt.errors.ReplayUnsafeError):
                 program(ledger)
-    with host.process() as ledger, pytest.raises(nt.ReplayUnsafeError):
+    with host.process() as ledger, pytest.raises(nt.errors.ReplayUnsafeError):
         program(ledger)
     assert len(asked) == 5
     said = [item.text for item in MemoryStore(host.data).evidence("r") if item.source == "verify"]
@@ -185,7 +185,7 @@ def test_an_answer_of_verify_is_one_piece_of_evidence_however_often_it_is_given(
 
 def test_still_running_is_waited_for_but_not_for_ever(host: Host, upstream: Upstream) -> None:
     program = protect(upstream, verify=lambda call: nt.still_running())
-    with pytest.raises(nt.ReplayUnsafeError, match="still running"):
+    with pytest.raises(nt.errors.ReplayUnsafeError, match="still running"):
         kill_then_resume(host, program, AFTER_THE_INTENT)
     assert 50 <= sum(host.clock.pauses) <= 60
 
@@ -199,7 +199,7 @@ def test_any_other_answer_of_verify_is_unknown_and_said_so(
             raise reply
         return reply  # type: ignore[return-value]
 
-    with pytest.raises(nt.ReplayUnsafeError, match=r"verify (raised|returned)"):
+    with pytest.raises(nt.errors.ReplayUnsafeError, match=r"verify (raised|returned)"):
         kill_then_resume(host, protect(upstream, verify=verify), AFTER_THE_EFFECT)
     assert upstream.effects == ["ann"]
 
@@ -224,7 +224,7 @@ def test_past_its_window_a_keyed_call_is_not_reissued(host: Host, upstream: Upst
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
         program(ledger)
     host.clock.advance(24 * 3600 - 30)
-    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+    with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger:
         program(ledger)
     assert upstream.keys == ["mail-ann"]
 
@@ -234,7 +234,7 @@ def test_a_clock_that_jumped_back_does_not_reopen_a_window(host: Host, upstream:
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
         program(ledger)
     host.clock.advance(-3600)
-    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+    with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger:
         program(ledger)
     assert upstream.keys == ["mail-ann"]
 
@@ -245,7 +245,7 @@ def test_new_code_cannot_loosen_the_class_of_a_call_in_doubt(
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
         protect(upstream)(ledger)
     loosened = protect(upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h")
-    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+    with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger:
         loosened(ledger)
     assert upstream.effects == ["ann"]
 
@@ -254,14 +254,14 @@ def test_new_code_can_tighten_it(host: Host, upstream: Upstream) -> None:
     keyed = protect(upstream, replay_class="idempotent_with_key", key="mail-{to}", window="24h")
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger:
         keyed(ledger)
-    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+    with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger:
         protect(upstream)(ledger)
     assert upstream.effects == ["ann"]
 
 
 def test_a_person_who_says_it_happened_gives_the_receipt(host: Host, upstream: Upstream) -> None:
     program = protect(upstream)
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         kill_then_resume(host, program, AFTER_THE_EFFECT)
     host.decide(Verb.HAPPENED, result={"to": "found in the outbox"})
     for _ in range(2):
@@ -278,10 +278,10 @@ def test_a_persons_result_that_does_not_fit_is_asked_for_again(
     host: Host, upstream: Upstream
 ) -> None:
     program = protect(upstream)
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         kill_then_resume(host, program, AFTER_THE_EFFECT)
     host.decide(Verb.HAPPENED, result=["not", "a", "dict"])
-    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+    with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger:
         program(ledger)
     (review,) = host.open_reviews
     assert (review.status, review.decision) == (ReviewStatus.OPEN, None)
@@ -292,13 +292,13 @@ def test_a_person_who_says_it_did_not_licenses_exactly_one_attempt(
     host: Host, upstream: Upstream
 ) -> None:
     program = protect(upstream)
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         kill_then_resume(host, program, AFTER_THE_INTENT)
     host.decide(Verb.DID_NOT_HAPPEN)
     # The licensed attempt dies between its intent and its effect: the licence is gone.
     with host.process(dies_at=AFTER_THE_INTENT) as ledger:
         program(ledger)
-    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger:
+    with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger:
         program(ledger)
     assert upstream.effects == []
     host.decide(Verb.DID_NOT_HAPPEN)
@@ -311,7 +311,7 @@ def test_a_person_who_says_it_did_not_licenses_exactly_one_attempt(
 
 def test_a_decision_survives_a_crash_before_its_use(host: Host, upstream: Upstream) -> None:
     program = protect(upstream)
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         kill_then_resume(host, program, AFTER_THE_INTENT)
     host.decide(Verb.DID_NOT_HAPPEN)
     with host.process(dies_at=BEFORE_THE_INTENT) as ledger:
@@ -323,11 +323,11 @@ def test_a_decision_survives_a_crash_before_its_use(host: Host, upstream: Upstre
 
 def test_an_aborted_run_stays_aborted(host: Host, upstream: Upstream) -> None:
     program = protect(upstream)
-    with pytest.raises(nt.ReplayUnsafeError):
+    with pytest.raises(nt.errors.ReplayUnsafeError):
         kill_then_resume(host, program, AFTER_THE_EFFECT)
     host.decide(Verb.ABORT, why="customer called")
     for _ in range(2):
-        with pytest.raises(nt.RunAborted), host.process() as ledger:
+        with pytest.raises(nt.errors.RunAborted), host.process() as ledger:
             program(ledger)
     assert host.data.runs["r"].status is RunStatus.ABORTED
     assert upstream.effects == ["ann"]
@@ -341,7 +341,7 @@ def test_a_call_whose_tool_is_not_declared_here_waits_and_heals_later(
         program(ledger)
     forget_tools()
     with (
-        pytest.raises(nt.ReplayUnsafeError, match="not declared in this process"),
+        pytest.raises(nt.errors.ReplayUnsafeError, match="not declared in this process"),
         host.process() as ledger,
         ledger.run("r"),
     ):
@@ -371,9 +371,9 @@ def test_while_a_review_is_open_every_new_effect_is_refused_but_receipts_work(
 
     with host.process() as ledger, ledger.run("r"):
         other("before")
-        with pytest.raises(nt.ReplayUnsafeError) as first:
+        with pytest.raises(nt.errors.ReplayUnsafeError) as first:
             doubtful("a")
-        with pytest.raises(nt.ReplayUnsafeError) as again:
+        with pytest.raises(nt.errors.ReplayUnsafeError) as again:
             doubtful("a")
         assert again.value.review_id == first.value.review_id
         with pytest.raises(nt.RunBlocked, match=r"^other\(to='after'\) was not run") as refused:
@@ -399,7 +399,7 @@ def test_a_decision_made_meanwhile_lifts_the_block_in_the_living_process(
         return "done"
 
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             doubtful("a")
         host.decide(Verb.HAPPENED, result="it is there")
         assert other("after") == "done"
@@ -445,7 +445,7 @@ def test_a_licence_for_a_body_that_arrives_with_the_call_waits_for_its_caller(
     do = with_body(upstream)
     with host.process(dies_at=AFTER_THE_INTENT) as ledger, ledger.run("r"):
         do("ann", upstream.apply)
-    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger, ledger.run("r"):
+    with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger, ledger.run("r"):
         do("ann", upstream.apply)
     host.decide(Verb.DID_NOT_HAPPEN)
     for _ in range(2):
@@ -462,7 +462,7 @@ def test_that_it_happened_needs_no_body(host: Host, upstream: Upstream) -> None:
     do = with_body(upstream)
     with host.process(dies_at=AFTER_THE_EFFECT) as ledger, ledger.run("r"):
         do("ann", upstream.apply)
-    with pytest.raises(nt.ReplayUnsafeError), host.process() as ledger, ledger.run("r"):
+    with pytest.raises(nt.errors.ReplayUnsafeError), host.process() as ledger, ledger.run("r"):
         do("ann", upstream.apply)
     host.decide(Verb.HAPPENED, result={"to": "found"})
     with host.process() as ledger, ledger.run("r"):
@@ -494,7 +494,7 @@ def test_a_run_with_several_doubts_names_all_their_reviews_and_none_as_its_own(
         return upstream.apply(to)
 
     leave_two_doubts(host, send)
-    with pytest.raises(nt.ReplayUnsafeError) as caught, host.process() as ledger:
+    with pytest.raises(nt.errors.ReplayUnsafeError) as caught, host.process() as ledger:
         with ledger.run("ann"):
             raise AssertionError("user code must not run")
     by_call = {one.call_id: one.review_id for one in host.open_reviews}
@@ -516,7 +516,7 @@ def test_a_run_with_several_doubts_names_all_their_reviews_and_none_as_its_own(
         result={"to": "it"},
         has_result=True,
     )
-    with pytest.raises(nt.ReplayUnsafeError) as caught, host.process() as ledger:
+    with pytest.raises(nt.errors.ReplayUnsafeError) as caught, host.process() as ledger:
         with ledger.run("ann"):
             raise AssertionError("user code must not run")
     assert caught.value.review_id == last.review_id

@@ -59,7 +59,7 @@ class World:
         return await asyncio.to_thread(self.act, what)
 
     def ledger(self) -> nt.Ledger:
-        return nt.open(MemoryStore(self.data, now=time.time()))
+        return nt.Ledger(MemoryStore(self.data, now=time.time()))
 
     def run_async(self, body: Callable[[], Awaitable[Any]]) -> None:
         async def process() -> None:
@@ -200,7 +200,7 @@ def test_a_changed_program_of_tasks_still_drifts(world: World, impatient: None) 
             await world.aact("last")
 
     world.stopped_after(2, lambda: program("ann", "bob"))
-    with pytest.raises(nt.ReplayDriftError, match="bob@home"):
+    with pytest.raises(nt.errors.ReplayDriftError, match="bob@home"):
         world.run_async(lambda: program("ann", "bob@home"))
     assert sorted(world.effects) == ["ann", "bob"]
 
@@ -222,7 +222,7 @@ def test_a_changed_program_of_threads_still_drifts(world: World, impatient: None
     with pytest.raises(Stopped):
         process("ann", "bob")
     world.most = 1_000
-    with pytest.raises(nt.ReplayDriftError, match="bob@home"):
+    with pytest.raises(nt.errors.ReplayDriftError, match="bob@home"):
         process("ann", "bob@home")
     assert sorted(world.effects) == ["ann", "bob"]
 
@@ -244,7 +244,7 @@ def test_tools_whose_bodies_are_held_do_not_wait_for_each_other(
             await all_of(outer("one"), outer("two"))
 
     world.stopped_after(9, before)
-    with pytest.raises(nt.ReplayDriftError):
+    with pytest.raises(nt.errors.ReplayDriftError):
         world.run_async(after)
     assert world.effects == ["old"]
 
@@ -301,7 +301,7 @@ def test_a_run_that_is_left_meanwhile_sends_nothing_that_was_held(world: World) 
         raise Stopped
     thread.join(SECONDS)
     assert world.effects == ["old"]
-    assert [type(error) for error in found] == [nt.NotInRun]
+    assert [type(error) for error in found] == [nt.errors.NotInRun]
 
 
 ALONE = """
@@ -326,7 +326,7 @@ except KeyError:
 try:
     with host.process() as ledger, ledger.run("r"), nt.step("all"):
         act("new")
-except nt.ReplayDriftError:
+except nt.errors.ReplayDriftError:
     print("drift", host.clock.pauses)
 """
 
@@ -353,5 +353,5 @@ def test_a_single_task_that_waits_for_its_own_new_effect_is_drift(host: Host) ->
 
     with host.process() as ledger, pytest.raises(Stopped):
         asyncio.run(process(ledger, "old"))
-    with host.process() as ledger, pytest.raises(nt.ReplayDriftError):
+    with host.process() as ledger, pytest.raises(nt.errors.ReplayDriftError):
         asyncio.run(process(ledger, "new", "old"))

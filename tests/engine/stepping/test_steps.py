@@ -134,7 +134,10 @@ def test_a_new_effect_is_refused_while_one_is_outstanding(host: Host, recorder: 
 
     interrupted(host, before)
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.ReplayDriftError, match="old words") as caught, nt.step("notify"):
+        with (
+            pytest.raises(nt.errors.ReplayDriftError, match="old words") as caught,
+            nt.step("notify"),
+        ):
             recorder.act("new words")
     assert recorder.effects == ["old words"]
     (review,) = host.open_reviews
@@ -148,7 +151,7 @@ def test_no_step_finishes_with_an_effect_outstanding(host: Host, recorder: Recor
             raise Crash
 
     interrupted(host, before)
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayDriftError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayDriftError):
         with nt.step("notify"):
             pass
 
@@ -165,7 +168,7 @@ def test_a_new_effect_is_refused_while_a_later_step_holds_one(
         raise Crash
 
     interrupted(host, before)
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayDriftError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayDriftError):
         with nt.step("first"):
             recorder.act("one")
             recorder.act("squeezed in")
@@ -183,9 +186,9 @@ def test_a_person_can_accept_a_drift_and_the_run_goes_on(host: Host, recorder: R
             recorder.act("new words")
 
     interrupted(host, before)
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayDriftError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayDriftError):
         after()
-    with pytest.raises(nt.ReplayDriftError), host.process() as ledger, ledger.run("r"):
+    with pytest.raises(nt.errors.ReplayDriftError), host.process() as ledger, ledger.run("r"):
         raise AssertionError("the run must wait")
     host.decide(Verb.ACCEPT)
     with host.process() as ledger, ledger.run("r"):
@@ -202,7 +205,7 @@ def test_a_finished_step_only_replays_and_says_how_to_visit_again(
             recorder.act("one")
         with nt.step("notify"):
             assert recorder.act("one") == "one"
-            with pytest.raises(nt.ReplayDriftError, match="at="):
+            with pytest.raises(nt.errors.ReplayDriftError, match="at="):
                 recorder.act("two")
         with nt.step("notify", at=2):
             recorder.act("two")
@@ -240,7 +243,7 @@ def test_a_map_over_other_items_is_drift_not_a_second_effect(
                 raise Crash
 
     interrupted(host, lambda: body(["a", "b"], crash=True))
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayDriftError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayDriftError):
         body(["b", "a"], crash=False)
     assert sorted(recorder.effects) == ["a", "b"]
 
@@ -264,7 +267,7 @@ def test_an_accepted_drift_that_does_not_occur_again_lets_the_run_end(
                 raise Crash
 
     interrupted(host, lambda: body("old words", crash=True))
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayDriftError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayDriftError):
         body("new words")
     host.decide(Verb.ACCEPT)
     with host.process() as ledger, ledger.run("r"):
@@ -317,7 +320,7 @@ def test_calls_that_overlapped_are_not_taken_for_one_inside_the_other(
 
     with host.process() as ledger, pytest.raises(Crash):
         asyncio.run(process(ledger, ["ann", "bob"], crash=True))
-    with host.process() as ledger, pytest.raises(nt.ReplayDriftError, match="bob"):
+    with host.process() as ledger, pytest.raises(nt.errors.ReplayDriftError, match="bob"):
         asyncio.run(process(ledger, ["ann", "bob@home"], crash=False))
     assert sorted(recorder.effects) == ["ann", "bob"]
 
@@ -381,7 +384,7 @@ def test_a_tool_that_is_not_asked_for_any_more_leaves_its_inner_calls_outstandin
 
     interrupted(host, before)
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.ReplayDriftError) as caught, nt.step("ship"):
+        with pytest.raises(nt.errors.ReplayDriftError) as caught, nt.step("ship"):
             recorder.act("order")
             recorder.act("something else")
     assert "deliver(what='book')" in str(caught.value)
@@ -416,7 +419,7 @@ def test_a_drift_review_names_the_refused_call_and_what_is_outstanding(
 
     interrupted(host, before)
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.ReplayDriftError), nt.step("notify"):
+        with pytest.raises(nt.errors.ReplayDriftError), nt.step("notify"):
             recorder.act("new words")
     (review,) = host.open_reviews
     assert "a new effect, act(what='new words')," in review.summary
@@ -427,7 +430,10 @@ def test_a_finished_step_names_the_call_that_it_refuses(host: Host, recorder: Re
     with host.process() as ledger, ledger.run("r"):
         with nt.step("notify"):
             recorder.act("one")
-        with nt.step("notify"), pytest.raises(nt.ReplayDriftError, match=r"act\(what='two'\)"):
+        with (
+            nt.step("notify"),
+            pytest.raises(nt.errors.ReplayDriftError, match=r"act\(what='two'\)"),
+        ):
             recorder.act("two")
 
 
@@ -447,14 +453,14 @@ def test_a_retry_that_counts_tries_does_not_repeat_what_a_person_decided(
 
     with host.process(dies_at=BEFORE_THE_FIRST_RESULT) as ledger, ledger.run("r"):
         attempt_number(1)
-    with host.process() as ledger, pytest.raises(nt.ReplayUnsafeError), ledger.run("r"):
+    with host.process() as ledger, pytest.raises(nt.errors.ReplayUnsafeError), ledger.run("r"):
         raise AssertionError("the run must wait")
     host.decide(Verb.HAPPENED, result="refunded")
     with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.ReplayDriftError, match="refund 7"):
+        with pytest.raises(nt.errors.ReplayDriftError, match="refund 7"):
             attempt_number(2)
     assert recorder.effects == ["refund 7"]
-    with host.process() as ledger, pytest.raises(nt.ReplayDriftError), ledger.run("r"):
+    with host.process() as ledger, pytest.raises(nt.errors.ReplayDriftError), ledger.run("r"):
         raise AssertionError("the run must wait")
     host.decide(Verb.ACCEPT)
     with host.process() as ledger, ledger.run("r"):
@@ -473,7 +479,7 @@ def test_a_retry_that_counts_tries_does_not_repeat_what_the_killed_try_had_done(
 
     with host.process(dies_at=BEFORE_THE_SECOND_INTENT) as ledger, ledger.run("r"):
         attempt_number(1)
-    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.ReplayDriftError):
+    with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayDriftError):
         attempt_number(2)
     assert recorder.effects == ["pay"]
 

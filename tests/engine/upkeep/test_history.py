@@ -320,11 +320,11 @@ def test_versions_that_were_packed_are_sealed_loaded_and_removed_like_all_others
     def step(state: dict[str, Any]) -> Any:
         number = state["number"] + 1
         to = "done" if number == 90 else "more"
-        return nt.go(to, {"number": number, "log": ["x" * 3_000 + str(number)]})
+        return nt.goto(to, {"number": number, "log": ["x" * 3_000 + str(number)]})
 
     scheme, _, name = place.rpartition(":")
     where = f"{scheme}:{tmp_path / name}" if scheme else tmp_path / name
-    ledger = nt.open(where, key=bytes(range(32)))
+    ledger = nt.Ledger(where, key=bytes(range(32)))
     assert flow.run("r", {"number": 0, "log": []}, store=ledger).status == "completed"
     store = ledger.store
     assert sum(record.is_turned for record in store.checkpoints("r")) > 50

@@ -12,7 +12,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.engine.upkeep import retention
-from nottwice.engine.upkeep.retention import Removed, Sweep, remove_expired
+from nottwice.engine.upkeep.retention import RemovalReport, Sweep, remove_expired
 from nottwice.graphs.cancel import cancel
 from nottwice.guard import registry
 from nottwice.model.call import CallStatus
@@ -72,7 +72,7 @@ def host() -> Host:
     return Host()
 
 
-def sweep(store: Store, clock: FakeClock, **words: Any) -> Removed:
+def sweep(store: Store, clock: FakeClock, **words: Any) -> RemovalReport:
     words.setdefault("retention", Retention())
     find = words.pop("find_tool", registry.find_tool)
     return remove_expired(Sweep(store=store, clock=clock, find_tool=find, by="ann", **words))
@@ -121,15 +121,15 @@ def test_a_removed_run_cannot_start_again_and_the_error_says_what_to_do(host: Ho
         plain_run(ledger)
         host.clock.advance(61 * DAY)
         sweep(ledger.store, host.clock)
-        with pytest.raises(nt.RunRemoved, match="another id") as refused:
+        with pytest.raises(nt.errors.RunRemoved, match="another id") as refused:
             plain_run(ledger)
         assert refused.value.run_id == "run"  # type: ignore[attr-defined]
         assert sent == ["run"]
-        with pytest.raises(nt.RunRemoved):
+        with pytest.raises(nt.errors.RunRemoved):
             ledger.send("run", "paid")
         host.clock.advance(400 * DAY)
         sweep(ledger.store, host.clock)
-        with pytest.raises(nt.RunRemoved):
+        with pytest.raises(nt.errors.RunRemoved):
             plain_run(ledger)
         assert sent == ["run"]
 
@@ -143,7 +143,7 @@ def test_a_removed_graph_is_not_answered_with_what_is_left_of_it(host: Host) -> 
             lambda: parent.run("graph", {"asks": False}, store=ledger),
             lambda: parent.fork("graph", to="other", store=ledger),
         ):
-            with pytest.raises(nt.RunRemoved):
+            with pytest.raises(nt.errors.RunRemoved):
                 action()
         assert sent == ["child"]
 
@@ -224,7 +224,7 @@ def test_nothing_of_a_run_is_removed_while_its_holder_is_not_proven_dead(host: H
 
 def test_nothing_of_a_run_is_removed_while_a_review_of_it_is_open(host: Host) -> None:
     with host.process() as ledger:
-        with pytest.raises(nt.ReplayUnsafeError):
+        with pytest.raises(nt.errors.ReplayUnsafeError):
             with ledger.run("run"):
                 look(what="it")
                 fails()
@@ -297,7 +297,7 @@ def test_a_run_that_is_opened_at_the_last_moment_is_not_removed(host: Host) -> N
     class Reopens(MemoryStore):
         def commit(self, commit: Commit) -> None:
             if commit.removal is not None and status(self) is RunStatus.FAILED:
-                with nt.open(MemoryStore(self.data), clock=host.clock).run("run"):
+                with nt.Ledger(MemoryStore(self.data), clock=host.clock).run("run"):
                     mail(to="run")
             super().commit(commit)
 
@@ -346,7 +346,7 @@ def test_killed_at_every_commit_nothing_is_half_removed_and_the_next_one_ends_it
             for run in ledger.store.runs():
                 assert (run.status, run.waits) == (RunStatus.REMOVED, ())
             for run_id, begin in (("run", plain_run), ("graph", _graph_run)):
-                with pytest.raises(nt.RunRemoved):
+                with pytest.raises(nt.errors.RunRemoved):
                     begin(ledger, run_id)
         assert sent == ["child", "run"]
 
@@ -369,7 +369,7 @@ here.sweep(store, clock, on_progress=lambda removed: print(removed.runs, flush=T
 def test_killed_for_real_a_tombstone_stands_wherever_a_row_is_gone(tmp_path: Path) -> None:
     path, clock = tmp_path / "agent.db", FakeClock()
     store = SqliteStore(path, now=clock.now())
-    ledger = nt.open(store, clock=clock)
+    ledger = nt.Ledger(store, clock=clock)
     for number in range(30):
         plain_run(ledger, f"run-{number:02}")
     store.close()

@@ -25,7 +25,7 @@ every_wait = pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
 
 
 def stopped() -> Any:
-    return pytest.raises((nt.QuestionOpen, nt.RunWaits))
+    return pytest.raises((nt.errors.QuestionOpen, nt.RunWaits))
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_other_branches_go_on_and_all_their_waits_are_on_record(
         return send(f"answered {index}")
 
     with host.process() as ledger:
-        with pytest.raises(nt.QuestionOpen), ledger.run("r"):
+        with pytest.raises(nt.errors.QuestionOpen), ledger.run("r"):
             nt.map(branch, range(20))
     assert sorted(sent) == sorted(f"branch {index}" for index in range(1, 20, 2))
     run = host.data.runs["r"]
@@ -170,7 +170,7 @@ def test_a_question_that_the_code_no_longer_asks_is_closed_when_its_step_finishe
     host: Host,
 ) -> None:
     with host.process() as ledger:
-        with pytest.raises(nt.QuestionOpen), ledger.run("r"), nt.step("s"):
+        with pytest.raises(nt.errors.QuestionOpen), ledger.run("r"), nt.step("s"):
             nt.ask("Old?")
     with host.process() as ledger, ledger.run("r"), nt.step("s"):
         pass
@@ -189,7 +189,7 @@ def test_a_question_of_another_visit_stays_open_when_a_step_finishes(host: Host)
             with nt.step("s", at=2):
                 pass
 
-    with host.process() as ledger, pytest.raises(nt.QuestionOpen):
+    with host.process() as ledger, pytest.raises(nt.errors.QuestionOpen):
         work(ledger, asks=True)
     with host.process() as ledger:
         work(ledger, asks=False)
@@ -199,7 +199,7 @@ def test_a_question_of_another_visit_stays_open_when_a_step_finishes(host: Host)
 
 def test_outside_of_steps_an_open_question_keeps_the_run_waiting(host: Host) -> None:
     """A host that resumes midway asks only for what is new, and must not lose the question."""
-    with host.process() as ledger, pytest.raises(nt.QuestionOpen), ledger.run("r"):
+    with host.process() as ledger, pytest.raises(nt.errors.QuestionOpen), ledger.run("r"):
         nt.ask("Turn one?")
     with host.process() as ledger, ledger.run("r"):
         pass
@@ -216,7 +216,7 @@ def test_a_decision_that_comes_while_its_step_finishes_is_kept_with_the_closed_r
     host: Host,
 ) -> None:
     with host.process() as ledger:
-        with pytest.raises(nt.QuestionOpen), ledger.run("r"), nt.step("s"):
+        with pytest.raises(nt.errors.QuestionOpen), ledger.run("r"), nt.step("s"):
             nt.ask("Old?")
     with host.process() as ledger:
         read = ledger.store.load_review
@@ -270,7 +270,7 @@ def test_a_branch_that_asks_does_not_read_what_all_the_others_ask(host: Host) ->
                     return whole(*args)
 
                 setattr(store, name, counting)
-            with pytest.raises(nt.QuestionOpen), ledger.run(f"run of {branches}"):
+            with pytest.raises(nt.errors.QuestionOpen), ledger.run(f"run of {branches}"):
                 nt.map(lambda index: nt.ask(f"{index}?"), range(branches))
         return len(counted)
 

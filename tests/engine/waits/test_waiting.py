@@ -40,8 +40,8 @@ def reviews(host: Host) -> list[Review]:
 def test_a_question_is_opened_once_and_its_answer_given_for_good(host: Host) -> None:
     first = in_step(host, lambda: nt.ask("Go on?"))
     second = in_step(host, lambda: nt.ask("Go on?"))
-    assert isinstance(first, nt.QuestionOpen)
-    assert isinstance(second, nt.QuestionOpen)
+    assert isinstance(first, nt.errors.QuestionOpen)
+    assert isinstance(second, nt.errors.QuestionOpen)
     assert first.review_id == second.review_id == host.open_reviews[0].review_id
     assert f"nottwice decide {first.review_id} --store :memory:" in str(first)
     host.decide(Verb.ANSWER, result="yes")
@@ -106,7 +106,7 @@ def test_the_same_question_in_one_step_is_one_and_a_label_makes_another(host: Ho
 
     in_step(host, work)
     host.decide(Verb.ANSWER, result="yes")
-    assert isinstance(in_step(host, work), nt.QuestionOpen)
+    assert isinstance(in_step(host, work), nt.errors.QuestionOpen)
     host.decide(Verb.ANSWER, result="no")
     assert in_step(host, work) == ["yes", "yes", "no"]
 
@@ -128,7 +128,7 @@ def test_an_answer_belongs_to_what_was_shown(host: Host, other: dict[str, Any]) 
     shown = in_step(host, lambda: nt.ask(**first))
     host.decide(Verb.ANSWER, result="yes")
     asked = in_step(host, lambda: nt.ask(**other))
-    assert isinstance(asked, nt.QuestionOpen)
+    assert isinstance(asked, nt.errors.QuestionOpen)
     assert asked.review_id != shown.review_id
 
 
@@ -152,8 +152,8 @@ def test_an_answer_that_the_type_does_not_take_is_undone_with_the_reason_on_reco
     in_step(host, lambda: nt.ask("How many?", returns=list[int]))
     host.decide(Verb.ANSWER, result=["many"])
     refused = in_step(host, lambda: nt.ask("How many?", returns=list[int]))
-    assert isinstance(refused, nt.QuestionOpen)
-    assert isinstance(refused.__cause__, nt.InvalidArguments)
+    assert isinstance(refused, nt.errors.QuestionOpen)
+    assert isinstance(refused.__cause__, nt.errors.InvalidArguments)
     assert [review.status for review in reviews(host)] == [ReviewStatus.OPEN]
     (item,) = host.data.evidence
     assert "the answer given by ann does not fit" in item.text
@@ -169,14 +169,14 @@ def test_an_answer_that_was_written_past_the_check_is_not_taken_for_an_option(ho
     forged = review.decided(Decision(Verb.ANSWER, "eve", "", 1.0, given))
     store.commit(Commit(workflow_id="r", reviews=(ReviewWrite(forged, review.version),)))
     refused = in_step(host, lambda: nt.ask("Which?", options=["a", "b"]))
-    assert isinstance(refused, nt.QuestionOpen)
+    assert isinstance(refused, nt.errors.QuestionOpen)
     assert not host.calls
 
 
 def test_an_abort_of_a_question_ends_the_run(host: Host) -> None:
     in_step(host, lambda: nt.ask("Go on?"))
     host.decide(Verb.ABORT)
-    assert isinstance(in_step(host, lambda: nt.ask("Go on?")), nt.RunAborted)
+    assert isinstance(in_step(host, lambda: nt.ask("Go on?")), nt.errors.RunAborted)
     assert host.data.runs["r"].status is RunStatus.ABORTED
 
 
@@ -194,7 +194,7 @@ def test_an_abort_in_the_middle_of_a_run_is_heard_by_the_next_effect(host: Host)
         nt.ask("Go on?")
 
     in_step(host, work)
-    assert isinstance(in_step(host, work), nt.RunAborted)
+    assert isinstance(in_step(host, work), nt.errors.RunAborted)
     assert sent == []
 
 
@@ -206,9 +206,9 @@ def test_an_abort_is_heard_on_disk_as_well(tmp_path: Path) -> None:
         sent.append(to)
 
     path = tmp_path / "agent.db"
-    with pytest.raises(nt.QuestionOpen) as asked, nt.run("r", store=path), nt.step("a"):
+    with pytest.raises(nt.errors.QuestionOpen) as asked, nt.run("r", store=path), nt.step("a"):
         nt.ask("Go on?")
-    with pytest.raises(nt.RunAborted), nt.run("r", store=path), nt.step("b"):
+    with pytest.raises(nt.errors.RunAborted), nt.run("r", store=path), nt.step("b"):
         send("ann")
         with nt.Reviews(path) as inbox:
             inbox.decide(str(asked.value.review_id), "abort", by="bob", why="enough")
@@ -237,7 +237,7 @@ def test_a_decision_taken_back_at_the_last_moment_is_not_used(host: Host, verb: 
         again = in_step(host, lambda: nt.ask("Go on?"))
     finally:
         MortalStore.commit = whole  # type: ignore[method-assign]
-    assert isinstance(again, nt.QuestionOpen)
+    assert isinstance(again, nt.errors.QuestionOpen)
     assert [review.status for review in reviews(host)] == [ReviewStatus.OPEN]
     assert not host.calls
 
@@ -246,7 +246,7 @@ def test_a_finished_step_asks_nothing_new(host: Host) -> None:
     in_step(host, lambda: None)
     for work in (lambda: nt.ask("New?"), lambda: nt.sleep("1h"), lambda: nt.receive("paid")):
         refused = in_step(host, work)
-        assert isinstance(refused, nt.ReplayDriftError)
+        assert isinstance(refused, nt.errors.ReplayDriftError)
         assert "only replays" in str(refused)
     assert host.open_reviews == []
 
@@ -257,10 +257,15 @@ def test_two_threads_with_one_question_ask_once(host: Host) -> None:
     def ask() -> None:
         try:
             nt.ask("Go on?")
-        except nt.QuestionOpen as error:
+        except nt.errors.QuestionOpen as error:
             errors.append(error)
 
-    with host.process() as ledger, pytest.raises(nt.QuestionOpen), ledger.run("r"), nt.step("s"):
+    with (
+        host.process() as ledger,
+        pytest.raises(nt.errors.QuestionOpen),
+        ledger.run("r"),
+        nt.step("s"),
+    ):
         threads = [
             threading.Thread(target=contextvars.copy_context().run, args=(ask,)) for _ in range(8)
         ]
@@ -409,7 +414,7 @@ def test_an_event_that_does_not_come_in_time_is_a_failure_on_record(host: Host) 
         ledger.send("r", "paid", "too late")
     for _ in range(2):
         late = in_step(host, work)
-        assert isinstance(late, nt.EventTimeout)
+        assert isinstance(late, nt.errors.EventTimeout)
         assert "no event 'paid' came within 3600 s" in str(late)
     assert [one.received_by for one in host.data.events.values()] == [None]
 
@@ -431,7 +436,7 @@ def test_a_wait_is_no_failure_of_the_pure_tool_it_is_in(host: Host) -> None:
     def prepare() -> str:
         return f"said {nt.ask('Go on?')}"
 
-    assert isinstance(in_step(host, prepare), nt.QuestionOpen)
+    assert isinstance(in_step(host, prepare), nt.errors.QuestionOpen)
     host.decide(Verb.ANSWER, result="yes")
     assert in_step(host, prepare) == "said yes"
 

@@ -81,14 +81,14 @@ def call_all(ledger: nt.Ledger) -> list[list[str]]:
 def test_it_is_warned_of_once_and_names_tool_and_argument(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     with caplog.at_level(logging.WARNING, "nottwice"), pytest.warns(RuntimeWarning) as warned:
-        live = call_all(nt.open(store))
+        live = call_all(nt.Ledger(store))
     assert len(warned) == 1
     assert "'changed_list' changed its argument found in place" in str(warned[0].message)
     assert warned[0].filename == __file__
     assert "changed its argument found in place" in caplog.text
     # What the warning is about.
     assert live == [["x"], ["x"]]
-    assert call_all(nt.open(store)) == [[], []]
+    assert call_all(nt.Ledger(store)) == [[], []]
 
 
 @pytest.mark.parametrize(
@@ -100,19 +100,19 @@ def test_it_is_warned_of_once_and_names_tool_and_argument(caplog: pytest.LogCapt
     ],
 )
 def test_changes_inside_and_of_models_and_by_methods_are_found(call: Any, name: str) -> None:
-    with nt.open(MemoryStore()).run("r"), pytest.warns(RuntimeWarning, match=f"argument {name}"):
+    with nt.Ledger(MemoryStore()).run("r"), pytest.warns(RuntimeWarning, match=f"argument {name}"):
         call()
 
 
 def test_a_tool_that_returns_what_is_new_is_not_warned_of() -> None:
-    with nt.open(MemoryStore()).run("r"):
+    with nt.Ledger(MemoryStore()).run("r"):
         assert changed_nothing(1, ["a"], {"b": [1.5, None]}) == ["a", "x"]
 
 
 def test_an_async_tool_has_a_copy_and_its_caller_is_told_that_the_change_is_lost() -> None:
     async def main() -> list[str]:
         found: list[str] = []
-        async with nt.open(MemoryStore()).run("r"):
+        async with nt.Ledger(MemoryStore()).run("r"):
             await changed_later(found)
         return found
 
@@ -123,7 +123,7 @@ def test_an_async_tool_has_a_copy_and_its_caller_is_told_that_the_change_is_lost
 def test_a_change_that_the_caller_makes_meanwhile_is_not_blamed_on_an_async_tool() -> None:
     async def main() -> None:
         found: list[str] = []
-        async with nt.open(MemoryStore()).run("r"):
+        async with nt.Ledger(MemoryStore()).run("r"):
             calling = asyncio.ensure_future(changed_nothing_later(found))
             await asyncio.sleep(0)
             found.append("x")
@@ -135,11 +135,11 @@ def test_a_change_that_the_caller_makes_meanwhile_is_not_blamed_on_an_async_tool
 def test_a_change_of_an_annotated_list_which_the_caller_never_sees_is_not_lost_in_silence() -> None:
     found: list[str] = []
     warned = pytest.warns(RuntimeWarning, match="argument found in place. It works on a copy")
-    with nt.open(MemoryStore()).run("r"), warned:
+    with nt.Ledger(MemoryStore()).run("r"), warned:
         changed_copy(7, found)
     assert found == []
 
 
 def test_a_validator_that_reads_its_own_output_otherwise_is_no_change() -> None:
-    with nt.open(MemoryStore()).run("r"):
+    with nt.Ledger(MemoryStore()).run("r"):
         assert doubled_by_its_validator([1]) == [1, 1]

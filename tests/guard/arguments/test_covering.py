@@ -28,7 +28,7 @@ class Options(BaseModel):
 
 @pytest.fixture
 def ledger() -> nt.Ledger:
-    return nt.open(":memory:", key=KEY)
+    return nt.Ledger(":memory:", key=KEY)
 
 
 @pytest.fixture
@@ -126,10 +126,10 @@ def test_without_a_key_nothing_is_sent_or_written() -> None:
     def charge(card: Annotated[str, nt.Secret]) -> None:
         got.append(card)
 
-    ledger = nt.open(":memory:")
-    with ledger.run("r"), pytest.raises(nt.KeyMissing, match="nottwice key") as caught:
+    ledger = nt.Ledger(":memory:")
+    with ledger.run("r"), pytest.raises(nt.errors.KeyMissing, match="nottwice key") as caught:
         charge(CARD)
-    assert isinstance(caught.value, nt.UsageError)
+    assert isinstance(caught.value, nt.errors.UsageError)
     assert got == []
     assert ledger.store.calls("r") == []
 
@@ -141,10 +141,10 @@ def test_a_volatile_secret_is_left_out_and_needs_no_key() -> None:
     @nt.tool("unsafe_on_replay", name="cover_volatile", volatile=("token", "other"))
     def send(to: str, token: Annotated[str, nt.Secret], other: SecretStr) -> None:
         got.append((to, token, other.get_secret_value()))
-        raise nt.Poison(f"{token} and {other.get_secret_value()} were refused")
+        raise nt.Permanent(f"{token} and {other.get_secret_value()} were refused")
 
-    ledger = nt.open(":memory:")
-    with ledger.run("r"), pytest.raises(nt.Poison, match="••• and ••• were refused"):
+    ledger = nt.Ledger(":memory:")
+    with ledger.run("r"), pytest.raises(nt.Permanent, match="••• and ••• were refused"):
         send("ann", "token-one", SecretStr("token-two"))
     assert got == [("ann", "token-one", "token-two")]
     assert recorded(ledger, "cover_volatile") == [{"to": "ann"}]
@@ -154,7 +154,7 @@ def test_a_volatile_secret_is_left_out_and_needs_no_key() -> None:
     "key", ["charge-{card}", "{order}-{card}", lambda card: card, lambda order, card: order]
 )
 def test_a_key_that_names_a_secret_is_refused_at_declaration(key: Any) -> None:
-    with pytest.raises(nt.InvalidTool, match="secret"):
+    with pytest.raises(nt.errors.InvalidTool, match="secret"):
 
         @nt.tool("idempotent_with_key", key=key, window="1d", name="cover_key")
         def charge(order: str, card: Annotated[str, nt.Secret]) -> None: ...
@@ -173,11 +173,11 @@ def test_no_key_label_or_other_argument_may_repeat_a_secret(ledger: nt.Ledger) -
         got.append(card)
 
     with ledger.run("r"):
-        with pytest.raises(nt.InvalidKey, match="repeats a secret"):
+        with pytest.raises(nt.errors.InvalidKey, match="repeats a secret"):
             keyed("7", CARD)
-        with pytest.raises(nt.InvalidId, match="label"):
+        with pytest.raises(nt.errors.InvalidId, match="label"):
             charge.again(f"for {CARD}")(CARD)
-        with pytest.raises(nt.InvalidArguments, match="'note' repeats a secret") as caught:
+        with pytest.raises(nt.errors.InvalidArguments, match="'note' repeats a secret") as caught:
             charge(CARD, f"paid with {CARD}")
         assert CARD not in str(caught.value)
         assert got == []
@@ -197,10 +197,10 @@ def test_an_error_about_a_secret_argument_does_not_repeat_it(ledger: nt.Ledger) 
     def charge(card: Annotated[str, AfterValidator(check), nt.Secret], cents: int) -> None: ...
 
     with ledger.run("r"):
-        with pytest.raises(nt.InvalidArguments, match="'card' does not fit") as caught:
+        with pytest.raises(nt.errors.InvalidArguments, match="'card' does not fit") as caught:
             charge(CARD, 5)
         assert CARD not in f"{caught.value!r}{caught.value.__cause__!r}"
-        with pytest.raises(nt.InvalidArguments, match="valid integer"):
+        with pytest.raises(nt.errors.InvalidArguments, match="valid integer"):
             charge("another", "many")  # type: ignore[arg-type]
 
 
@@ -230,7 +230,7 @@ def test_policies_and_approvals_see_the_fingerprint(host: Host, monkeypatch: Any
 
     with (
         host.process() as ledger,
-        pytest.raises(nt.ApprovalNeeded) as caught,
+        pytest.raises(nt.errors.ApprovalNeeded) as caught,
         ledger.run("r", policy=policy),
     ):
         charge(CARD)
@@ -246,7 +246,7 @@ def test_the_mark_may_stand_anywhere_and_nothing_of_it_is_in_the_files(tmp_path:
         return len(cards) + len(more)
 
     path = tmp_path / "agent.db"
-    with nt.open(path, key=KEY) as ledger, ledger.run("r"):
+    with nt.Ledger(path, key=KEY) as ledger, ledger.run("r"):
         assert charge(CARD, "5500000000000004", cvc=SecretStr("cvc-0815")) == 3
         files = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     for secret in (CARD, "5500000000000004", "cvc-0815"):

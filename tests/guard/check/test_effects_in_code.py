@@ -313,10 +313,10 @@ def test_the_way_to_an_effect_is_told_call_by_call(load: Load) -> None:
 
 def test_blocks_of_runs_are_read_wherever_they_stand_and_nothing_around_them(load: Load) -> None:
     module = load("""
-ledger = nt.open(":memory:") if False else None
+ledger = nt.Ledger(":memory:") if False else None
 def main(passed):
     httpx.post("https://before.example")
-    mine = nt.open("x.db")
+    mine = nt.Ledger("x.db")
     def send(): httpx.post("https://inside.example")  # !
     with mine.run("a"):
         send()
@@ -333,7 +333,7 @@ class Job:
     def send(self):
         requests.post("https://inside.example")  # !
 if __name__ == "__main__":
-    here = nt.open("x.db")
+    here = nt.Ledger("x.db")
     with here.run("d"), open("a") as file:
         Path("a").write_text("a")  # !
     subprocess.run(["make"])

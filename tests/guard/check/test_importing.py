@@ -65,7 +65,7 @@ STARTS = {
     "async run": ASYNC,
     "run in a thread": IN_A_THREAD,
     "run whose error is caught": CAUGHT,
-    "ledger": 'with nt.open("other.db").run("ticket-7"):\n    refund(order_id=7, cents=1)\n',
+    "ledger": 'with nt.Ledger("other.db").run("ticket-7"):\n    refund(order_id=7, cents=1)\n',
     "graph": GRAPH + 'flow.run("ticket-7", {}, store="agent.db")\n',
     "async graph": GRAPH + 'import asyncio\nasyncio.run(flow.arun("t", {}, store="agent.db"))\n',
     "app": GRAPH + 'app.run("shop", "ticket-7", {})\n',
@@ -77,16 +77,17 @@ STARTS = {
     "worker": GRAPH + "nt.Worker(app).run(until_idle=True)\n",
     "async worker": GRAPH + "import asyncio\nasyncio.run(nt.Worker(app).arun(until_idle=True))\n",
     "migrate": GRAPH
-    + 'nt.migrate(app, "ticket-7", to="shop@1.0.0", mapping={}, by="ann", why="no")\n',
+    + 'nt.versions.migrate(app, "ticket-7", to="shop@1.0.0", mapping={}, by="ann", why="no")\n',
     "migrate_all": GRAPH
-    + 'nt.migrate_all(app, "shop@0.1.0", to="shop@1.0.0", mapping={}, by="ann", why="no")\n',
+    + 'nt.versions.migrate_all(app, "shop@0.1.0", to="shop@1.0.0", mapping={}, by="ann", '
+    'why="no")\n',
     "agent": AGENT + 'agent.run("ticket-7", goal="refund", store="agent.db")\n',
     "async agent": AGENT
     + 'import asyncio\nasyncio.run(agent.arun("t", goal="refund", store="agent.db"))\n',
     "send": 'nt.send("ticket-7", "paid", store="agent.db")\n',
-    "decide": 'nt.Reviews(nt.open(":memory:")).decide("1", "happened", by="ann", why="seen")\n',
-    "undo": 'nt.Reviews(nt.open(":memory:")).undo("1", by="ann", why="seen")\n',
-    "recheck": 'nt.Reviews(nt.open(":memory:")).recheck()\n',
+    "decide": 'nt.Reviews(nt.Ledger(":memory:")).decide("1", "happened", by="ann", why="seen")\n',
+    "undo": 'nt.Reviews(nt.Ledger(":memory:")).undo("1", by="ann", why="seen")\n',
+    "recheck": 'nt.Reviews(nt.Ledger(":memory:")).recheck()\n',
     "remove_expired": 'nt.remove_expired("agent.db")\n',
 }
 COMMANDS = {
@@ -198,6 +199,6 @@ def test_a_module_may_open_its_ledger_and_declare_its_app_while_it_is_imported(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "agent.py").write_text(
-        SIX_LINES + GRAPH + 'ledger = nt.open("agent.db")\nworker = nt.Worker(app)\n'
+        SIX_LINES + GRAPH + 'ledger = nt.Ledger("agent.db")\nworker = nt.Worker(app)\n'
     )
     assert nottwice("check agent.py")[0] == 0

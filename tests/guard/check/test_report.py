@@ -45,7 +45,7 @@ def texts(found: ToolReport, level: Level = Level.WARNING) -> list[str]:
 
 
 def found_by_id(call: nt.Call) -> nt.Verification:
-    return nt.happened(None) if call.id else nt.unknown()
+    return nt.happened(None) if call.id else nt.cannot_tell()
 
 
 def plain(to: str) -> None: ...
@@ -80,7 +80,7 @@ def test_how_it_is_noticed_that_it_was_done() -> None:
 def test_whether_noticing_is_free_of_effects() -> None:
     def posts(call: nt.Call) -> nt.Verification:
         requests.post("https://example.com", json={"id": call.id}, timeout=1)
-        return nt.unknown()
+        return nt.cannot_tell()
 
     assert report(plain).answers.detection_is_free == "yes: nothing is called"
     assert report(plain, verify=found_by_id).answers.detection_is_free.startswith(
@@ -107,18 +107,18 @@ def test_a_verify_hook_that_runs_an_effectful_tool_is_an_error_however_it_does()
 
     def directly(call: nt.Call) -> nt.Verification:
         effect(to=call.id)
-        return nt.unknown()
+        return nt.cannot_tell()
 
     def by_helper(call: nt.Call) -> nt.Verification:
         helper(call.id)
-        return nt.unknown()
+        return nt.cannot_tell()
 
     def bare(call: nt.Call) -> nt.Verification:
         effect.fn(to=call.id)
-        return nt.unknown()
+        return nt.cannot_tell()
 
     def only_reads(call: nt.Call) -> nt.Verification:
-        return nt.happened(look(to=call.id)) if effect.tool.name else nt.unknown()
+        return nt.happened(look(to=call.id)) if effect.tool.name else nt.cannot_tell()
 
     for verify in (directly, by_helper, bare):
         found = report(plain, verify=verify)
@@ -264,11 +264,11 @@ class Marker:
 
 
 def reads_start(call: nt.Call) -> nt.Verification:
-    return nt.unknown() if call.first_started_at else nt.did_not_happen()
+    return nt.cannot_tell() if call.first_started_at else nt.did_not_happen()
 
 
 def reads_key(call: nt.Call) -> nt.Verification:
-    return nt.unknown() if call.key else nt.did_not_happen()
+    return nt.cannot_tell() if call.key else nt.did_not_happen()
 
 
 def hands_it_on(call: nt.Call) -> nt.Verification:
@@ -276,15 +276,15 @@ def hands_it_on(call: nt.Call) -> nt.Verification:
 
 
 def reads_by_name(call: nt.Call) -> nt.Verification:
-    return nt.unknown() if getattr(call, "id", None) else nt.did_not_happen()
+    return nt.cannot_tell() if getattr(call, "id", None) else nt.did_not_happen()
 
 
 def ignores_it(call: nt.Call) -> nt.Verification:
-    return nt.happened(None) if id(call) else nt.unknown()
+    return nt.happened(None) if id(call) else nt.cannot_tell()
 
 
 def reads_arguments_only(call: nt.Call) -> nt.Verification:
-    return nt.happened(None) if call.args["to"] else nt.unknown()
+    return nt.happened(None) if call.args["to"] else nt.cannot_tell()
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def reads_arguments_only(call: nt.Call) -> nt.Verification:
         (hands_it_on, False),
         (reads_by_name, False),
         (functools.partial(found_by_id), False),
-        (lambda call: nt.unknown() if call.id else None, False),
+        (lambda call: nt.cannot_tell() if call.id else None, False),
         (ignores_it, True),
         (reads_arguments_only, True),
         (lambda call: nt.did_not_happen(), True),

@@ -166,7 +166,7 @@ def test_a_real_ledger_keeps_values_too(tmp_path: Path) -> None:
     fired: list[Any] = []
     tool = make_tool("results sqlite", list[Refund], [REFUND], fired)
     for _ in range(2):
-        with nt.open(tmp_path / "a.db") as ledger, ledger.run("r"):
+        with nt.Ledger(tmp_path / "a.db") as ledger, ledger.run("r"):
             assert tool() == [REFUND]
     assert fired == [1]
 
@@ -252,7 +252,7 @@ def test_what_cannot_be_kept_works_live_and_is_never_handed_out_again(
         assert tool() is value
     for _ in range(2):
         with (
-            pytest.raises(nt.ResultNotKept) as caught,
+            pytest.raises(nt.errors.ResultNotKept) as caught,
             host.process() as ledger,
             ledger.run("r"),
         ):
@@ -319,7 +319,7 @@ def test_a_result_that_no_longer_fits_its_annotation_is_not_handed_out() -> None
     stored = results(Money).encode(MONEY)
     assert results(Money).decode(stored) == MONEY
     for other in (Refund, int, Any):
-        with pytest.raises(nt.ResultNotKept) as caught:
+        with pytest.raises(nt.errors.ResultNotKept) as caught:
             results(other).decode(stored)
         assert "The call took effect and was not run again. Restore the" in str(caught.value)
 
@@ -330,7 +330,7 @@ def test_the_result_of_a_person_must_fit_the_annotation() -> None:
     assert results(Money).decode(adopted) == Money(
         Decimal("1.50"), datetime(2026, 3, 1, 12, tzinfo=UTC)
     )
-    with pytest.raises(nt.InvalidArguments, match=r"\$\.at"):
+    with pytest.raises(nt.errors.InvalidArguments, match=r"\$\.at"):
         results(Money).adopt({"amount": "1.50", "at": "yesterday"})
     assert results().adopt([1]) == StoredResult(ResultKind.PLAIN, "[1]")
 

@@ -47,7 +47,7 @@ def test_an_argument_beats_the_variable_which_beats_the_file_which_beats_the_pro
     "key", [ARGUMENT, ARGUMENT.hex(), lambda: ARGUMENT, lambda: Keyring(make_key(ARGUMENT))]
 )
 def test_a_ledger_takes_the_text_the_bytes_or_a_function(key: object) -> None:
-    with nt.open(":memory:", key=key) as ledger:  # type: ignore[arg-type]
+    with nt.Ledger(":memory:", key=key) as ledger:  # type: ignore[arg-type]
         assert current(ledger.keyring) == ARGUMENT
         assert current(ledger.with_policies((lambda call: None,)).keyring) == ARGUMENT
 
@@ -59,7 +59,7 @@ def test_a_function_is_asked_once_and_only_if_the_key_is_needed() -> None:
         asked.append(1)
         return ARGUMENT
 
-    with nt.open(":memory:", key=fetch) as ledger:
+    with nt.Ledger(":memory:", key=fetch) as ledger:
         assert asked == []
         assert ledger.keyring == ledger.keyring
     assert asked == [1]
@@ -67,7 +67,7 @@ def test_a_function_is_asked_once_and_only_if_the_key_is_needed() -> None:
 
 @pytest.mark.parametrize("key", [lambda: None, 7, ["a"], b"short", ""])
 def test_what_is_no_key_is_refused_and_never_taken_for_none(key: object) -> None:
-    with pytest.raises(nt.UsageError, match="nottwice key"):
+    with pytest.raises(nt.errors.UsageError, match="nottwice key"):
         find_keyring(key)  # type: ignore[arg-type]
 
 
@@ -75,14 +75,18 @@ def test_a_file_that_is_not_there_is_an_error_and_not_the_absence_of_a_key(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTTWICE_KEY_FILE", str(elsewhere / "gone.key"))
-    with pytest.raises(nt.UsageError, match=r"gone\.key, .* cannot be read.*Nothing happened"):
+    with pytest.raises(
+        nt.errors.UsageError, match=r"gone\.key, .* cannot be read.*Nothing happened"
+    ):
         find_keyring()
     (elsewhere / "gone.key").write_bytes(b"\xff\xfe" * 40)
-    with pytest.raises(nt.UsageError, match="it is not text"):
+    with pytest.raises(nt.errors.UsageError, match="it is not text"):
         find_keyring()
     monkeypatch.delenv("NOTTWICE_KEY_FILE")
     (elsewhere / "pyproject.toml").write_text('[tool.nottwice]\nkey_file = "none.key"\n')
-    with pytest.raises(nt.UsageError, match=r"none\.key, which .*pyproject.* cannot be read"):
+    with pytest.raises(
+        nt.errors.UsageError, match=r"none\.key, which .*pyproject.* cannot be read"
+    ):
         find_keyring()
 
 
@@ -93,7 +97,9 @@ def test_a_variable_that_is_set_and_empty_is_an_error(
 ) -> None:
     """A secret that could not be fetched must not switch the seals off."""
     monkeypatch.setenv(variable, text)
-    with pytest.raises(nt.KeyMissing, match=f"{variable} is set and empty.*unset {variable}"):
+    with pytest.raises(
+        nt.errors.KeyMissing, match=f"{variable} is set and empty.*unset {variable}"
+    ):
         find_keyring()
 
 
@@ -101,6 +107,6 @@ def test_no_ledger_is_opened_with_an_empty_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTTWICE_KEY", "")
-    with pytest.raises(nt.KeyMissing), nt.run("ticket-7", store=tmp_path / "agent.db"):
+    with pytest.raises(nt.errors.KeyMissing), nt.run("ticket-7", store=tmp_path / "agent.db"):
         pytest.fail("the run was opened")
     assert list(tmp_path.iterdir()) == []

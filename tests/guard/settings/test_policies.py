@@ -30,8 +30,8 @@ def mail(name: str = "mail") -> Any:
 
 @pytest.mark.parametrize("given", [7, "never", ["never"], [always, None], policy.ProposedCall])
 def test_what_cannot_be_asked_is_refused_when_it_is_named(given: Any) -> None:
-    for name in (read_policies, lambda given: nt.open(":memory:", policy=given)):
-        with pytest.raises(nt.UsageError, match="Nothing happened"):
+    for name in (read_policies, lambda given: nt.Ledger(":memory:", policy=given)):
+        with pytest.raises(nt.errors.UsageError, match="Nothing happened"):
             name(given)
 
 
@@ -43,11 +43,14 @@ def test_policies_are_joined_each_once() -> None:
 
 def test_a_policy_of_the_ledger_holds_in_all_its_runs(tmp_path: Path) -> None:
     send = mail()
-    ledger = nt.open(tmp_path / "agent.db", policy=never)
+    ledger = nt.Ledger(tmp_path / "agent.db", policy=never)
     for run in (ledger.run("one"), nt.run("two", store=ledger, policy=always)):
-        with run, pytest.raises(nt.Denied):
+        with run, pytest.raises(nt.errors.DeniedByPolicy):
             send("ann")
-    with nt.run("three", store=tmp_path / "agent.db", policy=never), pytest.raises(nt.Denied):
+    with (
+        nt.run("three", store=tmp_path / "agent.db", policy=never),
+        pytest.raises(nt.errors.DeniedByPolicy),
+    ):
         send("ann")
     with nt.run("four", store=tmp_path / "agent.db"):
         assert send("ann") == "ann"
@@ -72,7 +75,7 @@ def test_arguments_cannot_set_what_the_declaration_says(tmp_path: Path) -> None:
     words = ("key", "label", "retry", "replay_class", "approve", "tags", "policy", "result")
     with nt.run("r", store=tmp_path / "agent.db", policy=watch):
         for word in words:
-            with pytest.raises(nt.InvalidArguments):
+            with pytest.raises(nt.errors.InvalidArguments):
                 book(**{"seat": "4c", word: "pure"})
         assert book(seat="4c") == "book-4c"
         assert anything(**dict.fromkeys(words, "pure")) == sorted(words)
@@ -86,7 +89,7 @@ def test_arguments_cannot_spell_the_identity_of_a_repeat_or_of_a_verify_answer(
 ) -> None:
     sent: list[Any] = []
 
-    @nt.tool("unsafe_on_replay", verify=lambda call: nt.unknown(), name="post")
+    @nt.tool("unsafe_on_replay", verify=lambda call: nt.cannot_tell(), name="post")
     def post(body: Any) -> int:
         sent.append(body)
         return len(sent)

@@ -171,7 +171,7 @@ def test_a_held_run_can_be_aborted(store: str) -> None:
     with pytest.raises(nt.RunBlocked) as blocked:
         agent(copy_of(store), "ann")
     decide(copy_of(store), review_of(blocked), "abort")
-    with pytest.raises(nt.RunAborted):
+    with pytest.raises(nt.errors.RunAborted):
         agent(copy_of(store), "ann")
     assert sent == ["ann"]
 
@@ -186,7 +186,7 @@ def test_somebody_can_account_for_the_whole_copy_and_a_copy_of_it_asks_again(sto
     agent(copy_of(store), "ann", "bob")
     assert sent == ["ann", "bob"]
     assert ledger.store.open_reviews() == []
-    with pytest.raises(nt.UsageError, match="no copy"):
+    with pytest.raises(nt.errors.UsageError, match="no copy"):
         account_for(ledger, by="ann", why="nothing ran since")
     nt.backup("again", store=copy_of(store))
     with pytest.raises(nt.RunBlocked):
@@ -196,7 +196,7 @@ def test_somebody_can_account_for_the_whole_copy_and_a_copy_of_it_asks_again(sto
 def test_a_ledger_that_was_restored_by_other_means_can_be_held(store: str) -> None:
     begun(store)
     ledger = ledger_of(store)
-    with pytest.raises(nt.UsageError, match="reason"):
+    with pytest.raises(nt.errors.UsageError, match="reason"):
         hold_restored(ledger, by="ann", why=" ")
     hold_restored(ledger, by="ann", why="a snapshot of the volume")
     with pytest.raises(nt.RunBlocked):
@@ -207,15 +207,15 @@ def test_a_ledger_that_was_restored_by_other_means_can_be_held(store: str) -> No
 def test_nothing_is_overwritten(store: str, tmp_path: Path) -> None:
     begun(store)
     (tmp_path / "copy").write_text("mine")
-    with pytest.raises(nt.UsageError, match="there already"):
+    with pytest.raises(nt.errors.UsageError, match="there already"):
         nt.backup("copy", store=store)
     assert (tmp_path / "copy").read_text() == "mine"
-    with pytest.raises(nt.UsageError, match="no folder"):
+    with pytest.raises(nt.errors.UsageError, match="no folder"):
         nt.backup("nowhere/copy", store=store)
     for path in ("", "postgresql://db/copy"):
-        with pytest.raises(nt.UsageError, match="not a path"):
+        with pytest.raises(nt.errors.UsageError, match="not a path"):
             nt.backup(path, store=store)
-    with pytest.raises(nt.NoLedger):
+    with pytest.raises(nt.errors.NoLedger):
         nt.backup("copy-2", store="gone.db")
     assert not [path for path in tmp_path.iterdir() if "partial" in path.name]
 
@@ -224,12 +224,12 @@ def test_the_log_of_another_ledger_is_not_taken_for_the_copy_s_own(tmp_path: Pat
     ledger = str(tmp_path / "agent.db")
     agent(ledger, "ann")
     (tmp_path / "copy.db-wal").write_bytes(b"old")
-    with pytest.raises(nt.UsageError, match=r"copy\.db-wal"):
+    with pytest.raises(nt.errors.UsageError, match=r"copy\.db-wal"):
         nt.backup(tmp_path / "copy.db", store=ledger)
 
 
 def test_a_store_that_cannot_copy_itself_says_what_can() -> None:
-    with pytest.raises(nt.UsageError, match="pg_dump"):
+    with pytest.raises(nt.errors.UsageError, match="pg_dump"):
         nt.backup("copy", store=MemoryStore())
 
 
@@ -276,7 +276,7 @@ def test_a_damaged_ledger_gives_no_copy(tmp_path: Path) -> None:
     with ledger.open("r+b") as file:
         file.seek((pages - 3) * 4096)
         file.write(b"\xff" * 8192)
-    with pytest.raises(nt.StoreError):
+    with pytest.raises(nt.errors.StoreError):
         nt.backup(tmp_path / "copy.db", store=str(ledger))
     assert not list(tmp_path.glob("*copy*"))
 

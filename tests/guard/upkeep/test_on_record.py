@@ -26,7 +26,7 @@ def charge(order_id: int) -> dict[str, int]:
 
 @nt.tool("unsafe_on_replay", name="on_record_refuse")
 def refuse(order_id: int) -> None:
-    raise nt.Poison("the card is blocked")
+    raise nt.Permanent("the card is blocked")
 
 
 flow = nt.Graph("on-record", version="1.0.0")
@@ -42,7 +42,7 @@ def ledger(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[nt.Ledger]:
     monkeypatch.chdir(tmp_path)
-    with nt.open(request.param) as opened:
+    with nt.Ledger(request.param) as opened:
         yield opened
 
 
@@ -77,7 +77,7 @@ def test_runs_are_chosen_by_prefix_graph_and_status(ledger: nt.Ledger) -> None:
     app = nt.App(graphs=[flow], store=ledger)
     app.enqueue("on-record", "queued", {"order_id": 1})
     app.run("on-record", "done", {"order_id": 2})
-    with pytest.raises(nt.Poison), ledger.run("plain"):
+    with pytest.raises(nt.Permanent), ledger.run("plain"):
         refuse(3)
 
     def found(**choice: str) -> set[str]:
@@ -90,7 +90,7 @@ def test_runs_are_chosen_by_prefix_graph_and_status(ledger: nt.Ledger) -> None:
     assert found(status="queued") == {"queued"}
     assert found(status="running") == set()
     assert found(status="failed") == {"plain"}
-    with pytest.raises(nt.UsageError, match="'finished' is no status of a run"):
+    with pytest.raises(nt.errors.UsageError, match="'finished' is no status of a run"):
         ledger.runs(status="finished")
 
 
@@ -106,7 +106,7 @@ def test_a_run_is_told_as_plain_data(ledger: nt.Ledger) -> None:
 
 
 def test_a_run_that_failed_says_why(ledger: nt.Ledger) -> None:
-    with pytest.raises(nt.Poison), ledger.run("plain"):
+    with pytest.raises(nt.Permanent), ledger.run("plain"):
         refuse(3)
     failure = ledger.run_record("plain").failure
     assert failure is not None
@@ -132,7 +132,7 @@ def test_every_call_of_a_run_is_told_oldest_first_with_args_and_result(ledger: n
 
 
 def test_a_call_that_failed_has_no_result_and_says_why(ledger: nt.Ledger) -> None:
-    with pytest.raises(nt.Poison), ledger.run("plain"):
+    with pytest.raises(nt.Permanent), ledger.run("plain"):
         refuse(3)
     (call,) = ledger.calls("plain")
     assert (call.status, call.result, call.result_kept) == ("failed", None, False)
@@ -140,7 +140,7 @@ def test_a_call_that_failed_has_no_result_and_says_why(ledger: nt.Ledger) -> Non
 
 
 def test_a_call_that_is_under_way_is_in_doubt(ledger: nt.Ledger) -> None:
-    seen: list[nt.RecordedCall] = []
+    seen: list[nt.types.RecordedCall] = []
 
     @nt.tool("unsafe_on_replay", name="on_record_look")
     def look() -> int:
@@ -158,7 +158,7 @@ def test_what_is_not_there_is_an_error(ledger: nt.Ledger) -> None:
     assert list(ledger.runs()) == []
     assert list(ledger.in_doubt()) == []
     for ask in (ledger.run_record, ledger.calls, ledger.in_doubt):
-        with pytest.raises(nt.UnknownRun, match="There is no run 'nobody'"):
+        with pytest.raises(nt.errors.UnknownRun, match="There is no run 'nobody'"):
             ask("nobody")
 
 
@@ -184,7 +184,7 @@ def test_the_call_that_a_killed_process_left_is_in_doubt(store: str, tmp_path: P
     killed = subprocess.run([sys.executable, program.name], cwd=tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
     where = store.replace("agent.db", str(tmp_path / "agent.db"))
-    with nt.open(where.replace("file:", f"file:{tmp_path}/"), create=False) as ledger:
+    with nt.Ledger(where.replace("file:", f"file:{tmp_path}/"), create=False) as ledger:
         (call,) = ledger.in_doubt()
         assert (call.run_id, call.tool, call.args) == ("ticket-7", "refund", {"order_id": 7})
         assert list(ledger.in_doubt("ticket-7")) == [call]

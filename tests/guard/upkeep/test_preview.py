@@ -36,14 +36,14 @@ def test_an_older_ledger_goes_forward_at_the_next_open_and_not_before(
     assert (told.found, told.known, told.goes_forward) == (number, newest, True)
     assert f"schema {number} → {newest} at next open; an older nottwice cannot" in str(told)
     assert files(tmp_path) == before
-    nt.open(path).close()
+    nt.Ledger(path).close()
     assert str(preview(path)).endswith(f"schema {newest}, as this nottwice writes it")
 
 
 def test_a_ledger_that_somebody_has_open_is_seen_as_it_is(tmp_path: Path) -> None:
     """The tables may be in the log of SQLite alone, and nothing in the file yet."""
     path = tmp_path / "agent.db"
-    with nt.open(path) as ledger:
+    with nt.Ledger(path) as ledger:
         ledger.store.holder()
         with ledger.run("r"):
             assert (tmp_path / "agent.db-wal").stat().st_size > 0
@@ -54,7 +54,7 @@ def test_a_ledger_that_somebody_has_open_is_seen_as_it_is(tmp_path: Path) -> Non
 
 def test_a_newer_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
-    nt.open(path).close()
+    nt.Ledger(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
@@ -66,7 +66,7 @@ def test_a_newer_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 def test_folders_of_files_have_a_format_as_well(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
-    with nt.open(f"file:{folder}") as ledger, ledger.run("r"):
+    with nt.Ledger(f"file:{folder}") as ledger, ledger.run("r"):
         pass
     before = files(folder)
     for given in (folder, f"file:{folder}"):
@@ -117,7 +117,7 @@ def test_a_ledger_on_postgresql_is_only_looked_at(tmp_path: Path) -> None:
     assert told.found == 0
     assert str(told).endswith(f"empty; schema {told.known} at next open")
     assert preview(url) == told
-    nt.open(url).close()
+    nt.Ledger(url).close()
     assert preview(url).found == told.known
     with server.connected() as connection:
         connection.execute(f"INSERT INTO {server.schema_for(tmp_path)}.schema_version VALUES (99)")

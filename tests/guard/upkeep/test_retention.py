@@ -31,12 +31,12 @@ def test_progress_is_told_and_who_removes_is_kept() -> None:
 
 
 def test_a_ledger_that_is_not_there_is_not_created(tmp_path: Path) -> None:
-    with pytest.raises(nt.NoLedger):
+    with pytest.raises(nt.errors.NoLedger):
         nt.remove_expired(tmp_path / "agent.db")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_who_removes_must_be_named() -> None:
-    with nt.open(":memory:", clock=FakeClock()) as ledger:
-        with pytest.raises(nt.InvalidId):
+    with nt.Ledger(":memory:", clock=FakeClock()) as ledger:
+        with pytest.raises(nt.errors.InvalidId):
             nt.remove_expired(ledger, by="")

@@ -61,7 +61,7 @@ class Place:
             self.store = server.with_words(server.url(), schema=self.schema)
 
     def open(self, key: Any = KEY) -> nt.Ledger:
-        return nt.open(self.store, key=key)
+        return nt.Ledger(self.store, key=key)
 
     def sql(self, statement: str, *parameters: Any) -> list[Any]:
         """``{t}`` stands for where the tables are, ``?`` for a parameter."""
@@ -105,10 +105,10 @@ def work(name: str) -> None:
     mail(f"{name} 2")
 
 
-def refused(place: Place, run_id: str) -> nt.LedgerTampered:
+def refused(place: Place, run_id: str) -> nt.errors.LedgerTampered:
     """What somebody is told who opens a run that is not believed; and it waits for a person."""
     with place.open() as ledger:
-        with pytest.raises(nt.LedgerTampered) as told, ledger.run(run_id):
+        with pytest.raises(nt.errors.LedgerTampered) as told, ledger.run(run_id):
             pytest.fail("its code was run")
         assert sent == []
         run = ledger.store.load_run(run_id)
@@ -139,7 +139,7 @@ def test_an_edited_result_is_never_returned(place: Place) -> None:
     (flaw,) = place.flaws()
     assert "a row of tool_call_results is not believed: its seal does not fit" in flaw
     with place.open() as ledger:
-        with pytest.raises(nt.LedgerTampered), ledger.run("done"):
+        with pytest.raises(nt.errors.LedgerTampered), ledger.run("done"):
             look("done")
             mail("done 1")
         run = ledger.store.load_run("done")
@@ -172,7 +172,7 @@ def test_a_doubt_that_was_turned_into_a_failure_is_not_believed(place: Place) ->
 
 def refused_at_its_call(place: Place) -> None:
     with place.open() as ledger:
-        with pytest.raises(nt.LedgerTampered), ledger.run("dead"):
+        with pytest.raises(nt.errors.LedgerTampered), ledger.run("dead"):
             work("dead")
             mail("die")
         assert ledger.store.open_reviews("dead")
@@ -198,7 +198,7 @@ def test_what_was_mended_and_is_broken_again_waits_again(place: Place) -> None:
             "INSERT INTO {t}tool_call_results (" + CALL_COLUMNS + ") VALUES (" + marks + ")", *row
         )
         with place.open() as ledger:
-            with pytest.raises(nt.ReplayUnsafeError), ledger.run("dead"):
+            with pytest.raises(nt.errors.ReplayUnsafeError), ledger.run("dead"):
                 pytest.fail("its code was run")
             kinds = [review.kind.value for review in ledger.store.open_reviews("dead")]
         assert kinds == ["in doubt"]
@@ -306,7 +306,7 @@ def test_a_forged_decision_is_not_used(place: Place) -> None:
         return "ok"
 
     with place.open() as ledger:
-        with contextlib.suppress(nt.ApprovalNeeded), ledger.run("wire"):
+        with contextlib.suppress(nt.errors.ApprovalNeeded), ledger.run("wire"):
             wire(100)
         (review,) = ledger.store.open_reviews("wire")
     decision = (
@@ -319,7 +319,7 @@ def test_a_forged_decision_is_not_used(place: Place) -> None:
         decision,
         review.review_id,
     )
-    with place.open() as ledger, pytest.raises(nt.LedgerTampered), ledger.run("wire"):
+    with place.open() as ledger, pytest.raises(nt.errors.LedgerTampered), ledger.run("wire"):
         wire(100)
     assert sent == []
 
@@ -328,12 +328,12 @@ def test_another_key_is_not_this_key(place: Place) -> None:
     with place.open(OTHER_KEY) as ledger:
         flaws = [flaw.text for flaw in verify(ledger).flaws]
         assert all("a key that is not known here" in flaw for flaw in flaws)
-        with pytest.raises(nt.LedgerTampered), ledger.run("dead"):
+        with pytest.raises(nt.errors.LedgerTampered), ledger.run("dead"):
             pytest.fail("its code was run")
 
 
 def test_without_the_key_nothing_is_written_to_a_sealed_run(place: Place) -> None:
-    with place.open(None) as ledger, pytest.raises(nt.KeyMissing), ledger.run("dead"):
+    with place.open(None) as ledger, pytest.raises(nt.errors.KeyMissing), ledger.run("dead"):
         pytest.fail("its code was run")
     assert place.flaws() == []
 
@@ -342,7 +342,7 @@ def test_a_ledger_from_before_there_was_a_key_is_sealed_on_somebody_s_word(place
     with place.open(None) as ledger, ledger.run("old"):
         mail("before")
     with place.open() as ledger:
-        with pytest.raises(nt.LedgerTampered), ledger.run("old"):
+        with pytest.raises(nt.errors.LedgerTampered), ledger.run("old"):
             pytest.fail("its code was run")
         adopt(ledger, "old", by="ann", why="it is older than the key")
         assert verify(ledger, "old").flaws == ()

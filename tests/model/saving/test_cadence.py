@@ -17,8 +17,8 @@ def _nothing(state: dict[str, Any]) -> None:
 
 
 LAYERS: dict[str, Callable[[Any], Any]] = {
-    "run": lambda words: nt.run("r", store=nt.open(":memory:"), checkpoints=words),
-    "ledger": lambda words: nt.open(":memory:").run("r", checkpoints=words),
+    "run": lambda words: nt.run("r", store=nt.Ledger(":memory:"), checkpoints=words),
+    "ledger": lambda words: nt.Ledger(":memory:").run("r", checkpoints=words),
     "graph": lambda words: nt.Graph("g", version="1.0.0", checkpoints=words),
     "phases": lambda words: nt.phases(
         "p", version="1.0.0", phases={"one": [_nothing]}, checkpoints=words
@@ -43,7 +43,9 @@ def test_every_layer_takes_the_same_words(make: Callable[[Any], Any], words: Any
 def test_every_layer_refuses_other_words_and_lists_those_it_takes(
     make: Callable[[Any], Any], words: Any
 ) -> None:
-    with pytest.raises(nt.UsageError, match="Write 'effects', 'every_step', 'on_exit', a number"):
+    with pytest.raises(
+        nt.errors.UsageError, match="Write 'effects', 'every_step', 'on_exit', a number"
+    ):
         make(words)
 
 
@@ -65,7 +67,7 @@ def test_words_say_how_long_something_waits_and_at_which_steps_it_does_not(
 
 
 def test_the_old_word_of_an_agent_is_answered_with_the_new_one() -> None:
-    with pytest.raises(nt.UsageError, match=r"checkpoints='every_step'"):
+    with pytest.raises(nt.errors.UsageError, match=r"checkpoints='every_step'"):
         nt.Agent(
             "a",
             version="1.0.0",

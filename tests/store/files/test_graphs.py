@@ -78,7 +78,7 @@ def test_the_first_run_of_a_new_version_reads_a_part_of_the_files(
     outcome = flow("1.1.0", "work").run("one-more", {}, store=opened(folder))
     assert outcome.status == "completed"
     assert len(read - {"one-more.json"}) <= MOST_UNREAD + 1
-    with pytest.raises(nt.GraphChangedInPlace):
+    with pytest.raises(nt.errors.GraphChangedInPlace):
         flow("1.1.1", "work", "more").run("refused", {}, store=opened(folder))
 
 

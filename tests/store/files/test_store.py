@@ -588,10 +588,10 @@ def test_a_file_that_cannot_be_read_stops_no_other_run(
     with nt.run("good", store=damaged):
         assert mail("ann") == "mailed ann"
         assert mail("cy") == "mailed cy"
-    with nt.open(damaged) as ledger:
+    with nt.Ledger(damaged) as ledger:
         assert {run.workflow_id for run in ledger.store.runs()} == {"good", "new"}
         assert ledger.store.open_reviews() == []
-    with pytest.raises(nt.StoreError, match=r"bad\.json"), nt.run("bad", store=damaged):
+    with pytest.raises(nt.errors.StoreError, match=r"bad\.json"), nt.run("bad", store=damaged):
         pytest.fail("a run was opened of which nothing is known")
     assert "bad.json cannot be read" in caplog.text
     assert "All other runs are not affected." in caplog.text
@@ -605,7 +605,7 @@ def test_a_key_that_stands_in_an_unreadable_file_is_not_used(tmp_path: Path) -> 
     file = tmp_path / "runs/bad.json"
     file.write_bytes(file.read_bytes()[:-3])
     with nt.run("good", store=store):
-        with pytest.raises(nt.LedgerCorrupt, match=r"bad\.json"):
+        with pytest.raises(nt.errors.LedgerCorrupt, match=r"bad\.json"):
             pay(7)
         assert pay(8) == "paid 8"
 
@@ -613,7 +613,7 @@ def test_a_key_that_stands_in_an_unreadable_file_is_not_used(tmp_path: Path) -> 
 def test_a_limit_is_not_judged_without_the_charges_of_an_unreadable_file(tmp_path: Path) -> None:
     store = JsonFileStore(tmp_path / "runs", now=NOW)
     (tmp_path / "runs/bad.json").write_bytes(b"")
-    with pytest.raises(nt.LedgerCorrupt, match=r"bad\.json"):
+    with pytest.raises(nt.errors.LedgerCorrupt, match=r"bad\.json"):
         store.charged("cents")
 
 

@@ -18,7 +18,7 @@ from nottwice.model.run import Life
 from nottwice.store.sqlite import connections as sqlite_connections
 from nottwice.store.sqlite.connections import (
     MOST_READERS,
-    Connections,
+    SqliteConnections,
     primary_code,
     store_error,
 )
@@ -40,13 +40,13 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def connections(path: Path) -> Iterator[Connections]:
-    opened = Connections(path, busy_seconds=0.05)
+def connections(path: Path) -> Iterator[SqliteConnections]:
+    opened = SqliteConnections(path, busy_seconds=0.05)
     yield opened
     opened.close()
 
 
-def test_every_connection_waits_for_the_disk(connections: Connections) -> None:
+def test_every_connection_waits_for_the_disk(connections: SqliteConnections) -> None:
     with connections.writer.guard:
         writer = connections.connect_writer()
         assert writer.execute("PRAGMA synchronous").fetchone() == (FULL,)
@@ -55,7 +55,7 @@ def test_every_connection_waits_for_the_disk(connections: Connections) -> None:
 
 
 def test_the_writer_is_one_and_is_proven_durable_whenever_it_is_opened(
-    path: Path, connections: Connections
+    path: Path, connections: SqliteConnections
 ) -> None:
     with connections.writer.guard:
         assert connections.connect_writer() is connections.connect_writer()
@@ -69,7 +69,9 @@ def test_the_writer_is_one_and_is_proven_durable_whenever_it_is_opened(
         assert connections.writer.connection is None
 
 
-def test_those_who_read_at_once_have_connections_of_their_own(connections: Connections) -> None:
+def test_those_who_read_at_once_have_connections_of_their_own(
+    connections: SqliteConnections,
+) -> None:
     together = threading.Barrier(5, timeout=30)
 
     def read(_: int) -> list[tuple[int]]:
@@ -86,7 +88,7 @@ def test_those_who_read_at_once_have_connections_of_their_own(connections: Conne
     assert len(connections.slots()) <= 6
 
 
-def test_a_crowd_of_readers_shares_a_few_connections(connections: Connections) -> None:
+def test_a_crowd_of_readers_shares_a_few_connections(connections: SqliteConnections) -> None:
     together = threading.Barrier(60, timeout=30)
 
     def read(number: int) -> list[tuple[int]]:
@@ -100,7 +102,7 @@ def test_a_crowd_of_readers_shares_a_few_connections(connections: Connections) -
     assert len(connections.slots()) - 1 < 2 * MOST_READERS
 
 
-def test_a_read_that_fails_takes_its_connection_along(connections: Connections) -> None:
+def test_a_read_that_fails_takes_its_connection_along(connections: SqliteConnections) -> None:
     connections.read("SELECT 1", ())
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         connections.read("SELECT * FROM nowhere", ())
@@ -109,7 +111,7 @@ def test_a_read_that_fails_takes_its_connection_along(connections: Connections) 
 
 
 def test_closing_waits_for_whoever_is_at_it_and_a_later_use_opens_again(
-    connections: Connections,
+    connections: SqliteConnections,
 ) -> None:
     connections.read("SELECT 1", ())
     (slot,) = connections.slots()[1:]
@@ -125,7 +127,7 @@ def test_closing_waits_for_whoever_is_at_it_and_a_later_use_opens_again(
 
 
 def test_a_ledger_that_was_deleted_is_not_created_again(
-    path: Path, connections: Connections
+    path: Path, connections: SqliteConnections
 ) -> None:
     connections.read("SELECT 1", ())
     connections.close()

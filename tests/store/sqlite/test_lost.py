@@ -33,7 +33,7 @@ except nt.NottwiceError as error:
     print(type(error).__name__, error, flush=True)
 if sys.argv[2:] == ["wait"]:
     try:
-        nt.open("agent.db").store.runs()
+        nt.Ledger("agent.db").store.runs()
     except nt.NottwiceError as error:
         print("then", error, flush=True)
 """

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.errors import Fenced, KeyConflict
+from nottwice.errors import KeyConflict, OwnershipLost
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.run import Fence, RunStatus
 from nottwice.store.interface import (
@@ -93,8 +93,8 @@ def refusals() -> dict[str, tuple[type[BaseException], Commit]]:
     keyed = pending(identity(arguments="2", tool="keyed"), key="key", key_since=NOW)
     decided = review().decided(decision())
     return {
-        "epoch": (Fenced, replace(with_calls(), fence=Fence("holder", 2))),
-        "holder": (Fenced, replace(with_calls(), fence=Fence("other", 1))),
+        "epoch": (OwnershipLost, replace(with_calls(), fence=Fence("holder", 2))),
+        "holder": (OwnershipLost, replace(with_calls(), fence=Fence("other", 1))),
         "open review": (Blocked, with_calls(unless_blocked=True)),
         "state of a call": (Outdated, with_calls(stale)),
         "missing call": (Outdated, with_calls(CallWrite(keyed, keyed.state))),

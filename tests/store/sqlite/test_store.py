@@ -24,10 +24,10 @@ from types import FrameType
 import pytest
 
 from nottwice.errors import (
-    Fenced,
     LedgerCorrupt,
     NoLedger,
     NottwiceError,
+    OwnershipLost,
     SchemaTooNew,
     StoreError,
 )
@@ -374,7 +374,7 @@ def test_the_holder_is_on_record_with_the_first_commit_of_its_process(ledger: Sq
         (record,) = set(pool.map(lambda _: ledger.holder(), range(8)))
     other = SqliteStore(ledger.location, now=NOW + 9)
     assert other.holder() == record
-    with pytest.raises(Fenced):
+    with pytest.raises(OwnershipLost):
         ledger.commit(intent(pending(), Fence(record.holder_id, 1)))
     assert other.load_holder(record.holder_id) is None
     ledger.commit(note(1))
@@ -452,7 +452,7 @@ def test_a_member_whose_precondition_fails_harms_nobody(ledger: SqliteStore) -> 
     seen = transactions(ledger)
     told = commit_together(ledger, commits)
     assert [type(error) for error in told] == [
-        type(None), Fenced, type(None), Outdated, type(None), type(None),
+        type(None), OwnershipLost, type(None), Outdated, type(None), type(None),
     ]  # fmt: skip
     assert seen == ["COMMIT", "COMMIT"]
     assert noted(ledger) == [1, 2, 1_000_000]

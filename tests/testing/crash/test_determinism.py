@@ -52,7 +52,7 @@ def test_work_that_waits_for_ever_is_refused() -> None:
 
 def test_a_ledger_in_memory_is_refused() -> None:
     def work() -> None:
-        with nt.open(":memory:").run("gone"):
+        with nt.Ledger(":memory:").run("gone"):
             mail(to="ann")
 
     with pytest.raises(CrashTestRefused, match="lost with its process"):

@@ -49,7 +49,7 @@ def test_a_ledger_that_the_environment_names_is_redirected(
 def test_a_ledger_that_was_opened_before_is_left_as_it_is(
     here: Path, kind: type[SqliteStore] | type[JsonFileStore]
 ) -> None:
-    with nt.open(kind(here / "opened", now=0.0)) as ledger:
+    with nt.Ledger(kind(here / "opened", now=0.0)) as ledger:
         with ledger.run("earlier"):
             pass
 

@@ -30,7 +30,7 @@ def test_a_ledger_that_syncs_loses_nothing_that_matters(store: str) -> None:
 
 def sync_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite with ``synchronous=NORMAL``, as most programs use it with a write-ahead log."""
-    connect = sqlite_connections.Connections.connect
+    connect = sqlite_connections.SqliteConnections.connect
 
     def careless(self: Any, slot: Any) -> Any:
         fresh = slot.connection is None
@@ -39,7 +39,7 @@ def sync_less(monkeypatch: pytest.MonkeyPatch) -> None:
             connection.execute("PRAGMA synchronous = NORMAL")
         return connection
 
-    monkeypatch.setattr(sqlite_connections.Connections, "connect", careless)
+    monkeypatch.setattr(sqlite_connections.SqliteConnections, "connect", careless)
     for module in (sqlite, sqlite_connections):
         monkeypatch.setattr(module, "check_durable", lambda connection, location: None)
 

@@ -62,6 +62,6 @@ def test_a_recording_of_the_work_alone_leaves_out_what_comes_before_and_after() 
 
 
 def test_a_ledger_of_other_code_in_this_process_is_no_part_of_the_work(tmp_path: Path) -> None:
-    with nt.open(f"file:{tmp_path / 'runs'}"), lab_of("agent.db") as lab:
+    with nt.Ledger(f"file:{tmp_path / 'runs'}"), lab_of("agent.db") as lab:
         whole = lab.stage.perform_one(record(lab, work_only=False))
     assert whole.steps[0].text == "the folder was opened"

@@ -239,7 +239,7 @@ def test_an_effect_that_is_sent_again_lets_no_other_work_be_repeated(
         return "paid"
 
     def work() -> None:
-        with nt.open("agent.db") as ledger:
+        with nt.Ledger("agent.db") as ledger:
             again = next(iter(ledger.runs()), None) is not None
             with ledger.run("r"):
                 repeating_think(again)

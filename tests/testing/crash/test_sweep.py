@@ -85,7 +85,7 @@ def test_the_same_seed_draws_the_same_sample() -> None:
     ],
 )
 def test_orders_that_cannot_be_followed_are_refused(orders: dict[str, Any], text: str) -> None:
-    with pytest.raises(nt.UsageError, match=text):
+    with pytest.raises(nt.errors.UsageError, match=text):
         crash_test(agent, tools=ANSWERS, **orders)
 
 

@@ -67,16 +67,16 @@ def agent(ledger: nt.Ledger) -> str:
 
 
 def opens_it_itself(folder: Path) -> Callable[[], str]:
-    return lambda: agent(nt.open(TheirStore(folder)))
+    return lambda: agent(nt.Ledger(TheirStore(folder)))
 
 
 def opened_it_before(folder: Path) -> Callable[[], str]:
-    ledger = nt.open(TheirStore(folder))
+    ledger = nt.Ledger(TheirStore(folder))
     return lambda: agent(ledger)
 
 
 def made_its_block_before(folder: Path) -> Callable[[], str]:
-    block = nt.open(TheirStore(folder)).run("ticket")
+    block = nt.Ledger(TheirStore(folder)).run("ticket")
 
     def work() -> str:
         with block:
@@ -165,7 +165,7 @@ def test_two_ledgers_of_a_third_party_stay_two(theirs: Path) -> None:
 
     def work() -> None:
         for place in places:
-            ledger = nt.open(TheirStore(place))
+            ledger = nt.Ledger(TheirStore(place))
             with ledger.run(place.name):
                 mail(to=place.name)
             assert runs_in(ledger.store) == [place.name]
@@ -196,8 +196,8 @@ def _opens_nothing(folder: Path) -> Any:
 
 
 def test_a_ledger_in_memory_that_was_opened_before_is_refused() -> None:
-    ledger = nt.open(MemoryStore())
+    ledger = nt.Ledger(MemoryStore())
     with pytest.raises(CrashTestRefused, match="memory"):
         crash_test(lambda: agent(ledger), tools=ANSWERS)
     with pytest.raises(CrashTestRefused, match="memory"):
-        crash_test(lambda: agent(nt.open(":memory:")), tools=ANSWERS)
+        crash_test(lambda: agent(nt.Ledger(":memory:")), tools=ANSWERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nottwice.errors import Poison
+from nottwice.errors import Permanent
 from nottwice.testing import Asking, Late, Lost
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.crash.upstream import Answered, CountingUpstream
@@ -45,7 +45,7 @@ def test_a_key_with_other_arguments_is_refused_without_effect() -> None:
     upstream = CountingUpstream()
     attempt(upstream, "sent", key="k")
     answered = attempt(upstream, "sent", key="k", args={"to": "bob"})
-    assert isinstance(answered.error, Poison)
+    assert isinstance(answered.error, Permanent)
     assert len(upstream.effects) == 1
 
 

@@ -36,7 +36,7 @@ def agent(provider: Any, **options: Any) -> nt.Agent:
 def test_an_agent_talks_to_it_through_the_real_sdk(fake_models: FakeModels, api: str) -> None:
     fake_models.will_say({"fake_refund": {"order_id": 7}}, ["Done.", "Bye."])
     asked = agent(getattr(fake_models, api)())
-    outcome = asked.run("t", goal="refund 7", store=nt.open(":memory:"))
+    outcome = asked.run("t", goal="refund 7", store=nt.Ledger(":memory:"))
     assert outcome.state.answer == "Done.\nBye."
     assert outcome.state.transcript[1].tool_results[0].content == "refunded 7"
     assert [request.turn for request in fake_models.requests] == [1, 2]
@@ -54,9 +54,9 @@ def test_an_agent_talks_to_it_through_the_real_sdk(fake_models: FakeModels, api:
         (Fault.dropped(), nt.Ambiguous),
         (Fault.cut_off(), nt.Ambiguous),
         (Fault.slow(30.0), nt.Ambiguous),
-        (Fault.prompt_too_long(), nt.ContextTooLong),
+        (Fault.prompt_too_long(), nt.errors.ContextTooLong),
         (Fault.answer("no JSON"), nt.Ambiguous),
-        (Fault(status=403, message="not yours"), nt.Poison),
+        (Fault(status=403, message="not yours"), nt.Permanent),
     ],
     ids=lambda each: each.__name__ if isinstance(each, type) else "",
 )
@@ -79,7 +79,7 @@ def test_an_agent_lives_through_faults(fake_models: FakeModels, api: str) -> Non
     fake_models.will_say("Fine.")
     fake_models.will_fail(Fault.overloaded(), Fault.dropped())
     asked = agent(getattr(fake_models, api)())
-    assert asked.run("t", goal="x", store=nt.open(":memory:")).state.answer == "Fine."
+    assert asked.run("t", goal="x", store=nt.Ledger(":memory:")).state.answer == "Fine."
     assert [request.status for request in fake_models.requests] == [529, 200, 200]
 
 
@@ -92,7 +92,7 @@ def test_each_model_has_its_own_script(fake_models: FakeModels, api: str) -> Non
     hello = nt.providers.ModelRequest(messages=(nt.agent.messages.said("Hello"),))
     assert make("small").complete(hello).message.text == "I am small."
     assert make("large").complete(hello).message.text == "I am anybody."
-    with pytest.raises(nt.Poison, match="gone"):
+    with pytest.raises(nt.Permanent, match="gone"):
         make("old").complete(hello)
 
 
@@ -100,8 +100,8 @@ def test_each_model_has_its_own_script(fake_models: FakeModels, api: str) -> Non
 def test_a_script_that_ends_says_so(fake_models: FakeModels, api: str) -> None:
     fake_models.will_say({"fake_refund": {"order_id": 7}})
     asked = agent(getattr(fake_models, api)())
-    with pytest.raises(nt.Poison, match="has 1 replies, and is asked for reply 2"):
-        asked.run("t", goal="x", store=nt.open(":memory:"))
+    with pytest.raises(nt.Permanent, match="has 1 replies, and is asked for reply 2"):
+        asked.run("t", goal="x", store=nt.Ledger(":memory:"))
 
 
 @both
@@ -111,7 +111,7 @@ def test_a_script_by_order_serves_a_conversation_whose_beginning_is_gone(
     calls = [{"fake_refund": {"order_id": number}} for number in range(30)]
     fake_models.will_say(*calls, "Done.", by="order")
     asked = agent(getattr(fake_models, api)(), context_tokens=600)
-    outcome = asked.run("t", goal="refund all", store=nt.open(":memory:"))
+    outcome = asked.run("t", goal="refund all", store=nt.Ledger(":memory:"))
     assert outcome.state.answer == "Done."
     assert fake_models.rejected == []
     assert max(request.turn for request in fake_models.requests) < 20
@@ -133,7 +133,7 @@ def test_a_reply_that_says_nothing_is_not_scripted_by_turn(
     fake_models: FakeModels, empty: Any
 ) -> None:
     """No agent sends it back, so the conversation would lack it for ever."""
-    with pytest.raises(nt.UsageError, match=r"Reply 2 of the script .*by='order'"):
+    with pytest.raises(nt.errors.UsageError, match=r"Reply 2 of the script .*by='order'"):
         fake_models.will_say("Hello.", empty, "Done.")
     fake_models.will_say("Hello.", Turn(stop="refusal"), Turn(body={"content": [{"type": "text"}]}))
 
@@ -143,7 +143,7 @@ def test_a_reply_that_says_nothing_can_be_scripted_by_order(
     fake_models: FakeModels, api: str
 ) -> None:
     fake_models.will_say(Turn(), "Done.", by="order")
-    outcome = agent(getattr(fake_models, api)()).run("t", goal="g", store=nt.open(":memory:"))
+    outcome = agent(getattr(fake_models, api)()).run("t", goal="g", store=nt.Ledger(":memory:"))
     assert outcome.state.answer == "Done."
     assert fake_models.rejected == []
 
@@ -202,7 +202,7 @@ def test_it_ends_with_its_block_and_survives_a_fork_of_its_starter() -> None:
 
 
 def test_a_limit_that_does_not_exist_is_refused(fake_models: FakeModels) -> None:
-    with pytest.raises(nt.UsageError, match="no limit 'patience'"):
+    with pytest.raises(nt.errors.UsageError, match="no limit 'patience'"):
         fake_models.reset(patience=3)
 
 
@@ -210,5 +210,5 @@ def test_limits_can_be_small(fake_models: FakeModels) -> None:
     fake_models.reset(context_tokens=5_000, strict=True)
     fake_models.will_say("Fine.")
     long = nt.providers.ModelRequest(messages=(nt.agent.messages.said("x" * 30_000),))
-    with pytest.raises(nt.ContextTooLong):
+    with pytest.raises(nt.errors.ContextTooLong):
         fake_models.anthropic().complete(long)

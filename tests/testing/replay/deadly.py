@@ -27,7 +27,7 @@ class Weather:
 
 def look(call: nt.Call) -> nt.Verification:
     reach(None)
-    return nt.unknown()
+    return nt.cannot_tell()
 
 
 def classify(error: BaseException) -> None:
@@ -114,7 +114,7 @@ def right(state: dict[str, Any]) -> dict[str, Any]:
 def meet(state: dict[str, Any]) -> Any:
     turns = state.get("turns", 0) + 1
     deadly_mail(to="loop@example.org", body="the same every time")
-    return nt.go("again" if turns < 3 else "on", {"turns": turns})
+    return nt.goto("again" if turns < 3 else "on", {"turns": turns})
 
 
 @trip.node

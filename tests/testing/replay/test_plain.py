@@ -96,11 +96,11 @@ class Plain(Deployment):
         for number in numbers:
             try:
                 self.module.handle(f"ticket-{number}")
-            except (nt.QuestionOpen, LookupError):
+            except (nt.errors.QuestionOpen, LookupError):
                 assert number in (3, 4)
 
     def keep(self, **options: Any) -> Recorded:
-        with nt.open(self.store, create=False) as ledger:
+        with nt.Ledger(self.store, create=False) as ledger:
             terms = options.pop("terms", self.terms)
             return record(self.app, ledger.store, self.checkpoints, terms=terms, **options)
 
@@ -152,7 +152,7 @@ def test_a_program_that_has_opened_its_ledger_before_is_replayed_all_the_same(
     plain: Plain,
 ) -> None:
     plain.keep()
-    with nt.open(plain.store) as ledger:
+    with nt.Ledger(plain.store) as ledger:
         vars(plain.module)["STORE"] = ledger
         before = [(run.id, run.updated_at) for run in ledger.runs()]
         assert lines(plain.check()) == []
@@ -348,7 +348,7 @@ def test_a_program_that_works_in_a_pool_makes_no_effect_while_it_is_recorded_or_
         work("ticket-1")
     broken[0] = False
     terms = Terms(works=(work,))
-    with nt.open("agent.db") as ledger:
+    with nt.Ledger("agent.db") as ledger:
         record(nt.App(graphs=[]), ledger.store, tmp_path / "fixtures", number=5, terms=terms)
         replay_folder(nt.App(graphs=[]), tmp_path / "fixtures", terms=terms)
         assert [(run.id, run.status) for run in ledger.runs()] == [("ticket-1", "failed")]

@@ -181,7 +181,7 @@ def test_a_run_that_moves_on_while_it_is_read_is_left_out(deployed: Deployment) 
 
 
 def test_a_ledger_without_graphs_has_nothing_to_record(tmp_path: Path) -> None:
-    with nt.open(":memory:") as ledger:
+    with nt.Ledger(":memory:") as ledger:
         with ledger.run("plain"):
             pass
         with pytest.raises(UsageError, match="Nothing was recorded"):
@@ -230,12 +230,12 @@ def test_every_ledger_is_recorded_alike(tmp_path: Path, where: str) -> None:
     prefix, _, name = where.rpartition(":")
     path = f"{prefix}:{tmp_path / name}" if prefix else str(tmp_path / name)
     for number in (1, 2):
-        with nt.open(path) as ledger:
+        with nt.Ledger(path) as ledger:
             app = nt.App(graphs=place.app.graphs, store=ledger)
             assert app.run("approval", f"t-{number}", {"order_id": number}).status == "waiting"
     kept = []
     for _ in range(2):
-        with nt.open(path, create=False) as ledger:
+        with nt.Ledger(path, create=False) as ledger:
             recorded = record(place.app, ledger.store, place.checkpoints)
         assert recorded.left_out == ()
         kept.append(files(place.checkpoints))
@@ -283,9 +283,9 @@ def test_a_fixture_of_a_version_that_was_packed_names_the_node_that_had_ended(
 
     @flow.node(then={"more": "ping", "done": nt.END})
     def pong(state: dict[str, Any]) -> Any:
-        return nt.go("done" if state["number"] == 5 else "more", {"log": ["pong " * 4_000]})
+        return nt.goto("done" if state["number"] == 5 else "more", {"log": ["pong " * 4_000]})
 
-    with nt.open(tmp_path / "ledger.db") as ledger:
+    with nt.Ledger(tmp_path / "ledger.db") as ledger:
         flow.run("r", {"number": 0, "log": []}, store=ledger)
         record(nt.App(graphs=[flow]), ledger.store, tmp_path / "fixtures")
         nodes = {one.version: one.node_id for one in ledger.store.checkpoints("r")}

@@ -148,7 +148,7 @@ def test_other_runs_of_the_process_are_driven_as_ever(tmp_path: Path) -> None:
         go_on.wait(30)
 
     go_on.set()
-    with nt.open(":memory:") as ledger:
+    with nt.Ledger(":memory:") as ledger:
         flow.run("slow-1", {}, store=ledger)
         record(nt.App(graphs=[flow]), ledger.store, tmp_path, number=2)
     inside.clear()
@@ -157,7 +157,7 @@ def test_other_runs_of_the_process_are_driven_as_ever(tmp_path: Path) -> None:
     thread = threading.Thread(target=lambda: results.extend(replay_folder(flow, tmp_path)))
     thread.start()
     assert inside.wait(30)
-    with nt.open(":memory:") as ledger, ledger.run("real-1"):
+    with nt.Ledger(":memory:") as ledger, ledger.run("real-1"):
         real_effect(7)
     go_on.set()
     thread.join(30)
@@ -185,7 +185,7 @@ def test_a_node_that_hangs_is_told_of_and_can_never_fire(tmp_path: Path) -> None
         finally:
             over.set()
 
-    with nt.open(":memory:") as ledger:
+    with nt.Ledger(":memory:") as ledger:
         flow.run("hanging-1", {}, store=ledger)
         record(nt.App(graphs=[flow]), ledger.store, tmp_path, number=2)
     words.append("again")
@@ -250,7 +250,7 @@ class Trouble(Exception):
 @nt.tool("unsafe_on_replay")
 def troubled(word: str) -> str:
     if word == "refused":
-        raise nt.Poison("no such address")
+        raise nt.Permanent("no such address")
     return word
 
 
@@ -269,8 +269,8 @@ def in_trouble(version: str, *words: str, raises: type[Exception] | None = None)
 
 def told(old: nt.Graph[Any], new: nt.Graph[Any], folder: Path) -> set[str]:
     """What is said about new code after the old one has run, by a clock that moves."""
-    with nt.open(":memory:") as ledger:
-        with contextlib.suppress(Trouble, nt.Poison):
+    with nt.Ledger(":memory:") as ledger:
+        with contextlib.suppress(Trouble, nt.Permanent):
             old.run("r", {}, store=ledger)
         assert record(nt.App(graphs=[old]), ledger.store, folder).left_out == ()
     return causes(replay_folder(new, folder))
@@ -335,7 +335,7 @@ def test_a_policy_is_not_asked_and_what_it_asked_people_for_stays_the_same(tmp_p
         return policy.ask("it is careful")
 
     old = in_trouble("0.0.1", "a")
-    with nt.open(":memory:", policy=[careful]) as ledger:
+    with nt.Ledger(":memory:", policy=[careful]) as ledger:
         assert old.run("r", {}, store=ledger).status == "waiting"
         assert record(nt.App(graphs=[old]), ledger.store, tmp_path).left_out == ()
         assert asked == ["troubled"]

@@ -23,7 +23,14 @@ from nottwice.agent.provider import (
     cost_of,
     dearest,
 )
-from nottwice.errors import ContextTooLong, FileChanged, Poison, Retryable, ToolFailure, UsageError
+from nottwice.errors import (
+    ContextTooLong,
+    FileChanged,
+    Permanent,
+    Retryable,
+    ToolFailure,
+    UsageError,
+)
 from nottwice.model.shapes import not_believed
 
 FALLBACK = "fallback"
@@ -162,7 +169,7 @@ def _was_turned_away(error: ToolFailure) -> bool:
     A prompt that is too long is made shorter instead, and a file that is gone is gone for all.
     """
     ours = isinstance(error, ContextTooLong | FileChanged)
-    return isinstance(error, Retryable | Poison) and not ours
+    return isinstance(error, Retryable | Permanent) and not ours
 
 
 def _worth_telling(turned_away: list[tuple[str, ToolFailure]]) -> ToolFailure:

@@ -33,7 +33,7 @@ from nottwice.agent.messages import (
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.providers.prices import Prices
 from nottwice.agent.providers.sdk import Api, SdkProvider, count
-from nottwice.errors import Ambiguous, Poison, Refused, Retryable, ToolFailure
+from nottwice.errors import Ambiguous, ModelRefused, Permanent, Retryable, ToolFailure
 from nottwice.model.tool import Duration
 
 OPENAI = "openai"
@@ -43,10 +43,10 @@ _FAILURES: dict[str, type[ToolFailure]] = {
     "rate_limit_exceeded": Retryable,
     "server_error": Ambiguous,
     "vector_store_timeout": Ambiguous,
-    "invalid_prompt": Refused,
-    "bio_policy": Refused,
-    "misalignment_policy_violation": Refused,
-    "image_content_policy_violation": Refused,
+    "invalid_prompt": ModelRefused,
+    "bio_policy": ModelRefused,
+    "misalignment_policy_violation": ModelRefused,
+    "image_content_policy_violation": ModelRefused,
 }
 
 
@@ -209,7 +209,7 @@ def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]
     if body["status"] == "failed":
         said = body.get("error") or {}
         code = str(said.get("code"))
-        raise _FAILURES.get(code, Poison)(f"openai failed with {code}: {said.get('message')}")
+        raise _FAILURES.get(code, Permanent)(f"openai failed with {code}: {said.get('message')}")
     blocks = [block for item in body["output"] for block in _received(item)]
     used = body["usage"]
     details = used.get("input_tokens_details") or {}

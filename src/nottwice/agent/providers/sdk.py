@@ -25,8 +25,8 @@ from nottwice.errors import (
     Ambiguous,
     ContextTooLong,
     InvalidTool,
-    Poison,
-    Refused,
+    ModelRefused,
+    Permanent,
     Retryable,
     ToolFailure,
     UsageError,
@@ -193,7 +193,7 @@ class SdkProvider:
             return Ambiguous(f"{self._api.package} answered, but not in a readable way ({text}).")
         # Raised before anything was sent: no key, or an option that does not exist.
         key = f"{self._api.package.upper()}_API_KEY"
-        return Poison(
+        return Permanent(
             f"The model was not asked: {text}. Give api_key=..., or set {key}; options are handed "
             "to the SDK as they are."
         )
@@ -212,13 +212,13 @@ class SdkProvider:
         if status == 400 and any(each in message for each in _TOO_LONG):
             return ContextTooLong(text)
         if code in _REFUSED_CODES:
-            return Refused(text)
+            return ModelRefused(text)
         if code in _SPENT_CODES or kind == "billing_error":
-            return Poison(text)
+            return Permanent(text)
         if status in (425, 429, 503, 529):
             return Retryable(text, retry_after=headers.get("retry-after"))
         if 400 <= status < 500 and status not in (408, 409, 499):
-            return Poison(text)
+            return Permanent(text)
         return Ambiguous(f"{text}. It may be billed.")
 
     def _not_answered(self, error: Exception) -> ToolFailure:
@@ -228,7 +228,7 @@ class SdkProvider:
         if sign is Sign.NOT_STARTED:
             return Retryable(f"{self._api.package} could not be reached ({why}).")
         if sign is Sign.REFUSED:
-            return Poison(f"{self._api.package} cannot be reached ({why}).")
+            return Permanent(f"{self._api.package} cannot be reached ({why}).")
         return Ambiguous(
             f"{self._api.package} did not answer ({why}). It may have been asked, and billed."
         )

@@ -11,7 +11,7 @@ from nottwice.cli.inputs.options import by_option, dry_run_option, login_name
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_note, show_table
 from nottwice.cli.render.ticker import Ticker
-from nottwice.engine.upkeep.retention import Removed, RemovedRun
+from nottwice.engine.upkeep.retention import RemovalReport, RemovedRun
 from nottwice.guard.upkeep.retention import remove_expired
 from nottwice.model.retention import Retention
 from nottwice.views.outcomes import removal_view
@@ -108,7 +108,7 @@ def _retention(older_than: str | None, pairs: tuple[str, ...]) -> Retention:
     return Retention(**periods)
 
 
-def _show(removed: Removed, settings: Settings, *, has_application: bool) -> None:
+def _show(removed: RemovalReport, settings: Settings, *, has_application: bool) -> None:
     if removed.named:
         columns = ("run", "ended", "as", "calls that go", "left", "next part")
         show_table(columns, [_cells(run) for run in removed.named[:MOST_ROWS]])
@@ -129,7 +129,7 @@ def _show(removed: Removed, settings: Settings, *, has_application: bool) -> Non
         )
 
 
-def _progress_text(removed: Removed) -> str:
+def _progress_text(removed: RemovalReport) -> str:
     return f"  looked at {removed.families} runs so far: {_counts(removed)}"
 
 
@@ -139,7 +139,7 @@ def _cells(run: RemovedRun) -> tuple[object, ...]:
     return run.run_id, day, run.ended_as, run.calls, run.calls_left, (due or "")[:10] or None
 
 
-def _counts(removed: Removed) -> str:
+def _counts(removed: RemovalReport) -> str:
     parts = [
         _many(removed.runs, "run"),
         _many(removed.calls, "call"),

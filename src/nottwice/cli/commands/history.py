@@ -11,9 +11,9 @@ from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_table
 from nottwice.views.graphs import (
-    Difference,
     History,
     StateAt,
+    StateDifference,
     difference,
     history_of,
     state_at,
@@ -58,7 +58,7 @@ def history(
     """
     if at is not None and diff is not None:
         raise click.UsageError("--at shows one version, --diff compares two: give one of them.")
-    found: History | StateAt | Difference
+    found: History | StateAt | StateDifference
     with named_ledger(settings) as ledger:
         name = find_run(ledger, run_id, list_command=settings.command("runs")).run_id
         if diff is not None:
@@ -71,7 +71,7 @@ def history(
         show_json(found)
         return
     match found:
-        case Difference():
+        case StateDifference():
             _show_changes(found)
         case StateAt():
             _show_state(found)
@@ -99,7 +99,7 @@ def _show_state(found: StateAt) -> None:
         show_line(safe(line))
 
 
-def _show_changes(found: Difference) -> None:
+def _show_changes(found: StateDifference) -> None:
     if not found.changes:
         show_line(f"Versions {found.from_} and {found.to} have the same state.")
     for change in found.changes:

@@ -14,7 +14,7 @@ from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.guard.sending import tell
 from nottwice.model.run import RunRecord
 from nottwice.store.interface import Store
-from nottwice.views.outcomes import Sent, sent_event
+from nottwice.views.outcomes import SentDocument, sent_event
 from nottwice.views.runs import Holders, RunView, run_view
 from nottwice.views.text import safe
 from nottwice.views.waits import resume_command
@@ -70,7 +70,7 @@ def send(
         event = sent_event(told, run_exists=run is not None)
         location = ledger.location
     if settings.as_json:
-        show_json(Sent(ledger=location, event=event))
+        show_json(SentDocument(ledger=location, event=event))
         return
     if event.received:
         show_line(f"The run has taken event {safe(event.event_id)} already; it is not sent again.")

@@ -30,7 +30,7 @@ from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
 from nottwice.views.outcomes import WorkerFigures, WorkerStopped
 from nottwice.views.text import count_text, iso_text, safe
-from nottwice.worker.worker import MOST_CONCURRENCY, Tally, Worker
+from nottwice.worker.worker import MOST_CONCURRENCY, Worker, WorkerStats
 
 GAVE_UP = 1
 _SHOW_SECONDS = 0.5
@@ -151,7 +151,7 @@ def _ledger_when_there(settings: Settings, app: App) -> Ledger:
         clock.pause(_ASK_AGAIN_SECONDS)
 
 
-def _figures(tally: Tally) -> str:
+def _figures(tally: WorkerStats) -> str:
     counted = dataclasses.asdict(tally)
     counted["at_work"] = len(tally.at_work)
     named = ((name.replace("_", " "), number) for name, number in counted.items())

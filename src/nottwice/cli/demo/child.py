@@ -36,7 +36,7 @@ def run(text: str) -> int:
             agent.shop = shop
             store = FatalStore(Path(errand.ledger), points, intents=errand.intents)
             try:
-                agent.handle(errand.ticket, errand.order_id, store=nt.open(store))
+                agent.handle(errand.ticket, errand.order_id, store=nt.Ledger(store))
             except nt.RunBlocked:
                 return WAITS_FOR_A_PERSON
         case _:

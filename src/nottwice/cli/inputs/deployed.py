@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nottwice.cli.inputs.application import Application, load_application, need_application
 from nottwice.cli.inputs.settings import Settings
 from nottwice.errors import UsageError
-from nottwice.guard.ledger import MEMORY, Ledger, ledger_of, open_ledger
+from nottwice.guard.ledger import MEMORY, Ledger, ledger_of
 from nottwice.model.records import frozen_record
 from nottwice.store.postgres.place import is_postgres
 
@@ -92,7 +92,7 @@ def ledger_for(settings: Settings, app: App, *, create: bool) -> Ledger:
     if is_postgres(ledger.location):
         # Its name holds no password, so it could not be opened by that.
         return ledger
-    return open_ledger(ledger.location, create=create)
+    return Ledger(ledger.location, create=create)
 
 
 def named_ledger(settings: Settings) -> Ledger:

@@ -39,7 +39,7 @@ class Settings:
 
     def open_ledger(self, *, create: bool = False) -> Ledger:
         """Open the ledger; NoLedger if it does not exist and must not be created."""
-        from nottwice.guard.ledger import MEMORY, open_ledger
+        from nottwice.guard.ledger import MEMORY, Ledger
 
         path = self.store_path()
         if path == MEMORY:
@@ -47,7 +47,7 @@ class Settings:
                 "A ledger in memory exists only inside one process, so a command cannot open "
                 "it. Nothing was opened. Name the file of a ledger with --store PATH."
             )
-        return open_ledger(path, create=create)
+        return Ledger(path, create=create)
 
     def application(self) -> str | None:
         """The application, as MODULE[:ATTRIBUTE] or the path of a file; None if none is named."""

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from nottwice.cli.render.output import show_json, show_line
 from nottwice.testing.compare.comparing import (
+    ComparisonRow,
     EveryPoint,
     Killed,
     Report,
-    Row,
     compare,
     summary,
 )
@@ -42,7 +42,7 @@ def show_comparison(*, seed: int | None, budget_seconds: float | None, as_json: 
 
 
 def lines(
-    seed: int, rows: Sequence[Row], tasks: Sequence[ComparedTask], every: EveryPoint
+    seed: int, rows: Sequence[ComparisonRow], tasks: Sequence[ComparedTask], every: EveryPoint
 ) -> list[str]:
     """The table as text."""
     families = ", ".join(dict.fromkeys(task.family for task in tasks))
@@ -79,7 +79,7 @@ def _left_out(every: EveryPoint, tasks: Sequence[ComparedTask]) -> str:
     return f"{said} (all without --budget)" if said else ""
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ComparisonRow) -> tuple[str, ...]:
     return (
         row.way,
         f"{row.survived}/{row.tasks}",
@@ -96,7 +96,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def to_plain(
-    seed: int, rows: Sequence[Row], killed: Sequence[Killed], every: EveryPoint
+    seed: int, rows: Sequence[ComparisonRow], killed: Sequence[Killed], every: EveryPoint
 ) -> dict[str, object]:
     """The comparison for programs."""
     return {

@@ -14,7 +14,7 @@ from nottwice.engine.doubts import blocking
 from nottwice.engine.doubts.aborting import abort_if_decided
 from nottwice.engine.session import Scope
 from nottwice.engine.waits import questions, stops
-from nottwice.errors import Rejected
+from nottwice.errors import RejectedByReviewer
 from nottwice.model import values
 from nottwice.model.asked import WantedCall, shown_in
 from nottwice.model.call import CallRow
@@ -25,7 +25,7 @@ from nottwice.model.tool import Tool
 from nottwice.store.interface import CallWrite, Outdated, ReviewWrite, RunUpdate
 
 FUTURE_SECONDS = 60.0
-_REJECTED = f"{Rejected.__module__}.{Rejected.__qualname__}"
+_REJECTED = f"{RejectedByReviewer.__module__}.{RejectedByReviewer.__qualname__}"
 
 
 def authorise(

@@ -20,7 +20,7 @@ from nottwice.engine.doubts import blocking
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify, hide, kept
 from nottwice.engine.session import Session
-from nottwice.errors import Fenced, LedgerCorrupt
+from nottwice.errors import LedgerCorrupt, OwnershipLost
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.decision import Action
 from nottwice.model.failure import Failure, FailureClass, is_interruption
@@ -175,7 +175,7 @@ def _record(
             ) from error
         # A person decided at this very moment. What was seen is a fact all the same.
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
-    except Fenced:
+    except OwnershipLost:
         yield from _leave_evidence(session, row, outcome)
         raise
     except BaseException:

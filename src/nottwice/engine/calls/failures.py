@@ -6,12 +6,12 @@ from nottwice.errors import (
     Ambiguous,
     ChildFailed,
     ContextTooLong,
-    Denied,
+    DeniedByPolicy,
     EventTimeout,
     FileChanged,
-    Poison,
-    Refused,
-    Rejected,
+    ModelRefused,
+    Permanent,
+    RejectedByReviewer,
     Retryable,
     ToolFailure,
 )
@@ -24,11 +24,11 @@ _OWN_FAILURES: dict[str, type[ToolFailure]] = {
     for kind in (
         ChildFailed,
         ContextTooLong,
-        Denied,
+        DeniedByPolicy,
         EventTimeout,
         FileChanged,
-        Refused,
-        Rejected,
+        ModelRefused,
+        RejectedByReviewer,
     )
 }
 
@@ -38,7 +38,7 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
     failure = row.kept_failure()
     kinds: dict[FailureClass, type[ToolFailure]] = {
         FailureClass.RETRYABLE: Retryable,
-        FailureClass.POISON: Poison,
+        FailureClass.POISON: Permanent,
         FailureClass.AMBIGUOUS: Ambiguous,
     }
     tried = f" after {row.attempt} attempts" if row.attempt > 1 else ""

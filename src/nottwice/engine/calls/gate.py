@@ -17,7 +17,7 @@ from nottwice.engine.hiding import classify
 from nottwice.engine.host import Policy
 from nottwice.engine.session import Scope, Session
 from nottwice.engine.waits import questions
-from nottwice.errors import Denied, PolicyFailed, RunDenied
+from nottwice.errors import DeniedByPolicy, PolicyFailed, RunStoppedByPolicy
 from nottwice.model import values
 from nottwice.model.call import CallRow
 from nottwice.model.failure import Failure, FailureClass, is_interruption, is_ledger_trouble
@@ -38,7 +38,7 @@ from nottwice.store.interface import CallWrite, ChargeWrite, ReviewWrite, RunUpd
 
 LIMIT_SECONDS = 30.0
 MOST_REASON_CHARACTERS = 500
-_DENIED = f"{Denied.__module__}.{Denied.__qualname__}"
+_DENIED = f"{DeniedByPolicy.__module__}.{DeniedByPolicy.__qualname__}"
 
 
 @frozen_record(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def admit(
     """What makes a call allowed. None: it was denied or rejected, which is on record now.
 
     ``ask``: why a person must approve this one, whatever tool and policies say.
-    Raises ApprovalNeeded while a person has not decided, RunDenied if a policy stops the run,
-    PolicyFailed if one is broken; in all three cases nothing was sent.
+    Raises ApprovalNeeded while a person has not decided, RunStoppedByPolicy if a policy stops the
+    run, PolicyFailed if one is broken; in all three cases nothing was sent.
     """
     session, identity = scope.session, intent.identity
     said: list[_Said] = []
@@ -250,12 +250,12 @@ def _record_denial(
     session.say("record the denial", row, f"policy={said.by!r}")
 
 
-def _stop(session: Session, intent: CallRow, said: _Said) -> Doing[RunDenied]:
+def _stop(session: Session, intent: CallRow, said: _Said) -> Doing[RunStoppedByPolicy]:
     """Nothing is recorded of the call: whoever opens the run again asks for it again."""
     entry = _entry(session, intent, "stop the run", by=said.by, why=_reason(said))
     yield from session.commit(audit=(entry,))
     session.say("stop the run", intent, f"policy={said.by!r}")
-    denied = RunDenied(
+    denied = RunStoppedByPolicy(
         f"Policy {said.by} stopped run {session.run_id!r} at {blocking.call_text(intent)}: "
         f"{_reason(said)}. It was not sent, and nothing else is. Open the run again when the "
         "policy lets it pass.",

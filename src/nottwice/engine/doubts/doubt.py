@@ -266,7 +266,7 @@ def said_otherwise(outcome: Invoked, tool: Tool) -> str:
         return f"verify took longer than {tool.verify_limit_seconds:g} s"
     return (
         f"verify returned {type(outcome.value).__name__} instead of nt.happened(result), "
-        "nt.did_not_happen(), nt.still_running() or nt.unknown()"
+        "nt.did_not_happen(), nt.still_running() or nt.cannot_tell()"
     )
 
 

@@ -11,7 +11,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from nottwice.errors import Fenced, LedgerCorrupt, RunBusy, StoreError, UnknownRun, UsageError
+from nottwice.errors import (
+    LedgerCorrupt,
+    OwnershipLost,
+    RunBusy,
+    StoreError,
+    UnknownRun,
+    UsageError,
+)
 from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, Fence, Life, RunRecord
 from nottwice.model.saving import checkpoint
@@ -113,7 +120,7 @@ def _write(
             with suppress(StoreError):
                 store.commit(Commit(workflow_id=name, fence=fence, run=back))
             raise
-    except (Outdated, Fenced) as error:
+    except (Outdated, OwnershipLost) as error:
         raise _busy(run, "somebody who took it just now") from error
 
 

@@ -52,7 +52,7 @@ class RemovedRun:
 
 
 @dataclass(slots=True)
-class Removed:
+class RemovalReport:
     """What was removed, or would be: ``dry_run`` tells which."""
 
     dry_run: bool
@@ -81,12 +81,12 @@ class Sweep:
     dry_run: bool = False
     unknown_tools: bool = False
     """Also rows of tools that are not declared here, by their class."""
-    on_progress: Callable[[Removed], None] = lambda removed: None
+    on_progress: Callable[[RemovalReport], None] = lambda removed: None
 
 
-def remove_expired(sweep: Sweep) -> Removed:
+def remove_expired(sweep: Sweep) -> RemovalReport:
     """Remove what is due. Durable: each part when it is done; safe to kill and to repeat."""
-    removed = Removed(sweep.dry_run)
+    removed = RemovalReport(sweep.dry_run)
     now = sweep.clock.now()
     # What is left of a removed run was dated by the usual periods; others mean another look.
     usual = sweep.retention == Retention()
@@ -114,7 +114,7 @@ def _family(store: Store, run: RunRecord) -> Iterator[RunRecord]:
         yield from _family(store, child)
 
 
-def _look_at(sweep: Sweep, family: Sequence[RunRecord], removed: Removed, now: float) -> None:
+def _look_at(sweep: Sweep, family: Sequence[RunRecord], removed: RemovalReport, now: float) -> None:
     ended_at = max(run.updated_at for run in family)
     if now < ended_at + sweep.retention.shortest_seconds:
         return
@@ -146,7 +146,7 @@ def _is_open(store: Store, run: RunRecord) -> bool:
     return any(row.replay_class.effectful for row in store.calls_in_doubt(run.workflow_id))
 
 
-def _thinned(sweep: Sweep, run: RunRecord, removed: Removed) -> RunRecord:
+def _thinned(sweep: Sweep, run: RunRecord, removed: RemovalReport) -> RunRecord:
     """Remove all versions of a run but the last, from which it can still be told how it ended."""
     if run.status is RunStatus.REMOVED:
         return run
@@ -176,7 +176,9 @@ class _Part:
     """When the first of those that are left is due."""
 
 
-def _part(sweep: Sweep, run: RunRecord, removed: Removed, now: float, ended_at: float) -> _Part:
+def _part(
+    sweep: Sweep, run: RunRecord, removed: RemovalReport, now: float, ended_at: float
+) -> _Part:
     part = _Part(run, _due_chunks(sweep, run, now, ended_at))
     for row in _rows(sweep, run):
         due_at, is_due = _judge(sweep, row, now, ended_at)
@@ -217,7 +219,7 @@ def _due_chunks(
     return iter(lambda: tuple(islice(due, MOST_ROWS)), ())
 
 
-def _remove(sweep: Sweep, parts: Sequence[_Part], removed: Removed, now: float) -> None:
+def _remove(sweep: Sweep, parts: Sequence[_Part], removed: RemovalReport, now: float) -> None:
     for part in parts:
         removed.runs += part.run.status is not RunStatus.REMOVED
         removed.calls += part.due

@@ -17,7 +17,7 @@ from nottwice.errors import (
     NottwiceError,
     QuestionOpen,
     RunBlocked,
-    RunDenied,
+    RunStoppedByPolicy,
     RunWaits,
 )
 from nottwice.model.call import CallIdentity
@@ -58,7 +58,7 @@ class Stops:
     """What has stopped parts of one run, and what people were asked for it."""
 
     def __init__(self) -> None:
-        self.denied: RunDenied | None = None
+        self.denied: RunStoppedByPolicy | None = None
         """What a policy stopped the whole run with: nothing new happens behind it."""
         self.asked: dict[CallIdentity, Review] = {}
         """Questions and approvals that are not used yet, as this process last saw them."""
@@ -93,7 +93,7 @@ class Stops:
             for path in _reach(identity.node_id):
                 self._places[path].pop(identity, None)
 
-    def deny(self, error: RunDenied) -> None:
+    def deny(self, error: RunStoppedByPolicy) -> None:
         """A policy stops the whole run."""
         self.denied = error
 

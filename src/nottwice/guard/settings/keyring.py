@@ -1,4 +1,4 @@
-"""Where does the key come from? ``nt.open(key=…)``, the environment, a file, the project (L9).
+"""Where does the key come from? ``nt.Ledger(key=…)``, the environment, a file, the project (L9).
 
 The first of these that is set counts. That there is no key is an answer, too: None. Whatever needs
 one then says so, before anything happens. A variable that is set and empty is no such answer: a
@@ -21,7 +21,8 @@ PROJECT_KEY_FILE = "key_file"
 
 GivenKey = Keyring | str | bytes | None
 KeySource = GivenKey | Callable[[], GivenKey]
-"""A key as ``nt.open(key=…)`` takes it: its text, its bytes, or a function that fetches either."""
+"""A key as ``nt.Ledger(key=…)`` takes it: its text, its bytes, or a function that fetches
+either."""
 
 
 def find_keyring(given: KeySource = None) -> Keyring | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nottwice.engine.upkeep import retention as engine
-from nottwice.engine.upkeep.retention import Removed, Sweep
+from nottwice.engine.upkeep.retention import RemovalReport, Sweep
 from nottwice.guard import registry
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
@@ -22,8 +22,8 @@ def remove_expired(
     by: str = "a program",
     dry_run: bool = False,
     unknown_tools: bool = False,
-    on_progress: Callable[[Removed], None] | None = None,
-) -> Removed:
+    on_progress: Callable[[RemovalReport], None] | None = None,
+) -> RemovalReport:
     """Remove what runs that are over have left behind and nobody needs any more.
 
     ``dry_run`` only tells. Rows of tools that are not declared in this process stay, because

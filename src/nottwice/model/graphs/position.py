@@ -141,7 +141,7 @@ def _chosen(graph: GraphDefinition, node: Node, route: Choice, choice: str | Non
         said = "did not say where to go" if choice is None else f"chose {choice!r}"
         raise InvalidGraph(
             f"Node {node.name!r} of graph {graph.name!r} {said}. The run stays at this node. "
-            f"Return one of {known}, or nt.go(one of them, an update of the state)."
+            f"Return one of {known}, or nt.goto(one of them, an update of the state)."
         )
     return to
 

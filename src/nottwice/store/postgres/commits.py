@@ -18,8 +18,8 @@ from nottwice.errors import CommitUnknown, NottwiceError
 from nottwice.store.interface import Commit, Outdated
 from nottwice.store.postgres.batch import Fast, arrange
 from nottwice.store.postgres.connections import (
-    Connections,
-    Lost,
+    ConnectionLost,
+    PostgresConnections,
     patiently,
     store_error,
     together,
@@ -49,7 +49,7 @@ class Commits:
 
     def __init__(
         self,
-        connections: Connections,
+        connections: PostgresConnections,
         *,
         patience_seconds: float,
         busy_seconds: float,
@@ -144,7 +144,7 @@ class Commits:
 
         try:
             return patiently(count, patience_seconds=self._patience_seconds) == len(onces)
-        except (Lost, psycopg.Error):
+        except (ConnectionLost, psycopg.Error):
             return False
 
     def _transaction(self, commits: Sequence[Commit], *, quickly: bool = True) -> list[Outcome]:
@@ -157,7 +157,7 @@ class Commits:
             told, written = patiently(
                 lambda: self._here_or_look(fast, planned), patience_seconds=self._patience_seconds
             )
-        except (Lost, psycopg.Error, UnicodeEncodeError, NottwiceError) as error:
+        except (ConnectionLost, psycopg.Error, UnicodeEncodeError, NottwiceError) as error:
             raise _NothingWritten(error) from error
         outcomes: list[Outcome] = [None] * len(commits)
         for number, outcome in zip(slow, told, strict=True):
@@ -178,7 +178,7 @@ class Commits:
             return self._once(fast, commits)
         except Elsewhere as again:
             # The address leads to several servers, one after the other.
-            raise Lost(again) from again
+            raise ConnectionLost(again) from again
 
     def _once(
         self, fast: Sequence[Fast], commits: Sequence[Commit]
@@ -224,7 +224,7 @@ class Commits:
                 cursors = together(connection, sent)[len(writes) : -1]
                 answered = zip(fast, cursors, strict=True)
                 return told, [each for one, cursor in answered for each in one.written(cursor)]
-        except Lost as lost:
+        except ConnectionLost as lost:
             self._sealing.forget()
             if last_words:
                 raise _InDoubt(lost.error) from lost

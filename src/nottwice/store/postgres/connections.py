@@ -38,7 +38,7 @@ _DEFAULTS = {
 _SOON = ("starting up", "shutting down", "recovery", "not yet accept", "too many", "administrator")
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection broke, or there is none to be had. What was under way may be durable or not.
 
     Internal: whoever knows what was under way says what it means.
@@ -49,7 +49,7 @@ class Lost(Exception):
         self.error = error
 
 
-class Connections:
+class PostgresConnections:
     """Hands out connections, never more than so many at once."""
 
     def __init__(self, place: Place, *, busy_seconds: float) -> None:
@@ -76,7 +76,7 @@ class Connections:
                 if _is_lost(connection, error) or not _is_rolled_back(connection):
                     # A server that restarted has dropped all the others, too.
                     self.close()
-                    raise Lost(error) from error
+                    raise ConnectionLost(error) from error
                 raise
             finally:
                 self._give_back(connection)
@@ -102,7 +102,7 @@ class Connections:
                 prepare_threshold=None,
             )
         except psycopg.Error as error:
-            raise Lost(error) from error
+            raise ConnectionLost(error) from error
 
     def _give_back(self, connection: psycopg.Connection) -> None:
         """Keep it for the next one, unless somebody left it in the middle of something."""
@@ -129,7 +129,7 @@ def patiently(action: Callable[[], T], *, patience_seconds: float) -> T:
     while True:
         try:
             return action()
-        except Lost:
+        except ConnectionLost:
             if left_seconds <= 0:
                 raise
         pause_seconds = next(pauses, _PAUSES_SECONDS[-1])
@@ -139,7 +139,7 @@ def patiently(action: Callable[[], T], *, patience_seconds: float) -> T:
 
 def store_error(error: BaseException, place: Place) -> StoreError:
     """Say what the database refused. Nothing was written."""
-    cause = error.error if isinstance(error, Lost) else error
+    cause = error.error if isinstance(error, ConnectionLost) else error
     text = place.hide_secrets(" ".join(str(cause).split()))
     if isinstance(cause, psycopg.errors.ProgramLimitExceeded):
         return StoreError(
@@ -152,7 +152,7 @@ def store_error(error: BaseException, place: Place) -> StoreError:
             "Connect as a user with the role nottwice_writer; to remove runs it takes the role "
             "nottwice_keeper, too."
         )
-    if isinstance(error, Lost):
+    if isinstance(error, ConnectionLost):
         away = StoreError(
             f"{place.location} cannot be reached ({text}). Nothing was written. Check that the "
             "server runs and accepts this user, then do the same again."

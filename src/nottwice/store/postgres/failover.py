@@ -45,7 +45,7 @@ from nottwice.model.review import (
 from nottwice.model.run import GraphRecord, HolderRecord, RunRecord, RunStatus
 from nottwice.model.sealing.seal import Head, head_to_text
 from nottwice.store.interface import LEDGER, Commit
-from nottwice.store.postgres.connections import Connections
+from nottwice.store.postgres.connections import PostgresConnections
 from nottwice.store.postgres.plan import once
 from nottwice.store.postgres.schema import in_schema, lock_number
 from nottwice.store.postgres.statements import SQL, storable
@@ -153,7 +153,7 @@ class Witness:
 
     def __init__(
         self,
-        connections: Connections,
+        connections: PostgresConnections,
         holder: HolderRecord,
         *,
         sealing: Sealing,

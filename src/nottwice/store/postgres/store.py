@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from nottwice.errors import Fenced
+from nottwice.errors import OwnershipLost
 from nottwice.model.review import AuditEntry, ReviewKind, ReviewStatus
 from nottwice.model.run import HolderRecord, Life
 from nottwice.model.sealing.seal import Seals
@@ -28,8 +28,8 @@ from nottwice.store.interface import Commit, ReviewWrite
 from nottwice.store.postgres import lease
 from nottwice.store.postgres.commits import Commits
 from nottwice.store.postgres.connections import (
-    Connections,
-    Lost,
+    ConnectionLost,
+    PostgresConnections,
     patiently,
     store_error,
 )
@@ -57,7 +57,7 @@ class PostgresStore(SqlStore):
 
     _pid: int
     _statements = SQL
-    _connections: Connections
+    _connections: PostgresConnections
     _commits: Commits
     _witness: Witness
     _shared: SharedCommits
@@ -113,9 +113,7 @@ class PostgresStore(SqlStore):
             if not self._registered:
                 self._retrying(self._renew)
                 lease_seconds = self._place.lease_seconds
-                self._renewal = lease.Renewal(
-                    self._renew_lease, lease_seconds=lease_seconds
-                )
+                self._renewal = lease.Renewal(self._renew_lease, lease_seconds=lease_seconds)
                 self._renewal.start()
         return self._record
 
@@ -168,7 +166,7 @@ class PostgresStore(SqlStore):
     # Opening
 
     def _prepare(self, *, create: bool) -> None:
-        connections = Connections(self._place, busy_seconds=BUSY_SECONDS)
+        connections = PostgresConnections(self._place, busy_seconds=BUSY_SECONDS)
         try:
             with connections.use() as connection:
                 busy_seconds = self._busy_seconds
@@ -179,7 +177,7 @@ class PostgresStore(SqlStore):
                     connections, record, sealing=self._sealing, busy_seconds=self._busy_seconds
                 )
                 witness.look_once(connection)
-        except (Lost, psycopg.Error) as error:
+        except (ConnectionLost, psycopg.Error) as error:
             connections.close()
             # Not the error itself, whose traceback shows what it was called with.
             raise store_error(error, self._place) from None
@@ -230,7 +228,7 @@ class PostgresStore(SqlStore):
         if not self._renew_here():
             self._look_at_server()
             if not self._renew_here():
-                raise Lost(Elsewhere("the address leads to several servers"))
+                raise ConnectionLost(Elsewhere("the address leads to several servers"))
 
     def _renew_here(self) -> bool:
         """Renew the lease on the server that this process knows; False: it met another one."""
@@ -271,7 +269,7 @@ class PostgresStore(SqlStore):
             return
         try:
             patiently(self._renew, patience_seconds=self._place.lease_seconds / 4)
-        except (Lost, psycopg.Error) as error:
+        except (ConnectionLost, psycopg.Error) as error:
             raise store_error(error, self._place) from None
         finally:
             if self._closed:
@@ -302,7 +300,7 @@ class PostgresStore(SqlStore):
         """Do what changes nothing when it is done again, until the database is there."""
         try:
             return patiently(action, patience_seconds=self._patience_seconds)
-        except (Lost, psycopg.Error) as error:
+        except (ConnectionLost, psycopg.Error) as error:
             raise store_error(error, self._place) from None
 
     def _sql(self, sql: str) -> str:
@@ -324,9 +322,9 @@ class PostgresStore(SqlStore):
         if outcome is None and claim is not None and claim.run.holder_id == self._record.holder_id:
             self._held.add(commit.workflow_id)
         released = outcome is None and update is not None and update.release
-        if released or isinstance(outcome, Fenced):
+        if released or isinstance(outcome, OwnershipLost):
             self._held.discard(commit.workflow_id)
-        if isinstance(outcome, Fenced):
+        if isinstance(outcome, OwnershipLost):
             self._witness.overtaken(commit.workflow_id)
 
 

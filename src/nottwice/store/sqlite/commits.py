@@ -21,7 +21,7 @@ from nottwice.store.sealing import Sealing
 from nottwice.store.sqlite import locks as sqlite_locks
 from nottwice.store.sqlite import plan
 from nottwice.store.sqlite.connections import (
-    Connections,
+    SqliteConnections,
     check_fresh,
     primary_code,
     store_error,
@@ -61,7 +61,7 @@ class SqliteCommits:
     _inode: tuple[int, int] | None
     _lock: locks.HolderLock
     _registered: bool
-    _connections: Connections
+    _connections: SqliteConnections
 
     def _commit_many(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
         writer = self._connections.writer

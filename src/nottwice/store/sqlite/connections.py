@@ -34,7 +34,7 @@ TRIES = 3
 MOST_LOG_BYTES = 16 << 20
 
 
-class Connections:
+class SqliteConnections:
     """Hands out connections; every use of one is inside ``with its.guard``."""
 
     def __init__(self, path: Path, *, busy_seconds: float) -> None:
@@ -260,7 +260,7 @@ def primary_code(error: BaseException) -> int | None:
     return None if code is None else code & 0xFF
 
 
-_known: weakref.WeakSet[Connections] = weakref.WeakSet()
+_known: weakref.WeakSet[SqliteConnections] = weakref.WeakSet()
 # Not forever: a signal handler may fork in the very thread that a fork would wait for.
 FORK_SECONDS = 30.0
 _never_closed: list[sqlite3.Connection] = []

@@ -32,7 +32,7 @@ from nottwice.store.sealing import Sealing
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sql_store import SqlStore
 from nottwice.store.sqlite.commits import SqliteCommits, inode_at
-from nottwice.store.sqlite.connections import Connections, store_error
+from nottwice.store.sqlite.connections import SqliteConnections, store_error
 from nottwice.store.sqlite.copy import OnProgress, copy_ledger
 from nottwice.store.sqlite.lost import Acknowledged
 from nottwice.store.sqlite.schema import bring_forward, check_durable, known_scripts, version_of
@@ -142,7 +142,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         if warning:
             log.warning(warning)
         self._create_file(create=create)
-        connections = Connections(self._path, busy_seconds=self._busy_seconds)
+        connections = SqliteConnections(self._path, busy_seconds=self._busy_seconds)
         try:
             self._lock = self._open(connections, create=create)
             # Whoever opens a ledger reads from it next, and need not wait for a connection then.
@@ -179,7 +179,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
                 "was opened. Create its folder, or choose another place."
             ) from error
 
-    def _open(self, connections: Connections, *, create: bool) -> locks.HolderLock:
+    def _open(self, connections: SqliteConnections, *, create: bool) -> locks.HolderLock:
         """Judge the file, then become a holder of it, then write to it: in this order."""
         with connections.judging() as connection:
             version = version_of(connection, self.location)
@@ -195,7 +195,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
             )
         return lock
 
-    def _bring_forward(self, connections: Connections) -> None:
+    def _bring_forward(self, connections: SqliteConnections) -> None:
         with connections.writer.guard:
             connection = connections.connect(connections.writer)
             with connections.writer.files.turn(self._busy_seconds):

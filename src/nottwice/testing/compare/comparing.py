@@ -54,7 +54,7 @@ class Killed:
 
 
 @frozen_record(frozen=True, slots=True)
-class Row:
+class ComparisonRow:
     """The results of all tasks in one way."""
 
     way: str
@@ -144,14 +144,14 @@ def _in_order(
     return random.Random(seed).sample(list(tasks), len(tasks))
 
 
-def summary(killed: Sequence[Killed]) -> list[Row]:
+def summary(killed: Sequence[Killed]) -> list[ComparisonRow]:
     """Return one row per way."""
     return [_row(way, [one for one in killed if one.way == way]) for way in WAYS]
 
 
-def _row(way: str, killed: list[Killed]) -> Row:
+def _row(way: str, killed: list[Killed]) -> ComparisonRow:
     count = len(killed)
-    return Row(
+    return ComparisonRow(
         way=way,
         tasks=count,
         survived=sum(one.survived for one in killed),

@@ -127,9 +127,9 @@ def beat(state: dict[str, Any]) -> Any:
     beats = _beats_of(task_named(state["task"]), state["around"])
     place = len(state["done"])
     if place == len(beats):
-        return nt.go("end", {})
+        return nt.goto("end", {})
     beat_id = f"{state['around']}{place}"
-    return nt.go("next", {"done": [_do_with_nottwice(beats[place], beat_id, state)]})
+    return nt.goto("next", {"done": [_do_with_nottwice(beats[place], beat_id, state)]})
 
 
 def _beats_of(task: ComparedTask, around: str) -> tuple[Beat, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nottwice.errors import Fenced, KeyConflict, UsageError
+from nottwice.errors import KeyConflict, OwnershipLost, UsageError
 from nottwice.model.call import CallStatus, ResultKind, StoredResult
 from nottwice.model.review import ReviewKind, Verb
 from nottwice.model.run import Fence, RunStatus, StepStatus
@@ -106,7 +106,7 @@ class CommitChecks(Bench):
                 Outdated,
                 {"events": (EventWrite(event("gone", received_by="call")),)},
             ),
-            "another epoch": (Fenced, {"fence": Fence("another", 1)}),
+            "another epoch": (OwnershipLost, {"fence": Fence("another", 1)}),
             "a key of other arguments": (
                 KeyConflict,
                 {"calls": (CallWrite(pending()), CallWrite(conflict))},

@@ -6,7 +6,7 @@ import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from nottwice.errors import Fenced, StoreError
+from nottwice.errors import OwnershipLost, StoreError
 from nottwice.model.call import ResultKind, StoredResult
 from nottwice.model.run import Fence
 from nottwice.store.interface import Commit, ReviewWrite, Store
@@ -45,7 +45,7 @@ class Endurance(Bench):
         store = self.open()
         claim(store)
         error = store.commit_soon(intent(pending(), Fence("another", 1))).exception(timeout=30)
-        expect(type(error), Fenced, "The error of a refused commit")
+        expect(type(error), OwnershipLost, "The error of a refused commit")
         expect(store.calls("run"), [], "What a refused commit wrote")
 
     def test_many_commits_soon_all_arrive(self) -> None:

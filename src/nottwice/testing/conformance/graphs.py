@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nottwice.errors import Fenced
+from nottwice.errors import OwnershipLost
 from nottwice.model.run import Fence, RunRecord, RunStatus
 from nottwice.store.interface import (
     Claim,
@@ -189,7 +189,7 @@ class Graphs(Bench):
             audit=(audit(),),
             graph=later,
         )
-        with refused(Fenced, what="Binding a run that another holder has"):
+        with refused(OwnershipLost, what="Binding a run that another holder has"):
             store.commit(replace(moving, fence=replace(fence, epoch=fence.epoch + 1)))
         expect(self.open().load_run("run"), bound, "A run that another process tried to bind")
         for _ in range(2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from nottwice.errors import Fenced
+from nottwice.errors import OwnershipLost
 from nottwice.model.run import Fence, Life, RunStatus
 from nottwice.store.interface import CallWrite, Claim, Commit, Outdated, RunUpdate
 from nottwice.testing.conformance.bench import (
@@ -62,7 +62,7 @@ class HolderChecks(Bench):
                 Commit(workflow_id=run, fence=shown, dropped=(1,)),
             )
             for write in writes:
-                with refused(Fenced, what=f"A write with the fence of {what}"):
+                with refused(OwnershipLost, what=f"A write with the fence of {what}"):
                     store.commit(write)
             expect(everything(store, run), before, f"After writes with the fence of {what}")
 
@@ -79,7 +79,7 @@ class HolderChecks(Bench):
                 workflow_id="run", fence=fence, run=RunUpdate(RunStatus.FAILED, NOW, release=True)
             ),
         ):
-            with refused(Fenced, what="A write of an overtaken holder"):
+            with refused(OwnershipLost, what="A write of an overtaken holder"):
                 store.commit(commit)
         expect(store.load_call(row.identity), row, "The row that an overtaken holder tried to end")
         store.commit(Commit(workflow_id="run", evidence=(evidence(),)))
@@ -94,7 +94,7 @@ class HolderChecks(Bench):
         run = store.load_run("run")
         shown = run and (run.holder_id, run.status, run.epoch)
         expect(shown, (None, RunStatus.COMPLETED, fence.epoch), "A released run")
-        with refused(Fenced, what="A call after the release"):
+        with refused(OwnershipLost, what="A call after the release"):
             store.commit(intent(pending(), fence))
         store.commit(release)
         expect(store.load_run("run"), run, "A run that was released twice")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from nottwice.errors import Fenced, RunRemoved
+from nottwice.errors import OwnershipLost, RunRemoved
 from nottwice.model.run import Fence, RunRecord, RunStatus, Wait, WaitKind
 from nottwice.store.interface import (
     CallWrite,
@@ -110,7 +110,7 @@ class Removals(Bench):
         new = run_record(holder_id=holder_id, created_at=NOW + 99)
         with refused(Outdated, what="Beginning a run whose id a tombstone has"):
             store.commit(Commit(workflow_id="run", claim=Claim(new)))
-        with refused(Fenced, what="A write of the previous holder"):
+        with refused(OwnershipLost, what="A write of the previous holder"):
             update = RunUpdate(RunStatus.RUNNING, NOW + 99)
             fence = Fence(holder_id, over.epoch)
             store.commit(Commit(workflow_id="run", fence=fence, run=update))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nottwice.errors import Poison
+from nottwice.errors import Permanent
 from nottwice.model import values
 from nottwice.model.records import frozen_record
 from nottwice.testing.crash.scenario import Asking, Late, Lost, Scenario
@@ -111,7 +111,7 @@ class CountingUpstream:
         if known is not None:
             if known.args_json != values.encode(asking.args):
                 return Answered(
-                    error=Poison(f"the key {asking.key!r} was used for another request")
+                    error=Permanent(f"the key {asking.key!r} was used for another request")
                 )
             return Answered(known.result_json)
         try:
