@@ -299,7 +299,7 @@ def test_workers_run_together_and_other_effects_before_or_after_them() -> None:
         return "noted"
 
     def script(request: Any) -> Any:
-        goal = request.messages[0].text.split()[-1]
+        goal = request.messages[0].text.splitlines()[0].split()[-1]
         if request.turn == 1:
             meeting.wait()
             return {"note": {"text": goal}}

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice.agent.provider import ModelRequest
 from nottwice.testing import FakeModels, Fault, Turn
+from tests.agent.workshop import Workshop
+from tests.fakes import another_program
 
 GOOD = b"\x89PNG\r\n\x1a\n" + b"the picture of a cat" * 20
 NOT_SHOWN = "is not shown: the API rejected the request"
@@ -112,3 +115,31 @@ def test_a_part_of_a_reply_that_the_api_does_not_take_back_is_left_out(
         asked.run("r", message="And?", store=store)
     assert asked.run("r", message="Go on.", store=store).state.answer == "Two."
     assert asked.run("r", message="Well?", store=store).state.answer == "Three."
+
+
+def picky(request: ModelRequest) -> Any:
+    """A model whose API takes no pictures."""
+    if any(message.files for message in request.messages):
+        raise nt.Permanent("answered with 400: no pictures")
+    return f"Turn {request.turn}."
+
+
+def test_killed_anywhere_after_a_message_it_continues_without_the_file(tmp_path: Path) -> None:
+    file = picture(tmp_path, "scan.png")
+
+    def rejected() -> Workshop:
+        shop = Workshop(picky)
+        with pytest.raises(nt.Permanent, match="send a message"):
+            shop.run(goal=["Look.", file])
+        return shop
+
+    whole = rejected()
+    expected = whole.finish(goal=None, message="Forget it.").state
+    assert expected.answer == "Turn 1."
+    for point in range(1, whole.host.points + 1):
+        with another_program():
+            shop = rejected()
+            assert shop.run(goal=None, message="Forget it.", dies_at=point) is None
+            state = shop.finish(goal=None, message="Forget it.").state
+        assert state.plain["transcript"] == expected.plain["transcript"], point
+        assert state.plain["left_out"] == expected.plain["left_out"], point

@@ -35,7 +35,7 @@ from nottwice.model.review import Evidence
 GOAL = -1
 """What the goal is called among the numbers of messages."""
 LEFT_OUT = "left_out"
-_REJECTED = "the model's API rejected the request that showed this first: "
+_REJECTED = re.compile(r"rejected by the model's API after (\d+) messages in this turn: ")
 _STATUS = re.compile(r"answered with (\d{3})\b")
 _OF_THE_REQUEST = ("400", "413", "422")
 """Statuses that say that something is wrong with the request; 401, say, is about the key."""
@@ -61,13 +61,14 @@ def note(
     if row is None:
         return error
     session, what = scope.session, ", ".join(dict.fromkeys(names))
+    heard = len((yield from taken_in(scope, scope.checkpoint_id)))
     item = Evidence(
         session.run_id,
         identity.call_id,
         row.attempt_id,
         session.clock.now(),
         "engine",
-        f"{_REJECTED}{what}",
+        f"rejected by the model's API after {heard} messages in this turn: it shows {what}",
     )
     yield from session.commit(evidence=(item,))
     text = (
@@ -87,18 +88,14 @@ def leave_out(scope: Scope, state: RunState, identity: CallIdentity) -> Doing[di
         return {}
     run_id, call_id = scope.session.run_id, identity.call_id
     known: list[Evidence] = yield Read(lambda store: store.evidence(run_id, call_id))
-    spoken = [row.created_at for row in (yield from taken_in(scope, scope.checkpoint_id))]
-    times = [
-        item.at
-        for item in known
-        if item.text.startswith(_REJECTED) and any(one > item.at for one in spoken)
-    ]
-    if not times:
+    heard = len((yield from taken_in(scope, scope.checkpoint_id)))
+    found = (_REJECTED.match(item.text) for item in known)
+    # By their number and not by the clock: another machine may have taken the message in.
+    before = [number for one in found if one and (number := int(one[1])) < heard]
+    if not before:
         return {}
-    transcript = state.plain["transcript"]
-    until = len(transcript) + sum(one <= max(times) for one in spoken)
-    first = _first_new(state)
-    return {LEFT_OUT: [*state.plain.get(LEFT_OUT, ()), *range(first, until)]}
+    until = len(state.plain["transcript"]) + max(before)
+    return {LEFT_OUT: [*state.plain.get(LEFT_OUT, ()), *range(_first_new(state), until)]}
 
 
 def shown(state: RunState) -> RunState:
