@@ -59,7 +59,7 @@ class Scratch:
         from nottwice.store.postgres_schema import bring_forward
 
         self._bring_forward = bring_forward
-        # Imported once, here, and not by every child.
+        # Loaded once, here, and not by every child.
         importlib.import_module("nottwice.store.postgres")
         self._url = url
         self._connection = psycopg.connect(
