@@ -125,7 +125,7 @@ def test_points_that_cannot_be_told_apart_are_an_error(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code]
     with (
         Showcase(tmp_path, script=demo_module.AGENT, command=command) as showcase,
-        pytest.raises(ShowcaseBroken, match="one name"),
+        pytest.raises(ShowcaseBroken, match="the same name"),
     ):
         showcase.points(Way.NOTTWICE)
 

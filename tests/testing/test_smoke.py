@@ -41,7 +41,7 @@ def test_a_tool_without_a_key_is_not_tried() -> None:
         @nt.tool("idempotent_with_key", key="k-{to}", window="1h", bound_by=(), name="smoke method")
         def pay(self, to: str) -> None: ...
 
-    with pytest.raises(nt.errors.UsageError, match="unsafe_on_replay: it has no key"):
+    with pytest.raises(nt.errors.UsageError, match="unsafe_on_replay, so it has no key"):
         check_can_be_tried(unsafe)
     with pytest.raises(nt.errors.UsageError, match="is a method"):
         check_can_be_tried(Account.pay)

@@ -126,7 +126,7 @@ REGRESSIONS: dict[str, tuple[Cause, str, list[tuple[str, str]]]] = {
     ),
     "an effect is only made sometimes": (
         Cause.EFFECT_GONE,
-        "the record holds example_email(to=",
+        "the record contains example_email(to=",
         [PATCH, (MAIL, f"if state.cents > 9999:\n        {MAIL}")],
     ),
     "a question is worded otherwise": (

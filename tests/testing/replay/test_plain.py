@@ -312,7 +312,7 @@ def test_a_call_belongs_to_its_step_and_else_to_the_block() -> None:
 
 
 def test_two_functions_of_one_name_are_refused() -> None:
-    with pytest.raises(UsageError, match="a name of its own"):
+    with pytest.raises(UsageError, match="its own name"):
         programs([print, print])
 
 

@@ -34,7 +34,7 @@ def test_people_see_file_place_cause_difference_and_what_is_in_it(results: list[
     lines = failure_lines(failed(results))
     assert lines[0] == f"FAILED {failed(results).path}"
     assert "checkpoint 2 after plan, resumed at notify" in lines[1]
-    assert lines[2].startswith("  arguments changed in notify: example_email is asked for")
+    assert lines[2].startswith("  arguments changed in notify: example_email is called")
     assert "We look into" in lines[3]
     text = "\n".join(lines)
     assert '"customer": "ann@example.com"' in text

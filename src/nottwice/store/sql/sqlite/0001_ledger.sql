@@ -75,6 +75,9 @@ CREATE INDEX tcr_key ON tool_call_results (tool_name, idempotency_key, created_a
 --                 it writes it, so that a worker asks one small index, in which runs that are over
 --                 or wait for people do not stand, however many there are.
 -- head            what the calls and checkpoints of a run add up to, with a MAC of its own
+--
+-- Long texts come last here, too: every commit looks at the head, and an input may be megabytes. With
+-- rowids for the same reason: a search by a key that is part of a long row reads that row whole.
 CREATE TABLE nottwice_runs (
   workflow_id    TEXT    NOT NULL PRIMARY KEY,
   status         TEXT    NOT NULL,
@@ -83,20 +86,20 @@ CREATE TABLE nottwice_runs (
   created_at     INTEGER NOT NULL,
   updated_at     INTEGER NOT NULL,
   claimed_at     INTEGER,
-  failure_json   TEXT,
   in_doubt_from  INTEGER NOT NULL DEFAULT 0,
   graph_id       TEXT,
-  input_json     TEXT,
   parent_id      TEXT,
   root_id        TEXT,
   origin         TEXT,
-  waits_json     TEXT,
   wake_at        INTEGER,
   ready_at       INTEGER,
   seal           TEXT,
-  head           TEXT
-) WITHOUT ROWID;
-CREATE INDEX nottwice_runs_updated ON nottwice_runs (updated_at);
+  head           TEXT,
+  failure_json   TEXT,
+  waits_json     TEXT,
+  input_json     TEXT
+);
+CREATE INDEX nottwice_runs_updated ON nottwice_runs (updated_at, workflow_id);
 -- Finds the runs of a status, last changed first, counts them, and answers what a list is asked for
 -- (part of an id, a graph, only enqueued) without reading a run.
 CREATE INDEX nottwice_runs_by_status
@@ -218,8 +221,8 @@ CREATE TABLE nottwice_checkpoints (
   snapshot       INTEGER NOT NULL,
   node_id        TEXT    NOT NULL,
   created_at     INTEGER NOT NULL,
-  state_json     TEXT    NOT NULL,
   seal           TEXT,
+  state_json     TEXT    NOT NULL,
   PRIMARY KEY (workflow_id, version)
 );
 
