@@ -222,8 +222,8 @@ def test_a_cell_that_somebody_changed_is_a_typed_error_or_does_no_harm(
 @pytest.mark.parametrize(
     ("table", "column", "value"),
     [
-        ("runs", "input_json", None),
-        ("reviews", "decision_json", None),
+        ("nottwice_runs", "input_json", None),
+        ("nottwice_reviews", "decision_json", None),
         ("tool_call_results", "status", "DONE"),
         ("tool_call_results", "status", "FAILED"),
     ],

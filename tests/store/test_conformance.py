@@ -145,7 +145,7 @@ def test_a_store_that_nobody_opens_is_an_error_of_its_author() -> None:
     name = "test_an_intent_is_recorded_once"
     (broken,) = check_store(Forgotten, claims=[name])
     assert broken.claim == name
-    assert "does not say how its store is opened" in broken.reason
+    assert "does not define how to open its store" in broken.reason
     bench = Forgotten()
     bench.setup_method()
     with pytest.raises(UsageError, match="Define open_store"):
@@ -157,7 +157,7 @@ def test_a_class_that_no_other_process_can_find_says_so(tmp_path: Path) -> None:
     class Inside(StoreConformance):
         pass
 
-    with pytest.raises(OtherFailed, match="top of a module"):
+    with pytest.raises(OtherFailed, match="top level of a module"):
         OtherProcess(Inside, tmp_path)
 
 

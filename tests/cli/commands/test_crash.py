@@ -115,7 +115,7 @@ def test_a_program_reads_one_document(agent: str) -> None:
     [
         (["crashing_agent.py"], 1, "names no function"),
         (["crashing_agent.py:nothing"], 1, "names no function"),
-        (["crashing_agent.py:gone"], 1, "is not there"),
+        (["crashing_agent.py:gone"], 1, "does not exist"),
         (["crashing_agent.py:handle", "--tools", "["], 2, "not JSON"),
         (["crashing_agent.py:handle", "--tools", "[]"], 2, "must be a JSON object"),
         (["crashing_agent.py:handle", "--points", "x"], 1, "is not a point"),

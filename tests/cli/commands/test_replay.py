@@ -281,7 +281,7 @@ def to_2(state):
 REFUSED = [
     ("replay checkpoints --map a=b", 2, "Say to which version: --to"),
     ("replay checkpoints --to support@9.0.0", 2, "It has: support@1.0.0"),
-    ("replay nowhere", 2, "There is not a readable recorded checkpoint in nowhere"),
+    ("replay nowhere", 2, "There is no recorded checkpoint in nowhere"),
     ("replay", 2, "Missing argument"),
     ("replay checkpoints --secret x", 2, "--secret is for recording"),
     ("replay checkpoints --tools []", 2, "--tools must be a JSON object"),

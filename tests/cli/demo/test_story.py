@@ -255,8 +255,8 @@ def nursery_that_changes_errands(change: str) -> list[str]:
         "from dataclasses import replace\n"
         "from nottwice.cli.demo.child import run\n"
         "from nottwice.testing.nursery import serve\n"
-        "from nottwice.testing.showcase import Errand\n"
-        f"serve(lambda text: run(replace(Errand.from_json(text), {change}).to_json()))\n",
+        "from nottwice.testing.showcase import ShowcaseErrand\n"
+        f"serve(lambda text: run(replace(ShowcaseErrand.from_json(text), {change}).to_json()))\n",
     ]
 
 

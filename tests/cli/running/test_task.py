@@ -47,7 +47,7 @@ def test_a_task_is_worked_on_live_and_can_be_spoken_to(tmp_path: Path) -> None:
     assert "done when   refund_issued(): receipt " in ended.stdout
     assert "the customer was answered [receipt: send_email]: one mail" in ended.stdout
     assert "a model may refund up to 100.00" in ended.stderr
-    assert "spent       $0.00" in ended.stdout
+    assert "spent       $0.01" in ended.stdout
 
     again = nottwice(tmp_path, *START)
     assert (again.returncode, again.stdout, again.stderr) == (0, ended.stdout, "")

@@ -22,8 +22,8 @@ from nottwice.cli.inputs.settings import Command, Settings, common_options, pass
 from nottwice.cli.render.output import show_json, show_line, show_progress
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard.ledger import Ledger
-from nottwice.versions.migrate import attempt, open_runs, order_of
 from nottwice.versions.migrate_plan import Migration, MigrationOrder, Upgrade
+from nottwice.versions.migrating import attempt, open_runs, order_of
 from nottwice.views.outcomes import MigrationReport, migration_view
 from nottwice.views.runs import find_run
 from nottwice.views.text import safe
