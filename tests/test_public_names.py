@@ -184,14 +184,14 @@ def test_modules_behind_the_front_door_are_found_without_an_import() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    for module in (nottwice, nottwice.agent):
+    for module in (nottwice, nottwice.agent, nottwice.versions):
         with pytest.raises(AttributeError, match="has no attribute 'toool'"):
             module.toool  # noqa: B018
 
 
 def test_what_type_checkers_see_is_what_programs_get() -> None:
     """The imports for type checkers and the places for programs are two lists of the same."""
-    for module in (nottwice, nottwice.agent):
+    for module in (nottwice, nottwice.agent, nottwice.versions):
         text = Path(str(module.__file__)).read_text(encoding="utf-8")
         seen: dict[str, str] = {}
         for node in ast.walk(ast.parse(text)):

@@ -3,8 +3,6 @@
 ``nt.versions.migrate`` moves one run, ``nt.versions.migrate_all`` every open run of a version.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +12,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Migration", "migrate", "migrate_all"]
 
-_MODULES = {
+# Imported when first used: a command that only looks at versions need not load what moves runs.
+_HOME = {
     "Migration": "nottwice.versions.migrate_plan",
     "migrate": "nottwice.versions.migrating",
     "migrate_all": "nottwice.versions.migrating",
 }
 
 
-def __getattr__(name: str) -> Any:
-    # A command that only looks at versions need not load what moves runs.
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+if not TYPE_CHECKING:
+    # Type checkers would take every name, also a misspelt one, for one of ours.
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'nottwice.versions' has no attribute {name!r}")
+        found = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
