@@ -218,7 +218,7 @@ def test_without_its_driver_the_error_says_what_to_install() -> None:
         kept = {
             name: sys.modules.pop(name)
             for name in list(sys.modules)
-            if name.startswith("nottwice.store.postgres_") and not name.endswith("_place")
+            if name.startswith("nottwice.store.postgres.") and not name.endswith(".place")
         }
         try:
             with pytest.raises(UsageError, match=r"pip install 'nottwice\[postgres\]'"):

@@ -16,7 +16,7 @@ from nottwice.store.interface import Store
 from tests.tidy.source import ROOT
 
 
-@pytest.mark.slow
+@pytest.mark.deep(part="sweeps")
 def test_a_store_of_sixty_lines_keeps_every_claim_of_the_suite() -> None:
     """P217."""
     ended = subprocess.run(

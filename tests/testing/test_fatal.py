@@ -87,9 +87,9 @@ def test_what_raises_has_no_point_after_it() -> None:
 def test_a_process_dies_at_its_point_and_nothing_unwinds(die_at: str, said: str) -> None:
     code = (
         "import sys\n"
-        "from nottwice.testing.fatal import Points\n"
+        "from nottwice.testing.fatal import FatalPoints\n"
         "try:\n"
-        "    with Points(die_at=sys.argv[1]).around('it'):\n"
+        "    with FatalPoints(die_at=sys.argv[1]).around('it'):\n"
         "        print('it', flush=True)\n"
         "finally:\n"
         "    print('unwound', flush=True)\n"
