@@ -400,7 +400,7 @@ def _give_up_as_it_is(
     if interrupted or (waits and stops.is_wait(error)):
         # Nothing failed: the run waits, its process is being ended, or the ledger was away.
         failure = None
-    status = _last_status(waits, failure, interrupted=interrupted)
+    status = _last_status(waits, error, failure, interrupted=interrupted)
     if isinstance(error, RunAborted):
         status = RunStatus.ABORTED
     unneeded: tuple[ReviewWrite, ...] = ()
@@ -440,12 +440,19 @@ def _last_waits(
     return session.stops.waits(blocking)
 
 
-def _last_status(waits: Sequence[Wait], failure: Failure | None, *, interrupted: bool) -> RunStatus:
+def _last_status(
+    waits: Sequence[Wait],
+    error: BaseException | None,
+    failure: Failure | None,
+    *,
+    interrupted: bool,
+) -> RunStatus:
     if waits:
         return RunStatus.WAITING
-    if interrupted:
-        return RunStatus.RUNNING
-    return RunStatus.COMPLETED if failure is None else RunStatus.FAILED
+    if failure is not None and not interrupted:
+        return RunStatus.FAILED
+    # What stopped it may be gone by now: then it can be resumed. Only its end completes a run.
+    return RunStatus.COMPLETED if error is None and not interrupted else RunStatus.RUNNING
 
 
 def _unneeded(session: Session, reviews: Sequence[Review], now: float) -> tuple[ReviewWrite, ...]:

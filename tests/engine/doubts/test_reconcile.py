@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 import nottwice as nt
 from nottwice.model.call import CallStatus
-from nottwice.model.review import ReviewStatus, Verb
+from nottwice.model.review import Review, ReviewStatus, Verb
 from nottwice.model.run import RunStatus
 from nottwice.reviews.decide import decide
 from nottwice.store.memory import MemoryStore
@@ -521,3 +522,43 @@ def test_a_run_with_several_doubts_names_all_their_reviews_and_none_as_its_own(
             raise AssertionError("user code must not run")
     assert caught.value.review_id == last.review_id
     assert upstream.effects == ["ann", "bob"]
+
+
+@pytest.mark.parametrize("look", range(1, 8))
+def test_a_decision_at_any_moment_of_the_claim_loses_no_work(host: Host, look: int) -> None:
+    """P28, P132. A run that was blocked when it was claimed is not completed by the decision."""
+    forget_tools()
+    sent: list[str] = []
+    fails = [True]
+
+    @nt.tool("unsafe_on_replay", name="send")
+    def send(to: str) -> str:
+        if fails.pop() if fails else False:
+            raise nt.Ambiguous("the answer was lost")
+        sent.append(to)
+        return to
+
+    flow = nt.Graph("mails", version="1.0.0")
+    flow.node(name="first")(lambda state: {"first": send("ann")})
+    flow.node(name="second")(lambda state: {"second": send("bob")})
+    with host.process() as ledger:
+        assert flow.run("r", {}, store=ledger).status == "waiting"
+    looks = 0
+    with host.process() as ledger:
+        store = ledger.store
+        seen = store.open_reviews
+
+        def decided_meanwhile(workflow_id: str | None = None) -> list[Review]:
+            nonlocal looks
+            looks += 1
+            if looks == look:
+                host.decide(Verb.DID_NOT_HAPPEN)
+            return seen(workflow_id)
+
+        with patch.object(store, "open_reviews", decided_meanwhile):
+            flow.run("r", {}, store=ledger)
+        if looks < look:
+            host.decide(Verb.DID_NOT_HAPPEN)
+    with host.process() as ledger:
+        outcome = flow.run("r", {}, store=ledger)
+    assert (outcome.status, sent) == ("completed", ["ann", "bob"])

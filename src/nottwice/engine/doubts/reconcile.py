@@ -255,14 +255,16 @@ def raise_if_blocked(
     ``known`` are errors that were met on the way. ``refused`` is the intent of a call that is not
     made because of them.
     """
-    blocked = list(known)
+    # A review that was open when it was met may have been decided since. Then it is used below.
+    met = {error.review_id: error for error in known}
+    blocked = [error for error in known if error.review_id is None]
     for review in (yield from abort_if_decided(session)):
         try:
             yield from _use_or_wait(session, review)
         except RunAborted:
             raise
         except RunBlocked as error:
-            blocked.append(error)
+            blocked.append(met.get(review.review_id, error))
         except Outdated:
             # A person decides, or another thread uses a decision, at this very moment: look again.
             yield from raise_if_blocked(session, known=known, refused=refused)
