@@ -92,7 +92,6 @@ def outcome(action: Any) -> str:
         lambda kind: kind("a", b"x") == kind("a", b"y"),
         lambda kind: kind("a") == ("a", b"", 0, []),
         lambda kind: kind(float("nan")) == kind(float("nan")),
-        lambda kind: (nan := float("nan")) and kind(nan) == kind(nan),
         lambda kind: hash(kind("a", items=())) == hash(kind("a", beside=7, items=())),
         lambda kind: hash(kind("a")),
         lambda kind: setattr(kind("a"), "name", "b"),
@@ -107,6 +106,12 @@ def outcome(action: Any) -> str:
 )
 def test_a_frozen_record_is_what_a_frozen_dataclass_is(action: Any) -> None:
     assert outcome(lambda: action(Whole)) == outcome(lambda: action(Model))
+
+
+def test_a_record_is_equal_to_itself_whatever_it_holds() -> None:
+    """On every Python: dataclasses compare a NaN by identity up to 3.12, and by value since."""
+    nan = float("nan")
+    assert Whole(nan) == Whole(nan)
 
 
 @pytest.mark.parametrize("name", ["length", "other"])
