@@ -31,7 +31,13 @@ from nottwice.model.waiver import Waivers, read_waivers
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _MOST_HOPS = 40
-_SAME_MODULE = {"posix": "os", "nt": "os", "_io": "io", "genericpath": "os"}
+_SAME_MODULE = {
+    "posix": "os",
+    "nt": "os",
+    "_io": "io",
+    "genericpath": "os",
+    "pathlib._local": "pathlib",
+}
 
 
 @frozen_record(frozen=True, slots=True)
