@@ -57,7 +57,7 @@ def authorise(
     if _is_for_other_words(last, tool, intent):
         how = "was for other words"
         raise (yield from _need(scope, tool, intent, expired=last, why=why, how=how))
-    session.stops.go_on(identity)
+    session.stops.proceed(identity)
     session.say("use the approval", intent, f"review={last.review_id}")
     return (ReviewWrite(last.used(now=session.clock.now()), last.version),)
 

@@ -82,9 +82,9 @@ class Stops:
     def lift(self, identity: CallIdentity) -> None:
         """What was waited for is there, and used."""
         self.forget(identity)
-        self.go_on(identity)
+        self.proceed(identity)
 
-    def go_on(self, identity: CallIdentity) -> None:
+    def proceed(self, identity: CallIdentity) -> None:
         """What was waited for is there, though not used yet."""
         if identity not in self._stops:
             return
