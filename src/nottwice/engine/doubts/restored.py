@@ -63,9 +63,7 @@ def hold_if_copied(session: Session) -> Doing[None]:
     wanted = _review(run.workflow_id, mark, now=session.clock.now())
     known: Review | None = yield Read(lambda store: store.load_review(wanted.review_id))
     if known is None:
-        update = RunUpdate(
-            RunStatus.WAITING, wanted.opened_at, waits=session.stops.waits([wanted])
-        )
+        update = RunUpdate(RunStatus.WAITING, wanted.opened_at, waits=session.stops.waits([wanted]))
         audit = _as_found(session, mark)
         yield from session.commit(reviews=(ReviewWrite(wanted),), run=update, audit=audit)
         session.say("ask a person", wanted.identity, f"review={wanted.review_id}")
