@@ -390,7 +390,7 @@ def _merged(driven: GraphRun) -> dict[str, Any]:
                 raise InvalidGraph(
                     f"Two branches of graph {graph.name!r} both changed {key!r} of the state, to "
                     "different values. The run stays where they meet. Let each branch change "
-                    f"another key, or declare the graph with append=({key!r},) if both add "
+                    f"a different key, or declare the graph with append=({key!r},) if both add "
                     "to a list."
                 )
             else:

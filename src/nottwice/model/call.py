@@ -294,7 +294,7 @@ def check_id(text: object, *, what: str) -> str:
     # Use the bare text: a member of a text enum is formatted differently.
     text = str.__str__(text)
     if not text:
-        raise InvalidId(f"{what} is empty. Nothing happened. Give it a name of your own.")
+        raise InvalidId(f"{what} is empty. Nothing happened. Give it a name.")
     if len(text) > MAX_ID_CHARACTERS:
         raise InvalidId(
             f"{what} has {len(text):,} characters; at most {MAX_ID_CHARACTERS} can be kept. "

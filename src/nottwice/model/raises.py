@@ -11,14 +11,13 @@ NAMES = ("usd", "tokens", "turns", "seconds", "repeats", "workers")
 
 
 def check_raise(plain: Any) -> dict[str, float]:
-    """Return what a budget is raised by, each above 0. Raises InvalidArguments if that is
-    nothing."""
+    """Return what a budget is raised by, each above 0. Raises InvalidArguments otherwise."""
     if isinstance(plain, dict) and plain:
         if all(name in NAMES and is_amount(amount) for name, amount in plain.items()):
             return dict(plain)
     raise InvalidArguments(
-        f"{plain!r} raises no budget. Nothing was decided. Name what the run may take more, and "
-        f'how much, above 0: {{"usd": 2}}; also {", ".join(NAMES[1:])}.'
+        f"{plain!r} raises no budget. Nothing was decided. Name what to raise and by how "
+        f'much, above 0: {{"usd": 2}}; also {", ".join(NAMES[1:])}.'
     )
 
 

@@ -31,14 +31,14 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if not _is_whole(self.attempts, least=1):
-            self._refuse("attempts", "a whole number from 1 on; the first attempt counts")
+            self._refuse("attempts", "a whole number of at least 1; the first attempt counts")
         if not _is_whole(self.reissues, least=0):
-            self._refuse("reissues", "a whole number from 0 on")
+            self._refuse("reissues", "a whole number of at least 0")
         for name in ("first_seconds", "most_seconds", "most_retry_after_seconds"):
             if not _is_number(getattr(self, name), least=0.0):
-                self._refuse(name, "a finite number from 0 on")
+                self._refuse(name, "a finite number of at least 0")
         if not _is_number(self.factor, least=1.0):
-            self._refuse("factor", "a finite number from 1 on")
+            self._refuse("factor", "a finite number of at least 1")
         if self.first_seconds > self.most_seconds:
             self._refuse("first_seconds", f"at most most_seconds, {self.most_seconds!r}")
 

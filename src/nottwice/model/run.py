@@ -231,8 +231,7 @@ class CheckpointRecord:
     version: int
     snapshot: int
     """The version that is kept whole and from which this one is rebuilt. Its own number if it is a
-    snapshot. A later number: it is reversed, and rebuilt from that version back over all those in
-    between."""
+    snapshot. A later number: it is turned, and rebuilt from that version backwards."""
     node_id: str
     """The node that had just ended; ``/`` for the input; ``/name@version`` for a migration."""
     json: str
@@ -283,8 +282,8 @@ def removed_text(run: RunRecord) -> str:
     """Return the text for a caller that asks for a run that retention has removed."""
     ended = utc(run.updated_at)
     return (
-        f"Run {run.workflow_id!r} ended on {ended:%Y-%m-%d} and was removed by retention since. "
-        "Nothing was done: its receipts are gone, so whatever it did would be done a second time. "
+        f"Run {run.workflow_id!r} ended on {ended:%Y-%m-%d} and was later removed by retention. "
+        "Nothing was done: its receipts are gone, so everything it did would be done again. "
         "To do it once more on purpose, start a run with another id. See what is left: nottwice "
         f"show {shlex.quote(run.workflow_id)}"
     )

@@ -192,15 +192,15 @@ _ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {
         "It was not run again, and nothing was handed out in its place.",
     ),
     ReviewKind.DRIFT: (ReplayDriftError, "Nothing was sent."),
-    ReviewKind.QUESTION: (QuestionOpen, "It is not answered yet, and nothing more was done."),
+    ReviewKind.QUESTION: (QuestionOpen, "It has not been answered yet, and nothing more was done."),
     ReviewKind.UNDEPLOYABLE: (RunBlocked, "Nothing was sent."),
     ReviewKind.CORRUPT: (RunBlocked, "Nothing was sent."),
     ReviewKind.RESTORED: (
         RunBlocked,
         "Nothing was sent, and nothing that was in doubt was settled. Look up what it did since.",
     ),
-    ReviewKind.BUDGET: (BudgetSpent, "It is not raised yet, and no model was asked."),
-    ReviewKind.APPROVAL: (ApprovalNeeded, "It is not approved yet, and was not sent."),
+    ReviewKind.BUDGET: (BudgetSpent, "It has not been raised yet, and no model was asked."),
+    ReviewKind.APPROVAL: (ApprovalNeeded, "It has not been approved yet, and was not sent."),
 }
 
 

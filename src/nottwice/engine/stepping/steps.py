@@ -234,8 +234,8 @@ def refuse_in_fork(scope: Scope, identity: CallIdentity) -> None:
     if run.origin is not None:
         raise NewEffectInFork(
             f"Run {run.workflow_id!r} is a fork of {run.origin!r}, which has no receipt of this "
-            f"call of {identity.tool_name!r}. It was not sent: a fork looks at what would have "
-            "been, and never does it. Start a separate run for new effects.",
+            f"call of {identity.tool_name!r}. It was not sent: a fork only shows what would "
+            "have happened. Start a separate run for new effects.",
             call_id=identity.call_id,
             run_id=run.workflow_id,
             origin=run.origin,

@@ -193,7 +193,7 @@ def _rewritten(
     kept = [record for record in chain if record.version not in versions]
     if not kept or kept == chain:
         return ()
-    # These lead to all others: the last one, and the first one of every reversed stretch.
+    # These lead to all others: the last one, and the first one of every turned stretch.
     leading = {record.snapshot: record.version for record in reversed(kept) if record.is_turned}
     found = {
         record.version: record
