@@ -283,7 +283,8 @@ def _fail_closed(
     session.say("refuse without a ruling", intent, f"policy={by!r}")
     error = PolicyFailed(
         f"Policy {by} {what}. {blocking.call_text(intent)} in run {session.run_id!r} was not sent, "
-        "because every policy must rule before a call is made. Fix the policy and open the run again.",
+        "because every policy must rule before a call is made. Fix the policy and open the run "
+        "again.",
         run_id=session.run_id,
         call_id=intent.call_id,
     )
