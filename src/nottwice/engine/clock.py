@@ -25,8 +25,7 @@ class Clock(Protocol):
         """Return a random number from 0 to 1, for jitter."""
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call a function in another thread after about ``seconds``, unless the process ends
-        first."""
+        """Call a function in another thread after about ``seconds``, if the process still runs."""
 
 
 class SystemClock:

@@ -1,8 +1,8 @@
 """Do what the engine asks for, sync and async. All I/O of the engine happens here.
 
 Tools are invoked here too. Cancelling a waiter never cancels the effect: the async driver runs each
-call in a task that the waiter does not own. A sync tool with a time limit runs in a non-daemon
-thread, so an attempt that cannot be stopped keeps its process alive.
+call in a separate task. A sync tool with a time limit runs in a non-daemon thread, so an attempt
+that cannot be stopped keeps its process alive.
 """
 
 from __future__ import annotations

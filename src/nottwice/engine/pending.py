@@ -36,8 +36,7 @@ class PendingWrites:
         self._under_way = 0
 
     def add_call(self, write: CallWrite) -> None:
-        """Add a row. It replaces the pending row of the same call and follows the same stored
-        row."""
+        """Add a row. It replaces the pending row of its call and follows the same stored row."""
         identity = write.row.identity
         with self._guard:
             was_empty, self.has_any = not self.has_any, True

@@ -49,8 +49,7 @@ class CallIdentity(NamedTuple):
 
     @property
     def call_id(self) -> str:
-        """A short name for the identity. It is stable over attempts and fit as an upstream
-        marker."""
+        """A short name for the identity. Stable over attempts, and fit as an upstream marker."""
         run, node, checkpoint, tool, hashed = self
         # Every part carries its length, so no part can imitate a separator.
         text = (
@@ -156,14 +155,13 @@ class CallRow(NamedTuple):
         return count
 
     def kept_result(self) -> StoredResult:
-        """Return the result of a finished call. LedgerCorrupt: nottwice cannot have written
-        this."""
+        """Return the result of a finished call. Raises LedgerCorrupt if the row has none."""
         if self.result is None:
             raise self._incomplete("result")
         return self.result
 
     def kept_failure(self) -> Failure:
-        """Return the failure of a failed call. LedgerCorrupt: nottwice cannot have written this."""
+        """Return the failure of a failed call. Raises LedgerCorrupt if the row has none."""
         if self.failure is None:
             raise self._incomplete("failure")
         return self.failure
@@ -233,8 +231,7 @@ class CallRow(NamedTuple):
         )
 
     def failed(self, failure: Failure, *, now: float, retry_at: float | None = None) -> CallRow:
-        """Return the row of a call without effect. With ``retry_at``, another attempt is still
-        due."""
+        """Return the row of a call without effect. ``retry_at``: when another attempt is due."""
         return self._replace(
             status=CallStatus.FAILED, failure=failure, finished_at=now, retry_at=retry_at
         )

@@ -314,8 +314,7 @@ def parse_retry_after(text: str, *, now: float) -> float | None:
 
 
 def plain_wait(value: object, *, now: float | None = None) -> float | None:
-    """Return the seconds to wait that a tool or a header states. Nonsense is None, the past is
-    0."""
+    """Return the stated wait in seconds. Nonsense is None, the past is 0."""
     if isinstance(value, str) and now is not None:
         return parse_retry_after(value, now=now)
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -45,7 +45,7 @@ def _made(
     kind: type[Any], *, frozen: bool, slots: bool, eq: bool, kw_only: bool = False
 ) -> type[Any]:
     if not frozen or not slots:
-        raise TypeError(f"{kind.__qualname__} is no record: records are frozen and have slots.")
+        raise TypeError(f"{kind.__qualname__} is not a record: records are frozen and have slots.")
     made: Any = dataclass(repr=False, eq=False, slots=True, kw_only=kw_only)(kind)
     if "__repr__" not in kind.__dict__:
         made.__repr__ = _shown

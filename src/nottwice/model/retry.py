@@ -56,10 +56,10 @@ class RetryPolicy:
     def why_not_again(
         self, failure: Failure | None, *, failed_attempts: int, lost_attempts: int = 0
     ) -> str:
-        """Say why no further attempt is made unless a person or the caller asks. Empty: one is
-        made.
+        """Say why there is no automatic further attempt. Empty: there is one.
 
-        ``failure``: how the last attempt ended. None: its process died. This is the whole rule.
+        A person or the caller may still ask for one. ``failure``: how the last attempt ended. None:
+        its process died. This is the whole rule.
         """
         if lost_attempts > self.reissues:
             return f"its retry policy allows {self.reissues} reissues after a crash"

@@ -190,8 +190,7 @@ class Review:
         return self.status is ReviewStatus.DECIDED and verb is Verb.DID_NOT_HAPPEN
 
     def decided(self, decision: Decision) -> Review:
-        """Return the review with this decision. Repeating a decision is harmless, another
-        conflicts."""
+        """Return the review with this decision. The same decision again is harmless."""
         if decision.verb not in VERBS[self.kind]:
             known = ", ".join(verb.value for verb in VERBS[self.kind])
             raise UsageError(

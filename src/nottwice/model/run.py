@@ -76,8 +76,7 @@ class Wait:
 
     @staticmethod
     def from_plain(plain: dict[str, Any]) -> Wait:
-        """Read what ``to_plain`` wrote. Raises LookupError, TypeError or ValueError for anything
-        else."""
+        """Read what ``to_plain`` wrote. Raises LookupError, TypeError or ValueError otherwise."""
         return checked(
             Wait(WaitKind(plain["kind"]), plain["subject"], plain["step"], plain["until"])
         )
@@ -134,8 +133,7 @@ class RunRecord:
     waits: tuple[Wait, ...] = ()
 
     def given_input(self) -> str:
-        """Return the input of a run of a graph. LedgerCorrupt: nottwice cannot have written
-        this."""
+        """Return the input of a run of a graph. Raises LedgerCorrupt if it has none."""
         if self.input_json is None:
             raise LedgerCorrupt(
                 f"Run {self.workflow_id!r} of graph {self.graph_id!r} has no input on record. It "
@@ -154,7 +152,7 @@ class RunRecord:
         with not_believed(f"What run {self.workflow_id!r} began with"):
             version = values.decode_object(self.input_json).get("version")
             if not isinstance(version, str | None):
-                raise TypeError("the version is no text")
+                raise TypeError("the version is not text")
             return version
 
     @property

@@ -111,8 +111,7 @@ class Tool:
     """The name of its rate-limit class. Recorded now, enforced by the policy gate."""
 
     def window_closes_at(self, *, key_since: float, recorded_seconds: float) -> float:
-        """Return the last moment to reissue: an attempt must reach the upstream inside its
-        window."""
+        """Return the last moment to reissue, so that an attempt arrives inside the window."""
         window = min(recorded_seconds, self.window_seconds or recorded_seconds)
         margin = max(self.time_limit_seconds or 0.0, LEAST_WINDOW_MARGIN_SECONDS)
         return key_since + max(window - margin, window / 2)

@@ -26,8 +26,7 @@ from nottwice.model.saving.frozen import FROZEN, kind_of
 
 
 def canonical(value: object) -> bytes:
-    """Return the RFC 8785 bytes of plain data: one spelling for equal values, whatever their
-    origin.
+    """Return the RFC 8785 bytes of plain data: equal values have one spelling.
 
     10 and 10.0 are one value. An integer that no double can hold is written as its digits followed
     by ``n``, a token that no JSON can spell, so it is never rounded and never equals a float.

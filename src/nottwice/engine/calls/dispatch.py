@@ -163,8 +163,7 @@ class _Dispatch:
                 return (yield from self._resolve(row))
 
     def _recorded(self, row: CallRow) -> Doing[Attempted]:
-        """Return the recorded receipt. If a pure result can no longer be read, run the tool
-        again."""
+        """Return the recorded receipt. If a pure result cannot be read, run the tool again."""
         kept = row.kept_result()
         try:
             return Attempted(row, Invoked(value=self.tool.decode_result(kept)))

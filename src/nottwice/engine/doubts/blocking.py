@@ -189,7 +189,7 @@ _ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {
     ),
     ReviewKind.RESULT: (
         ResultNotKept,
-        "It was not run again, and nothing was handed out in its place.",
+        "It was not run again, and nothing was returned in its place.",
     ),
     ReviewKind.DRIFT: (ReplayDriftError, "Nothing was sent."),
     ReviewKind.QUESTION: (QuestionOpen, "It has not been answered yet, and nothing more was done."),

@@ -146,7 +146,7 @@ def _write(
 
 
 def _ask(session: Session, tool: Tool, row: CallRow) -> Doing[RunBlocked]:
-    reason = f"it took effect, but its result cannot be handed out: {_why(tool, row)}"
+    reason = f"it took effect, but its result cannot be returned: {_why(tool, row)}"
     error = yield from blocking.open_review(session, row, reason, kind=ReviewKind.RESULT)
     return _with_note(error, row)
 

@@ -202,7 +202,7 @@ def _judge(sweep: Sweep, row: CallRow, now: float, ended_at: float) -> tuple[flo
 
 
 def _rows(sweep: Sweep, run: RunRecord) -> Iterator[CallRow]:
-    """Yield all calls of a run, a few at a time. Each page is read before the last one is used."""
+    """Yield all calls of a run, page by page. A page is yielded after the next one is read."""
     rows = sweep.store.last_calls(run.workflow_id, limit=MOST_ROWS)
     while rows:
         # The caller may remove the rows it gets, so the next page is read first.

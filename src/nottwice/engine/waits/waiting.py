@@ -197,7 +197,7 @@ def _use(
 
 def _adopt(request: Request, question: Question, plain: Any) -> StoredResult:
     if question.options and plain not in question.options:
-        raise NottwiceError(f"{plain!r} is none of the options {', '.join(question.options)}")
+        raise NottwiceError(f"{plain!r} is not one of the options {', '.join(question.options)}")
     return request.tool.adopt_result(plain)
 
 

@@ -96,11 +96,10 @@ class Fingerprint:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> Fingerprint:
-        """Read what ``to_plain`` wrote. Raises KeyError, TypeError or ValueError for anything
-        else."""
+        """Read what ``to_plain`` wrote. Raises KeyError, TypeError or ValueError otherwise."""
         tools, bodies = plain.get("tools"), plain.get("bodies")
         if bodies is not None and not {type(body) for body in bodies.values()} <= {str}:
-            raise TypeError("the body of a node is no text")
+            raise TypeError("the body of a node is not text")
         return Fingerprint(
             GraphDefinition.from_plain(plain),
             None

@@ -143,8 +143,7 @@ class GraphDefinition:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> GraphDefinition:
-        """Read what ``to_plain`` wrote. Raises KeyError, TypeError or ValueError for anything
-        else."""
+        """Read what ``to_plain`` wrote. Raises KeyError, TypeError or ValueError otherwise."""
         definition = GraphDefinition(
             name=plain["name"],
             version=parse_version(plain["version"], what=f"Graph {plain['name']!r}"),

@@ -1,5 +1,4 @@
-"""When do records become durable that can be produced again? The words of ``checkpoints=`` (D6,
-A3).
+"""When do pending writes become durable? The words of ``checkpoints=`` (D6, A3).
 
 Intents, receipts, replies of models, reviews and events never wait. What waits is cheap to produce
 again: pure results, step marks, checkpoints. It is written with the next commit of its run. These
@@ -29,7 +28,7 @@ class Cadence:
     waits_seconds: float | None = SOON_SECONDS
     """None: until the run's next commit, however late that is."""
     steps: int | None = None
-    """All pending writes are committed after this many entered steps. None: never at a step."""
+    """Pending writes are committed whenever this many steps were entered. None: at no step."""
 
     @property
     def is_on_exit(self) -> bool:

@@ -125,8 +125,7 @@ def kind_of(value: object) -> type:
 
 
 def freeze(value: Any) -> Any:
-    """Return the same plain data, frozen at every level. Parts that are already frozen are
-    shared."""
+    """Return the same plain data, frozen at every level. Frozen parts are shared."""
     kind = type(value)
     if kind is dict:
         return FrozenDict({key: freeze(each) for key, each in value.items()})

@@ -32,8 +32,7 @@ class Key:
     secret: bytes = field(repr=False)
 
     def derive(self, purpose: str) -> bytes:
-        """Return the 32 bytes for one purpose, for example ``"seal"``. No two purposes share
-        them."""
+        """Return the 32 bytes for one purpose, such as ``"seal"``. No two purposes share them."""
         return hmac.digest(self.secret, b"nottwice/" + purpose.encode(), "sha256")
 
     def fingerprint(self, purpose: str, told: bytes) -> str:

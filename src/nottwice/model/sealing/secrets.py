@@ -87,8 +87,7 @@ class Known:
         self._spellings: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def learn(self, secrets: Iterable[Any]) -> None:
-        """Remember plain data that is secret as a whole. If there are too many, the oldest drop
-        out."""
+        """Remember plain data that is secret as a whole. Beyond the limit, the oldest drop out."""
         for text in _texts(secrets):
             if len(text) >= LEAST_CHARACTERS:
                 self._spellings[text] = self._spellings.get(text) or _spellings(text)
@@ -104,9 +103,11 @@ class Known:
         return text
 
     def is_in(self, json_text: str, *, short: bool = True) -> bool:
-        """Whether plain data repeats one of them. A short secret is only searched for with
-        ``short``, and must be a whole text: an id of thirty digits contains any four digits sooner
-        or later."""
+        """Whether plain data repeats one of them.
+
+        A short secret is searched for only with ``short``, and must be a whole text there: an id of
+        thirty digits contains any four digits sooner or later.
+        """
         for spelling in self._longest_first():
             long = len(spelling) >= LEAST_INSIDE_OTHERS
             if (long and spelling in json_text) or (short and f'"{spelling}"' in json_text):
