@@ -16,7 +16,7 @@ from typing import Any
 
 from nottwice.store.interface import Store
 
-# So many reads may wait for one database without blocking reads from another.
+# This many reads may wait for one database without blocking reads from another.
 MOST_THREADS = 32
 
 _pool: ThreadPoolExecutor | None = None

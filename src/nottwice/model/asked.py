@@ -1,7 +1,7 @@
 """What a person is shown when a run asks first: a question, or a call that needs approval.
 
-It is stored with the review as JSON, so that deciding needs none of the code that asked. What is
-shown is what is decided about: a question's identity covers all of it (H3).
+It is stored with the review as JSON, so that deciding needs none of the code that asked. The
+person decides about exactly what is shown: a question's identity covers all of it (H3).
 """
 
 from __future__ import annotations

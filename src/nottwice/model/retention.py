@@ -1,4 +1,4 @@
-"""How long is kept what a run leaves behind? (L8)
+"""How long are the records of a run kept? (L8)
 
 All periods start at the end of a run, or of the last run of its family: a run and its child runs
 are kept and removed together. So a row outlives its run, however long the run took, by at least the

@@ -1,4 +1,4 @@
-"""Who may make a call: the policies of the ledger, then a person if approval is needed (L9, H3).
+"""May a call be made? The policies of the ledger decide, then a person if needed (L9, H3).
 
 Policies are asked before the intent of a call that is not on record yet, and again when a person
 grants a failed call new attempts. They are never asked about a call with a receipt, nor about a
@@ -216,7 +216,7 @@ def _no_room(charge: Charge, shown: int) -> str:
 def _writes(
     session: Session, intent: CallRow, charges: list[Charge], *, approved: bool
 ) -> tuple[ChargeWrite, ...]:
-    """Return the charges that the commit of the intent writes. A person may exceed a limit."""
+    """Return the charges to write with the intent. An approval waives limits that ask."""
     now = session.clock.now()
     writes: list[ChargeWrite] = []
     for charge in charges:

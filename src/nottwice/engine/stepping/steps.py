@@ -11,9 +11,10 @@ them all. A call belongs to a body if it was made in the body's context, or in a
 got a copy of that context, even if the body has returned since. Two calls that merely overlap in
 time are unrelated (P135).
 
-A visit that an earlier process left in progress counts as a try. If a new visit of the same step
-asks for an equal effect before the old one was asked for again, the host counts tries with ``at=``,
-and the effect would happen twice (P136). Nothing else is checked for such a visit.
+A visit that an earlier process left in progress counts as a try. A new visit of the same step may
+ask for an equal effect before the code asks for the old one again. Then the host uses ``at=`` to
+count tries, and the effect would happen twice, so it is refused (P136). Nothing else is checked for
+such a visit.
 Promises kept here: P17, P135, P136.
 """
 

@@ -280,7 +280,7 @@ def _tombstone(run: RunRecord) -> RunRecord:
 
 
 def _entry(sweep: Sweep, part: _Part, now: float) -> AuditEntry | None:
-    """Return the audit entry that is kept for good of a removed run. It is written once."""
+    """Return the audit entry of a removed run. It is written once and kept for good."""
     run = part.run
     if run.status is RunStatus.REMOVED:
         return None

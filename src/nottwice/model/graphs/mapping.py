@@ -1,4 +1,4 @@
-"""Where does a run continue that is moved from one version of its graph to another? (V4)
+"""Where does a run continue when it moves to another version of its graph? (V4)
 
 Every node that the run is at is mapped by name, even if its name is unchanged: the same name in two
 versions proves nothing. The target must be a place where a run of the new version can be. Visits
