@@ -138,8 +138,8 @@ def listen(listener: Listener, *, of: Store | None = None) -> Callable[[], None]
     global listeners
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         raise UsageError(
-            f"{listener!r} cannot listen. Nothing was changed. Give a plain function of one event; "
-            "it may hand the event to a queue that async code reads."
+            f"{listener!r} cannot listen. Nothing was changed. Pass a plain function that takes "
+            "one event. It may put the event into a queue that async code reads."
         )
     mine = _Listening(listener, of)
     with _guard:

@@ -51,8 +51,8 @@ def key_of_run(session: Session, ring: Keyring) -> Doing[Key]:
     if found is None:
         known = ", ".join(key.id for key in ring.keys)
         raise KeyMissing(
-            f"Run {session.run_id!r} knows its secrets by key {key_id}, and the keys here are "
-            f"{known}. Without that key its calls cannot be recognised, and they might be made "
+            f"The secrets of run {session.run_id!r} were recorded with key {key_id}, but the keys "
+            f"here are {known}. Without that key its calls cannot be recognised and might be made "
             "twice. Nothing was sent. Put that key back, on a line below the newest one.",
             key_id=key_id,
         )
@@ -80,7 +80,7 @@ def _recorded(row: CallRow) -> str:
     key_id = None if row.result is None else values.decode(row.result.json)
     if not isinstance(key_id, str):
         raise LedgerCorrupt(
-            f"Which key run {row.identity.workflow_id!r} uses cannot be read. It was not guessed, "
-            "and nothing was sent. Restore the ledger from a backup."
+            f"The id of the key of run {row.identity.workflow_id!r} cannot be read. Nothing was "
+            "sent. Restore the ledger from a backup."
         )
     return key_id

@@ -93,7 +93,7 @@ def attempt(
     if outcome.still_running:
         what = f"passed its time limit of {tool.time_limit_seconds:g} s"
         if outcome.interrupt is not None:
-            what = f"was left by a waiter that met {type(outcome.interrupt).__name__}"
+            what = f"is no longer waited for ({type(outcome.interrupt).__name__})"
         reason = f"attempt {intent.attempt} {what}, cannot be stopped, and is still running"
         blocked = yield from blocking.open_review(session, intent, reason)
         raise StillRunning(outcome.interrupt or blocked)

@@ -136,7 +136,7 @@ def _find_run(store: Store, run_id: str) -> RunRecord:
     run = store.load_run(run_id)
     if run is None:
         raise UnknownRun(
-            f"No run {run_id!r} is in {store.location}. Nothing was done. List what is there: "
+            f"There is no run {run_id!r} in {store.location}. Nothing was done. List the runs: "
             "nottwice runs"
         )
     return run

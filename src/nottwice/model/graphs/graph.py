@@ -352,7 +352,7 @@ def _check_reached(graph: GraphDefinition) -> None:
     if lost:
         raise InvalidGraph(
             f"Node {lost[0]!r} of graph {graph.name!r} is never reached. Nothing happened. Lead "
-            "to it from another node with then=, or take it out."
+            "to it from another node with then=, or remove it."
         )
 
 
